@@ -1,0 +1,59 @@
+"""Give an agent typed Python tools and let it work unattended.
+
+The names below are loaded on first use: `import toolkit` alone imports neither
+mcp nor claude_agent_sdk.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from toolkit.errors import ToolError as ToolError
+    from toolkit.errors import ToolkitError as ToolkitError
+    from toolkit.tools import Audio as Audio
+    from toolkit.tools import Image as Image
+    from toolkit.tools import Resource as Resource
+    from toolkit.tools import Text as Text
+    from toolkit.tools import Tool as Tool
+    from toolkit.tools import Toolbox as Toolbox
+    from toolkit.tools import ToolContext as ToolContext
+    from toolkit.tools import ToolResult as ToolResult
+    from toolkit.tools import tool as tool
+
+_HOMES = {
+    "toolkit.errors": ("ToolError", "ToolkitError"),
+    "toolkit.tools": (
+        "Audio",
+        "Image",
+        "Resource",
+        "Text",
+        "Tool",
+        "Toolbox",
+        "ToolContext",
+        "ToolResult",
+        "tool",
+    ),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [  # noqa: PLE0604
+    "__version__",
+    *_HOME_OF,
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'toolkit' has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,102 @@
+"""Every error this toolkit raises on purpose, as one tree.
+
+    ToolkitError
+    ├── ToolError                   raised inside a tool: the model reads it as written
+    ├── ToolDefinitionError         a function that cannot become a tool
+    ├── TargetError                 a TARGET that does not load, or holds no tools
+    ├── WorkspaceError              a workspace that cannot be prepared or read
+    │   ├── WorkspaceSecurityError  a path outside the allowed roots, or a link leading out
+    │   ├── WorkspaceBudgetError    a selection larger than its byte budget
+    │   └── WorkspaceConflictError  the host changed since the copy was made
+    ├── SandboxError                confinement that cannot be set up as asked
+    │   ├── SettingsError           settings the CLI would misread
+    │   └── UnconfinedError         a safety check failed, or could not be made
+    ├── TestingError                a script, cassette or CLI double used wrongly
+    └── RunError                    a run that cannot start, or did not end well
+
+An error says what is wrong, where, and what to do, in that order. Subclasses
+carry the facts as attributes, so that nobody has to parse the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class ToolkitError(Exception):
+    """Something the user can act on: what is wrong, where, and what to do."""
+
+    exit_code = 1
+    """How a command ends that fails with this error."""
+
+    def __init__(self, what: str, *, where: Sequence[str] = (), fix: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = tuple(where)
+        self.fix = fix
+
+    def __str__(self) -> str:
+        return "\n  ".join([self.what, *self.where, *([self.fix] if self.fix else [])])
+
+
+class ToolError(ToolkitError):
+    """Raise it inside a tool to tell the model, in your own words, what to do differently."""
+
+
+class ToolDefinitionError(ToolkitError):
+    """A function that cannot become a tool, found when it is decorated or boxed."""
+
+    def __init__(
+        self, what: str, *, tool: str, parameter: str | None = None, where: Sequence[str] = (), fix: str = ""
+    ) -> None:
+        super().__init__(what, where=where, fix=fix)
+        self.tool = tool
+        self.parameter = parameter
+
+
+class TargetError(ToolkitError):
+    """A TARGET (file.py, file.py:name, package.module:name) that gives no tools."""
+
+    def __init__(self, what: str, *, target: str, where: Sequence[str] = (), fix: str = "") -> None:
+        super().__init__(what, where=where, fix=fix)
+        self.target = target
+
+
+class WorkspaceError(ToolkitError):
+    """A workspace that cannot be prepared, read or applied."""
+
+
+class WorkspaceSecurityError(WorkspaceError):
+    """A path the workspace may not touch."""
+
+
+class WorkspaceBudgetError(WorkspaceError):
+    """A selection larger than its byte budget."""
+
+
+class WorkspaceConflictError(WorkspaceError):
+    """The host changed since the copy was made, and the two changes do not merge."""
+
+
+class SandboxError(ToolkitError):
+    """Confinement that cannot be set up as asked."""
+
+
+class SettingsError(SandboxError):
+    """Settings the CLI would ignore or misread."""
+
+
+class UnconfinedError(SandboxError):
+    """A safety check failed or could not be made; nothing was started."""
+
+    exit_code = 4
+
+
+class TestingError(ToolkitError):
+    """A script, a cassette or a CLI double used wrongly."""
+
+    __test__ = False  # pytest would otherwise take the name for a test class
+
+
+class RunError(ToolkitError):
+    """A run that cannot start, or did not end well."""
