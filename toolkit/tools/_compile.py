@@ -37,7 +37,7 @@ class CompiledType:
 
         Raises:
             pydantic.ValidationError: it does not fit.
-            PydanticCustomError: text that should be base64 is not.
+            NotBase64Error: text that should be base64 is not.
         """
         value = self.prepare(value)
         if self.refuses_extra:
@@ -61,7 +61,7 @@ def _compile(annotation: Any) -> CompiledType:
     inside = reachable(annotation)
     admit_typed_dicts(inside)
     adapter: TypeAdapter[Any] = TypeAdapter(annotation)
-    schema, definitions = make_schema(adapter.core_schema)
+    schema, definitions = make_schema(adapter.core_schema, inside)
     validator = adapter.validator
     assert isinstance(validator, SchemaValidator)
     return CompiledType(
@@ -111,6 +111,7 @@ def _from_json(text: str) -> Any:
 
 def compile_output(annotation: Any) -> tuple[Schema, dict[str, Schema], TypeAdapter[Any]]:
     """The schema, definitions and adapter for values of this type going out."""
-    admit_typed_dicts(reachable(annotation))
+    inside = reachable(annotation)
+    admit_typed_dicts(inside)
     adapter: TypeAdapter[Any] = TypeAdapter(annotation)
-    return *make_schema(adapter.core_schema, "serialization"), adapter
+    return *make_schema(adapter.core_schema, inside, "serialization"), adapter

@@ -8,12 +8,13 @@ noise titles go, objects are closed.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable
 from typing import Annotated, Any, get_args, get_origin
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
 from pydantic_core import core_schema
 
-from toolkit.tools._docstring import parameter_texts
+from toolkit.tools._docstring import description, parameter_texts
 from toolkit.tools._types import field_hints
 
 Schema = dict[str, Any]
@@ -23,14 +24,17 @@ _NAMED = ("properties", "$defs", "patternProperties")
 _LISTED = ("anyOf", "oneOf", "allOf", "prefixItems")
 
 
-def make_schema(core: Any, mode: JsonSchemaMode = "validation") -> tuple[Schema, dict[str, Schema]]:
+def make_schema(
+    core: Any, types_inside: Iterable[Any], mode: JsonSchemaMode = "validation"
+) -> tuple[Schema, dict[str, Schema]]:
     """The schema of one type, and the definitions it still refers to (recursive types only)."""
+    noise = frozenset(getattr(cls, "__name__", "") for cls in types_inside)
     raw = _Generator(ref_template=_PREFIX + "{model}").generate(core, mode=mode)
     definitions = raw.pop("$defs", {})
     recursive = {name for name in definitions if name in _names_below(name, definitions)}
-    schema = _tidy(_inline(raw, definitions, recursive))
+    schema = _tidy(_inline(raw, definitions, recursive), noise)
     kept = {name for name in recursive if name in _references(raw, definitions)}
-    return schema, {name: _tidy(_inline(definitions[name], definitions, recursive)) for name in sorted(kept)}
+    return schema, {name: _tidy(_inline(definitions[name], definitions, recursive), noise) for name in sorted(kept)}
 
 
 def text_of(metadata: object) -> str | None:
@@ -62,26 +66,26 @@ class _Generator(GenerateJsonSchema):
     def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> JsonSchemaValue:
         return _described(schema.get("cls"), super().typed_dict_schema(schema))
 
-    def enum_schema(self, schema: core_schema.EnumSchema) -> JsonSchemaValue:
-        return _described(schema["cls"], super().enum_schema(schema))
-
-    def call_schema(self, schema: core_schema.CallSchema) -> JsonSchemaValue:
-        """A NamedTuple: its names mean more to a model than its order. Results stay the arrays they are."""
-        arguments = schema["arguments_schema"]
-        if self.mode == "serialization" or arguments["type"] != "arguments":
-            return super().call_schema(schema)
-        listed = arguments["arguments_schema"]
-        return _described(schema["function"], self.kw_arguments_schema(listed, None))
+    def named_tuple_schema(self, schema: core_schema.NamedTupleSchema) -> JsonSchemaValue:
+        """Its names mean more to a model than its order; results stay the arrays they are."""
+        if self.mode == "serialization":
+            return super().named_tuple_schema(schema)
+        fields = schema["fields"]
+        named: Schema = {
+            "type": "object",
+            "properties": {field["name"]: self.generate_inner(field["schema"]) for field in fields},
+        }
+        required = [field["name"] for field in fields if field["schema"]["type"] != "default"]
+        return _described(schema["cls"], {**named, "required": required} if required else named)
 
 
 def _described(cls: Any, schema: Schema) -> Schema:
-    """`schema` without a title that only repeats the class's name, its fields described by their class."""
-    name = getattr(cls, "__name__", None)
-    if schema.get("title") == name:
-        schema.pop("title", None)
+    """`schema` with its fields described by `Annotated` text or by the docstring of their class."""
     properties = schema.get("properties")
     if not properties:
         return schema
+    if "description" in schema:
+        schema["description"] = description(schema["description"])
     documented = parameter_texts(inspect.getdoc(cls))
     for field, hint in (field_hints(cls) or {}).items():
         own = properties.get(field)
@@ -136,19 +140,19 @@ def _inline(schema: Any, definitions: dict[str, Schema], keep: set[str]) -> Any:
     return {**_inline(definitions[name], definitions, keep), **_inline(beside, definitions, keep)}
 
 
-def _tidy(schema: Any) -> Any:
+def _tidy(schema: Any, noise: frozenset[str]) -> Any:
     """One schema and those inside it, without noise; values such as defaults are never touched."""
     if not isinstance(schema, dict):
         return schema
     tidy: Schema = {}
     for key, value in schema.items():
         if key in _NAMED:
-            tidy[key] = {name: _tidy(inner) for name, inner in value.items()}
+            tidy[key] = {name: _tidy(inner, noise) for name, inner in value.items()}
         elif key in _LISTED:
-            tidy[key] = [_tidy(inner) for inner in value]
+            tidy[key] = [_tidy(inner, noise) for inner in value]
         elif key in ("items", "additionalProperties", "not", "propertyNames", "contains"):
-            tidy[key] = _tidy(value)
-        elif key == "discriminator" or (key == "format" and value in ("path", "binary")):
+            tidy[key] = _tidy(value, noise)
+        elif key == "discriminator" or (key == "title" and value in noise) or (key == "format" and value == "path"):
             continue
         else:
             tidy[key] = value

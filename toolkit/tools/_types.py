@@ -18,10 +18,15 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 import typing_extensions
 from pydantic import BaseModel
-from pydantic_core import PydanticCustomError
+
+from toolkit.tools._words import shown
 
 Decoder = Callable[[Any], Any]
 """Turns base64 text into bytes wherever the type wants bytes; leaves the rest alone."""
+
+
+class NotBase64Error(ValueError):
+    """Text where bytes are wanted, and it is no base64."""
 
 
 def field_hints(cls: Any) -> dict[str, Any] | None:
@@ -145,7 +150,7 @@ def _decode(value: Any) -> Any:
     try:
         return base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise PydanticCustomError("base64", "Input should be base64 text") from error
+        raise NotBase64Error(f"should be base64 text; got {shown(value)}") from error
 
 
 def _in_fields(decoders: dict[str, Decoder]) -> Decoder:

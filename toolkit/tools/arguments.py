@@ -13,14 +13,15 @@ from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import PydanticUserError, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticCustomError, PydanticSerializationError, to_jsonable_python
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from toolkit.errors import ToolDefinitionError
 from toolkit.tools._compile import CompiledType, compile_type
 from toolkit.tools._docstring import parameter_texts
 from toolkit.tools._schema import Schema, text_of
 from toolkit.tools._subject import Subject
-from toolkit.tools._words import did_you_mean, in_words, lower_first, shown
+from toolkit.tools._types import NotBase64Error
+from toolkit.tools._words import did_you_mean, in_words
 from toolkit.tools.context import ToolContext
 
 
@@ -58,8 +59,8 @@ class Arguments:
                 values[name] = known.validate(value)
             except ValidationError as error:
                 problems.extend(in_words(name, known.prepare(value), error))
-            except PydanticCustomError as error:
-                problems.append(f"{name}: {lower_first(str(error))}, got {shown(value)}")
+            except NotBase64Error as error:
+                problems.append(f"{name}: {error}")
         if len(values) < len(self._types):
             present = given or {}
             problems.extend(f"{name}: missing" for name in self._required if name not in present)
