@@ -50,7 +50,7 @@ class Pair(NamedTuple):
     right: Path
 
 
-class Colour(str, Enum):
+class Colour(str, Enum):  # noqa: UP042  (its str() differs from its value)
     RED = "red"
 
 
