@@ -30,7 +30,11 @@ class Bus:
         task = asyncio.get_running_loop().create_task(self._serve(listener))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return lambda: task.cancel() and None
+
+        def unsubscribe() -> None:
+            task.cancel()
+
+        return unsubscribe
 
     async def drain(self, seconds: float) -> None:
         """Give the listeners this long to read to the end, then let them go."""
