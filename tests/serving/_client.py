@@ -41,6 +41,8 @@ class Served:
         self._buffer = b""
         self._next_id = 0
         self.notifications: list[dict[str, Any]] = []
+        self.unsent = b""
+        """What is left of the line a flood ended in."""
         if sockets:
             (self._mine, child) = socket.socketpair()
             self._in = self._out = self._mine.fileno()
@@ -81,7 +83,25 @@ class Served:
         while view:
             if not select.select([], [self._in], [], max(0.0, deadline - time.monotonic()))[1]:
                 raise TimeoutError(f"the server does not read ({len(view)} bytes left)")
-            view = view[os.write(self._in, view) :]
+            with contextlib.suppress(BlockingIOError):
+                view = view[os.write(self._in, view) :]
+
+    def flood(self, line: bytes) -> int:
+        """Send a line again and again, until the server has taken nothing for a second; how many it took whole.
+
+        `%d` in the line is its number.
+        """
+        os.set_blocking(self._in, False)
+        count = 0
+        while True:
+            view = memoryview(line % count)
+            while view:
+                if not select.select([], [self._in], [], 1.0)[1]:
+                    self.unsent = bytes(view)
+                    return count
+                with contextlib.suppress(BlockingIOError):
+                    view = view[os.write(self._in, view) :]
+            count += 1
 
     def send(self, method: str, params: dict[str, Any] | None = None, *, request_id: int | str | None = None) -> None:
         frame: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
