@@ -46,13 +46,13 @@ class Served:
         if sockets:
             (self._mine, child) = socket.socketpair()
             self._in = self._out = self._mine.fileno()
-            wires = {"stdin": child, "stdout": child}
+            wires: dict[str, Any] = {"stdin": child, "stdout": child}
         else:
             child_in, self._in = os.pipe()
             self._out, child_out = os.pipe()
             wires = {"stdin": child_in, "stdout": child_out}
         argv = command or [sys.executable, "-m", "tests.serving._launch", str(self.file)]
-        self.process = subprocess.Popen(argv, cwd=ROOT, stderr=self._stderr, env=_clean_env(), **wires)  # type: ignore[call-overload]
+        self.process = subprocess.Popen(argv, cwd=ROOT, stderr=self._stderr, env=_clean_env(), **wires)
         for wire in set(wires.values()):
             wire.close() if isinstance(wire, socket.socket) else os.close(wire)
 
@@ -164,11 +164,9 @@ class Served:
         else:
             os.close(self._in)
 
-    def wait(self) -> tuple[int, float]:
-        """Exit code, and how many seconds the process took to end from now."""
-        start = time.monotonic()
-        code = self.process.wait(BOUND)
-        return code, time.monotonic() - start
+    def wait(self) -> int:
+        """The exit code, once the process has ended."""
+        return self.process.wait(BOUND)
 
     @property
     def stderr(self) -> str:
