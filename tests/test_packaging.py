@@ -48,7 +48,7 @@ def installed(request: pytest.FixtureRequest, built: dict[str, Path], tmp_path_f
     python = home / "bin" / "python"
     site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=home).stdout.strip())
     link_dependencies(site)
-    what: list[object] = {"wheel": [built["wheel"]], "sdist": [built["sdist"]], "editable": ["-e", ROOT]}[kind]
+    what = ["-e", ROOT] if kind == "editable" else [built[kind]]
     quiet = ("-q", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", "--no-index")
     run(python, "-m", "pip", "install", *quiet, *what, cwd=home)
     return home / "bin"

@@ -94,7 +94,7 @@ def no_tools(module: ModuleType, spec: str, cwd: Path) -> TargetError:
         if isinstance(value, FunctionType) and value.__module__ == module.__name__ and not name.startswith("_")
     ]
     neighbour = cwd / f"{spec}.py"
-    if not functions and neighbour.is_file() and _source_of(module) != str(neighbour):
+    if neighbour.is_file() and _source_of(module) != str(neighbour):
         return TargetError(
             f"no tools in the module '{spec}'",
             target=spec,
@@ -123,10 +123,15 @@ def several_toolboxes(spec: str, names: Iterable[str]) -> TargetError:
 def no_such_name(module: ModuleType, spec: str, name: str, usable: list[str], cwd: Path) -> TargetError:
     """A name the module does not have."""
     place = _place_of(spec)
+    has = f"  has: {', '.join(usable[:8])}" if usable else "  has no tools"
     fix = _suggest(name, usable, lambda known: f"{place}:{known}")
     if not fix:
-        fix = f"It has: {', '.join(usable[:8])}" if usable else "Put @tool above a function (from toolkit import tool)"
-    return TargetError(f"{place} has no '{name}'", target=spec, where=[_file_of(module, cwd)], fix=fix)
+        fix = (
+            f"Name one of these: {place}:{usable[0]}"
+            if usable
+            else "Put @tool above a function (from toolkit import tool)"
+        )
+    return TargetError(f"{place} has no '{name}'", target=spec, where=[_file_of(module, cwd) + has], fix=fix)
 
 
 def no_such_tool(spec: str, name: str, toolbox: Toolbox) -> TargetError:
