@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.serving._client import BOUND, HANDSHAKE, ROOT, Served
+from tests.serving._client import BOUND, HANDSHAKE, SERVE, Served
 
 STUCK = """
 import asyncio
@@ -126,9 +126,9 @@ def test_a_file_as_stdin_is_answered_to_its_end(tmp_path: Path) -> None:
         '{"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "quick", "arguments": {}}}',
         encoding="utf-8",
     )
-    argv = [sys.executable, "-m", "tests.serving._launch", str(tools)]
+    argv = [*SERVE, str(tools)]
     with requests.open() as given, (tmp_path / "out").open("w+") as out:
-        subprocess.run(argv, stdin=given, stdout=out, cwd=ROOT, timeout=BOUND, check=True)
+        subprocess.run(argv, stdin=given, stdout=out, timeout=BOUND, check=True)
         out.seek(0)
         assert ['"id":1' in line or '"id":2' in line for line in out.read().splitlines()] == [True, True]
 
@@ -150,12 +150,12 @@ def test_the_death_of_the_parent_ends_the_process_although_stdin_stays_open(tmp_
     os.set_inheritable(reading, True)
     launcher = (
         "import subprocess, sys, time\n"
-        f"child = subprocess.Popen([{sys.executable!r}, '-m', 'tests.serving._launch', {str(tools)!r}], "
+        f"child = subprocess.Popen({[*SERVE, str(tools)]!r}, "
         f"stdin={reading}, stdout=open({str(tmp_path / 'out')!r}, 'w'), stderr=open({str(tmp_path / 'err')!r}, 'w'))\n"
         "print(child.pid, flush=True)\n"
         "time.sleep(60)\n"
     )
-    parent = subprocess.Popen([sys.executable, "-c", launcher], pass_fds=[reading], cwd=ROOT, stdout=subprocess.PIPE)
+    parent = subprocess.Popen([sys.executable, "-c", launcher], pass_fds=[reading], stdout=subprocess.PIPE)
     try:
         assert parent.stdout is not None
         server = int(parent.stdout.readline())
