@@ -188,7 +188,7 @@ def _place(function: Any) -> tuple[str, str]:
         path = path.relative_to(Path.cwd())
     for number in range(code.co_firstlineno, code.co_firstlineno + 50):
         line = linecache.getline(code.co_filename, number)
-        if re.match(r"\s*(async\s+)?def\s", line):
+        if code.co_name == "<lambda>" or re.match(rf"\s*(async\s+)?def\s+{re.escape(code.co_name)}\b", line):
             return f"{path}:{number}", line.strip().removesuffix(":").rstrip()
         if not line:
             break

@@ -21,6 +21,8 @@ from pydantic import BaseModel
 
 from toolkit.tools._words import shown
 
+_URL_ALPHABET = str.maketrans("-_", "+/")
+
 Decoder = Callable[[Any], Any]
 """Turns base64 text into bytes wherever the type wants bytes; leaves the rest alone."""
 
@@ -148,7 +150,8 @@ def _decode(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        return base64.b64decode(value, validate=True)
+        # Both alphabets: pydantic writes the one for URLs, most clients the other.
+        return base64.b64decode(value.translate(_URL_ALPHABET), validate=True)
     except (binascii.Error, ValueError) as error:
         raise NotBase64Error(f"should be base64 text; got {shown(value)}") from error
 

@@ -27,7 +27,7 @@ def in_words(name: str, value: Any, error: ValidationError) -> list[str]:
     places: dict[str, list[str]] = {}
     found: dict[str, Any] = {}
     for detail in error.errors(include_url=False, include_context=False):
-        place, reached = _place(name, value, detail["loc"])
+        place, reached = _place(name, value, detail["loc"], missing=detail["type"] == "missing")
         message = lower_first(detail["msg"]).removeprefix("input ").removeprefix("value error, ")
         if detail["type"] == "missing":
             message = "missing"
@@ -44,7 +44,7 @@ def in_words(name: str, value: Any, error: ValidationError) -> list[str]:
     ]
 
 
-def _place(name: str, value: Any, location: tuple[int | str, ...]) -> tuple[str, Any]:
+def _place(name: str, value: Any, location: tuple[int | str, ...], *, missing: bool) -> tuple[str, Any]:
     """`items[2].name` and what stands there; pydantic's own labels for union members are left out."""
     place = name
     for step in location:
@@ -53,7 +53,7 @@ def _place(name: str, value: Any, location: tuple[int | str, ...]) -> tuple[str,
         elif isinstance(step, str) and isinstance(value, dict):
             if step in value:
                 place, value = f"{place}.{step}", value[step]
-            elif step == location[-1]:
+            elif missing and step == location[-1]:
                 place = f"{place}.{step}"
     return place, value
 

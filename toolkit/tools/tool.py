@@ -21,7 +21,9 @@ from toolkit.tools.reply import Reply
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Q = ParamSpec("Q")
 S = TypeVar("S")
+T = TypeVar("T")
 F = TypeVar("F", bound=Callable[[Any], Any])
 
 
@@ -86,6 +88,10 @@ class _Shared:
 class Tool(Generic[P, R]):
     """A function that an agent can call. Call it yourself as before: sync stays sync, async stays async."""
 
+    __name__: str
+    __qualname__: str
+    __wrapped__: Callable[P, R]
+
     def __init__(self, subject: Subject, options: Options) -> None:
         functools.update_wrapper(self, subject.call)
         self._shared = _Shared(subject, options)
@@ -103,7 +109,7 @@ class Tool(Generic[P, R]):
     @overload
     def __get__(self, instance: None, owner: type) -> Self: ...
     @overload
-    def __get__(self: Tool[Concatenate[S, P], R], instance: S, owner: type | None = None) -> Tool[P, R]: ...
+    def __get__(self: Tool[Concatenate[S, Q], T], instance: S, owner: type | None = None) -> Tool[Q, T]: ...
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None or not self._wants_receiver:
             return self
