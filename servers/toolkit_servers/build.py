@@ -36,7 +36,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 from toolkit.tools import ToolContext
 from toolkit_servers._live import Live as Live
 from toolkit_servers._notes import CallNotes
-from toolkit_servers._wire import JsonList
+from toolkit_servers._wire import JsonList, sendable
 
 if TYPE_CHECKING:
     from toolkit.tools import Reply, Toolbox
@@ -132,7 +132,7 @@ class ToolServer(Server[Any]):
         return self._in_wire_form(reply, modern=modern)
 
     def _in_wire_form(self, reply: Reply, *, modern: bool) -> dict[str, Any]:
-        result = reply.wire()
+        result = sendable(reply.wire())
         return self._stamped(result) if modern else result
 
     def _stamped(self, result: dict[str, Any]) -> dict[str, Any]:
