@@ -37,7 +37,10 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
 }
 
 # The one step upwards: Toolbox.in_process() and .server() import toolkit_servers when they are called.
-DOORS = {("toolkit/tools/toolbox.py", "toolkit_servers.build"), ("toolkit/tools/toolbox.py", "toolkit_servers.in_process")}
+DOORS = {
+    ("toolkit/tools/toolbox.py", "toolkit_servers.build"),
+    ("toolkit/tools/toolbox.py", "toolkit_servers.in_process"),
+}
 
 MAY_IMPORT_MCP = {"toolkit_servers", "toolkit.runs", "toolkit.testing", "toolkit.cli"}
 MAY_IMPORT_SDK = {"toolkit.runs", "toolkit.testing"}
@@ -51,7 +54,11 @@ def _files(room: Path) -> list[Path]:
 def _imports(file: Path) -> set[str]:
     """The absolute dotted names a file imports, wherever in the file the import stands."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            node.body = []  # read by type checkers only
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
