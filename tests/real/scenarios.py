@@ -230,7 +230,7 @@ _ONLY_REAL = {"thinking_tokens", "notification"}
 
 
 def _comparable(message: Message) -> dict[str, Any] | None:
-    seen = {key: value for key, value in asdict(message).items() if key not in _TIMES_AND_IDS}  # type: ignore[call-overload]
+    seen = {key: value for key, value in asdict(message).items() if key not in _TIMES_AND_IDS}
     seen["kind"] = type(message).__name__
     if seen["kind"] == "SystemMessage":
         return _system(seen)

@@ -53,9 +53,10 @@ class Asked:
 
     def verify(self) -> None:
         """Raise if a call had no turn or a turn no call; leaving the `with` block does this too."""
+        __tracebackhide__ = True  # pytest shows the test, not this
         problem = self._script.problem()
         if problem is not None:
-            raise problem
+            raise problem.with_traceback(None)
 
     def _last(self) -> Request:
         if not self._script.requests:
@@ -67,9 +68,10 @@ class Asked:
 
         Another error stays as it is, unless the script ran out: then that is its cause.
         """
+        __tracebackhide__ = True
         if not self._strict:
             return
         if error is None:
             self.verify()
         elif self._script.failure is not None and isinstance(error, Exception) and error is not self._script.failure:
-            raise self._script.failure from error
+            raise self._script.failure.with_traceback(None) from error
