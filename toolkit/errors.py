@@ -91,6 +91,11 @@ class UnconfinedError(SandboxError):
 
     exit_code = 4
 
+    def __init__(self, what: str, *, rules: Sequence[str] = (), where: Sequence[str] = (), fix: str = "") -> None:
+        super().__init__(what, where=where, fix=fix)
+        self.rules = tuple(rules)
+        """The rules that would have been lost."""
+
 
 class TestingError(ToolkitError):
     """A script, a cassette or a CLI double used wrongly."""

@@ -1,0 +1,137 @@
+"""The private host folder of one jail: made with an owner, gone when the owner is gone.
+
+It holds the launcher, the agent's home and the gate's socket. Whoever made it
+holds a lock in it; a folder whose lock is free was left by a killed process and
+is cleared away, together with what was lent to that jail, by a small helper
+that waits for exactly this, or by the next start.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from toolkit.errors import SandboxError
+from toolkit.sandbox._tenant import take_back
+
+PREFIX = "toolkit-jail-"
+_ORPHAN_SECONDS = 3600
+
+# Waits for its input to end, which happens however the owner ends; then does what
+# the owner could not do. $1 is the state folder, $2 the lent workspace, $3 the
+# tenant, $4 the owner's ids, the rest control groups.
+_CLEANER = """
+cat >/dev/null
+[ -d "$1" ] || exit 0
+state=$1 workspace=$2 tenant=$3 ids=$4
+shift 4
+for file in "$state"/pids/*; do
+    tries=0
+    while kill -0 "${file##*/}" 2>/dev/null && [ $tries -lt 100 ]; do sleep 0.05; tries=$((tries + 1)); done
+done
+[ -z "$tenant" ] || chown -R -P -h --from="$tenant" "$ids" -- "$workspace"
+[ $# -eq 0 ] || rmdir -- "$@"
+chmod -R u+rwX -- "$state"
+rm -rf -- "$state"
+"""
+
+
+class State:
+    """One jail's private folder, locked as long as its owner lives."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+        self.name = self.folder.name
+        self.token = secrets.token_hex(8)
+        self._lock = os.open(self.folder / "owner", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self._cleaner: subprocess.Popen[bytes] | None = None
+        for name in ("etc", "home", "pids"):
+            (self.folder / name).mkdir()
+
+    def record(self, *, workspace: Path, tenant: int | None, cgroups: Sequence[Path]) -> None:
+        """Write down what must be given back, and start the helper that does it if we are killed."""
+        facts = {"workspace": str(workspace), "tenant": tenant, "cgroups": [str(group) for group in cgroups]}
+        (self.folder / "lent").write_text(json.dumps(facts), encoding="utf-8")
+        command = ["/bin/sh", "-c", _CLEANER, "sh", str(self.folder), str(workspace), str(tenant or "")]
+        self._cleaner = subprocess.Popen(
+            [*command, f"{os.geteuid()}:{os.getegid()}", *facts["cgroups"]],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            cwd="/",
+        )
+
+    def close(self) -> None:
+        """Give back what was lent and remove the folder."""
+        try:
+            dispose(self.folder)
+        finally:
+            if self._cleaner is not None:
+                assert self._cleaner.stdin is not None
+                self._cleaner.stdin.close()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._cleaner.wait(timeout=10)
+            os.close(self._lock)
+
+
+def dispose(folder: Path) -> None:
+    """Undo what a jail's state says it changed on the host, then remove the state."""
+    problem: SandboxError | None = None
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        lent = json.loads((folder / "lent").read_text(encoding="utf-8"))
+        for group in lent["cgroups"]:
+            with contextlib.suppress(OSError):
+                Path(group).rmdir()
+        if lent["tenant"] is not None and Path(lent["workspace"]).is_dir():
+            try:
+                take_back(Path(lent["workspace"]), lent["tenant"])
+            except SandboxError as error:
+                problem = error
+    _remove(folder)
+    if problem is not None:
+        raise problem
+
+
+def sweep() -> list[Path]:
+    """Clear away what killed processes of this user left, and return those folders."""
+    swept = []
+    for folder in Path(tempfile.gettempdir()).glob(PREFIX + "*"):
+        with contextlib.suppress(OSError, SandboxError):
+            if folder.lstat().st_uid == os.geteuid() and folder.is_dir() and _is_abandoned(folder):
+                dispose(folder)
+                swept.append(folder)
+    return swept
+
+
+def _is_abandoned(folder: Path) -> bool:
+    try:
+        lock = os.open(folder / "owner", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        # Either made this instant, or cut off before it was locked.
+        return time.time() - folder.lstat().st_mtime > _ORPHAN_SECONDS
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(lock)
+    return True
+
+
+def _remove(folder: Path) -> None:
+    """Remove a tree an agent may have made unreadable or deeper than Python can walk."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        for command in (["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
+            subprocess.run([*command, "--", str(folder)], capture_output=True, check=False)
