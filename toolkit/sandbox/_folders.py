@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 from toolkit.errors import SandboxError
 from toolkit.sandbox._tenant import is_tenant
 
 # A jail that shows one of these whole shows the machine, or replaces the root it is built on.
-_SYSTEM = frozenset(
-    "/ /bin /boot /dev /etc /home /lib /lib32 /lib64 /libx32 /media /mnt /opt /proc /root /run /sbin /srv /sys /tmp "
-    "/usr /usr/bin /usr/lib /usr/local /usr/sbin /var /var/lib /var/tmp /home/agent".split()
+_TOP = (
+    *("bin", "boot", "dev", "etc", "home", "lib", "lib32", "lib64", "libx32", "media", "mnt", "opt"),
+    *("proc", "root", "run", "sbin", "srv", "sys", "tmp", "usr", "var"),
 )
+_BELOW = ("usr/bin", "usr/lib", "usr/local", "usr/sbin", "var/lib", "var/tmp", "home/agent")
+_SYSTEM = frozenset({"/", *(f"/{name}" for name in (*_TOP, *_BELOW))})
 _NOT_FILES = ("/proc", "/sys", "/dev")
 
 
@@ -67,8 +70,6 @@ def usable_readable(path: Path | str) -> Path:
 
 def python_environment() -> tuple[Path, ...]:
     """The folders this Python needs to run inside a jail, to pass as `readable`."""
-    import sys
-
     folders = {Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve()}
     return tuple(sorted(folder for folder in folders if not folder.is_relative_to("/usr")))
 

@@ -12,7 +12,6 @@ import contextlib
 import fcntl
 import json
 import os
-import secrets
 import shutil
 import subprocess
 import tempfile
@@ -51,7 +50,6 @@ class State:
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix=PREFIX))
         self.name = self.folder.name
-        self.token = secrets.token_hex(8)
         self._lock = os.open(self.folder / "owner", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         self._cleaner: subprocess.Popen[bytes] | None = None
@@ -60,11 +58,12 @@ class State:
 
     def record(self, *, workspace: Path, tenant: int | None, cgroups: Sequence[Path]) -> None:
         """Write down what must be given back, and start the helper that does it if we are killed."""
-        facts = {"workspace": str(workspace), "tenant": tenant, "cgroups": [str(group) for group in cgroups]}
+        groups = [str(group) for group in cgroups]
+        facts = {"workspace": str(workspace), "tenant": tenant, "cgroups": groups}
         (self.folder / "lent").write_text(json.dumps(facts), encoding="utf-8")
         command = ["/bin/sh", "-c", _CLEANER, "sh", str(self.folder), str(workspace), str(tenant or "")]
         self._cleaner = subprocess.Popen(
-            [*command, f"{os.geteuid()}:{os.getegid()}", *facts["cgroups"]],
+            [*command, f"{os.geteuid()}:{os.getegid()}", *groups],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
