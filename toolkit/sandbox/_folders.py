@@ -68,6 +68,22 @@ def usable_readable(path: Path | str) -> Path:
     return resolved
 
 
+def usable_home(path: Path | str) -> Path:
+    """Return a private folder for the agent's home, made if it does not exist."""
+    folder = Path(path)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    resolved, found = folder.resolve(), folder.stat()
+    lent = os.geteuid() == 0 and is_tenant(found.st_uid)
+    if folder.is_symlink() or (found.st_uid != os.geteuid() and not lent) or found.st_mode & 0o077:
+        raise SandboxError(
+            f"home '{folder}' is not a private folder of yours", fix=f"Name another, or run: chmod 700 {folder}"
+        )
+    home = _home()
+    if home is not None and (resolved == home or resolved in home.parents):
+        raise SandboxError(f"home '{folder}' holds your own home", fix="Name a new folder for the agent.")
+    return resolved
+
+
 def python_environment() -> tuple[Path, ...]:
     """The folders this Python needs to run inside a jail, to pass as `readable`."""
     folders = {Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve()}

@@ -53,12 +53,10 @@ class Launcher:
         """Start anything in the jail: `script COMMAND ARGUMENT…`."""
         return self.state.folder / "launch"
 
-    def for_program(self, program: Path) -> Path:
-        """Return a file that runs `program` in the jail with the arguments it is given."""
-        path = self.state.folder / program.name
-        if path == self.script:
-            raise SandboxError(f"a program called '{program.name}' cannot be started", fix="Rename it.")
-        _write_script(path, f'exec {shlex.quote(str(self.script))} {shlex.quote(str(program))} "$@"\n')
+    def for_command(self, *command: str) -> Path:
+        """Return a file that runs `command` in the jail, followed by the arguments it is given."""
+        path = self.state.folder / "claude"
+        _write_script(path, f'exec {shlex.join([str(self.script), *command])} "$@"\n')
         return path
 
     def processes(self) -> list[int]:
@@ -99,8 +97,7 @@ def make_launcher(jail: Jail, plan: LimitPlan, state: State) -> Launcher:
     tenant = choose_tenant()
     if tenant is not None:
         tools |= {name: find_program(name) for name in ("unshare", "mount", "setpriv", "chown")}
-    groups = plan.cgroup.folders if plan.cgroup else ()
-    state.record(workspace=jail.workspace, tenant=tenant, cgroups=groups)
+    state.record(folders=(jail.workspace, jail.home), tenant=tenant, cgroups=_groups(plan))
     for name, text in SYNTHETIC_ETC.items():
         (state.folder / "etc" / name).write_text(text, encoding="utf-8")
     (state.folder / "seccomp").write_bytes(seccomp_filter())

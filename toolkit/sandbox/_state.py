@@ -12,6 +12,7 @@ import contextlib
 import fcntl
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -20,27 +21,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from toolkit.errors import SandboxError
-from toolkit.sandbox._tenant import take_back
+from toolkit.sandbox._tenant import take_back, take_back_command
 
 PREFIX = "toolkit-jail-"
 _ORPHAN_SECONDS = 3600
 
-# Waits for its input to end, which happens however the owner ends; then does what
-# the owner could not do. $1 is the state folder, $2 the lent workspace, $3 the
-# tenant, $4 the owner's ids, the rest control groups.
+# Waits for its input to end, which happens however the owner ends; then does what the owner could not do.
 _CLEANER = """
 cat >/dev/null
-[ -d "$1" ] || exit 0
-state=$1 workspace=$2 tenant=$3 ids=$4
-shift 4
-for file in "$state"/pids/*; do
+[ -d {state} ] || exit 0
+for file in {state}/pids/*; do
     tries=0
-    while kill -0 "${file##*/}" 2>/dev/null && [ $tries -lt 100 ]; do sleep 0.05; tries=$((tries + 1)); done
+    while kill -0 "${{file##*/}}" 2>/dev/null && [ $tries -lt 100 ]; do sleep 0.05; tries=$((tries + 1)); done
 done
-[ -z "$tenant" ] || chown -R -P -h --from="$tenant" "$ids" -- "$workspace"
-[ $# -eq 0 ] || rmdir -- "$@"
-chmod -R u+rwX -- "$state"
-rm -rf -- "$state"
+{give_back}
+chmod -R u+rwX -- {state}
+rm -rf -- {state}
 """
 
 
@@ -56,14 +52,17 @@ class State:
         for name in ("etc", "home", "pids"):
             (self.folder / name).mkdir()
 
-    def record(self, *, workspace: Path, tenant: int | None, cgroups: Sequence[Path]) -> None:
+    def record(self, *, folders: Sequence[Path], tenant: int | None, cgroups: Sequence[Path]) -> None:
         """Write down what must be given back, and start the helper that does it if we are killed."""
-        groups = [str(group) for group in cgroups]
-        facts = {"workspace": str(workspace), "tenant": tenant, "cgroups": groups}
+        names, groups = [str(folder) for folder in folders], [str(group) for group in cgroups]
+        facts = {"folders": names, "tenant": tenant, "cgroups": groups}
         (self.folder / "lent").write_text(json.dumps(facts), encoding="utf-8")
-        command = ["/bin/sh", "-c", _CLEANER, "sh", str(self.folder), str(workspace), str(tenant or "")]
+        give_back = [shlex.join(["rmdir", "--", *groups])] if groups else []
+        if tenant is not None:
+            give_back += [shlex.join(take_back_command(folder, tenant)) for folder in folders]
+        script = _CLEANER.format(state=shlex.quote(str(self.folder)), give_back="\n".join(give_back))
         self._cleaner = subprocess.Popen(
-            [*command, f"{os.geteuid()}:{os.getegid()}", *groups],
+            ["/bin/sh", "-c", script],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -92,9 +91,9 @@ def dispose(folder: Path) -> None:
         for group in lent["cgroups"]:
             with contextlib.suppress(OSError):
                 Path(group).rmdir()
-        if lent["tenant"] is not None and Path(lent["workspace"]).is_dir():
+        for name in lent["folders"] if lent["tenant"] is not None else ():
             try:
-                take_back(Path(lent["workspace"]), lent["tenant"])
+                take_back(Path(name), lent["tenant"])
             except SandboxError as error:
                 problem = error
     _remove(folder)

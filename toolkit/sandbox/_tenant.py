@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shlex
 import stat
 import subprocess
 from pathlib import Path
@@ -54,20 +55,26 @@ def lend(folder: Path, tenant: int) -> None:
 
 
 def take_back(folder: Path, tenant: int) -> None:
-    """Return to the caller what the tenant has or made; set-user-id bits are lost on the way.
-
-    What the tenant owns is in the jail's folders and nowhere else, so its owner alone decides.
-    """
-    # GNU chown, because an agent may leave a tree deeper than Python can walk.
-    to, source = f"{os.geteuid()}:{os.getegid()}", f"--from={tenant}"
-    command = ["chown", "--recursive", "-P", "--no-dereference", source, to, "--", str(folder)]
+    """Return to the caller what the tenant has or made; set-user-id bits are lost on the way."""
+    if not folder.is_dir():
+        return
+    command = take_back_command(folder, tenant)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SandboxError(
             "the workspace could not be taken back from the jail's user",
             where=[done.stderr.strip()[-300:]],
-            fix=f"Run: chown -R {to} {folder}",
+            fix=f"Run: {shlex.join(command)}",
         )
+
+
+def take_back_command(folder: Path, tenant: int) -> list[str]:
+    """The same as a command: what the tenant owns is in the jail's folders only, so its owner decides.
+
+    GNU chown, because an agent may leave a tree deeper than Python can walk.
+    """
+    mine = f"{os.geteuid()}:{os.getegid()}"
+    return ["chown", "-R", "-P", "-h", f"--from={tenant}", mine, "--", str(folder)]
 
 
 def _is_mapped(uid: int) -> bool:

@@ -213,6 +213,13 @@ def preflight() -> list[CheckRow]:
     return rows
 
 
+def demand_preflight() -> None:
+    """Raise UnconfinedError if this machine lacks something every jail needs."""
+    rows = preflight()
+    if rows:
+        CheckReport(tuple(rows), (), 0.0).demand()
+
+
 def _machine_rows(flight: Flight, cli: Path | None) -> list[CheckRow]:
     rule = "a jail around the agent"
     if not flight.started:

@@ -84,6 +84,14 @@ def limit_names() -> tuple[str, ...]:
     return tuple(field.name.rpartition("_")[0] or field.name for field in fields(JailLimits))
 
 
+def known_limits(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names, if every one is a limit."""
+    for name in names:
+        if name not in limit_names():
+            raise SandboxError(f"there is no limit called '{name}'", fix=f"The limits are: {', '.join(limit_names())}.")
+    return tuple(names)
+
+
 def plan_limits(limits: JailLimits, *, name: str, require: Sequence[str] = ()) -> LimitPlan:
     """Decide how each limit is held here; `name` becomes the name of a control group.
 
@@ -91,11 +99,7 @@ def plan_limits(limits: JailLimits, *, name: str, require: Sequence[str] = ()) -
         SandboxError: `require` names a limit that does not exist or is not set.
         UnconfinedError: a required limit cannot be enforced on this machine.
     """
-    for wanted in require:
-        if wanted not in limit_names():
-            raise SandboxError(
-                f"there is no limit called '{wanted}'", fix=f"Require one of: {', '.join(limit_names())}."
-            )
+    known_limits(require)
     cgroup = make_cgroup(name, limits.memory_bytes) if limits.memory_bytes is not None else None
     plan = LimitPlan(states=_states(limits, cgroup), cgroup=cgroup, rlimits=_rlimits(limits))
     held = {state.name for state in plan.states if state.enforced}
