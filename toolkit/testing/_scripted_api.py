@@ -1,0 +1,259 @@
+"""A Messages API on a loopback port that says what a script tells it to.
+
+It serves from a thread of its own, so the same object works in a sync program,
+in any event loop and in a pytest fixture. It answers streaming and plain model
+calls, `count_tokens` and side calls, and keeps every request for the test to
+look at. Leaving the `with` block checks the script: a call without a turn or a
+turn without a call is an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from toolkit.errors import TestingError
+from toolkit.testing import _http
+from toolkit.testing._http import HTTPRequest
+from toolkit.testing._request import Request, plain_result
+from toolkit.testing._script import Script
+from toolkit.testing._stream import error_body, events, message
+from toolkit.testing._turns import Status, Turn, TurnLike
+
+_HOST = "127.0.0.1"
+_HOLD_SECONDS = 60.0
+
+
+class ScriptedAPI:
+    """The model's side of a conversation, written down beforehand.
+
+    Use it as a context manager, sync or async; `url` is what the client talks to.
+    `otherwise` answers every call no turn is written for; `strict=False` leaves
+    out the check at the end.
+    """
+
+    def __init__(self, *turns: TurnLike, otherwise: TurnLike | None = None, port: int = 0, strict: bool = True) -> None:
+        self._script = Script(turns, otherwise)
+        self._port = port
+        self._strict = strict
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._connections: set[asyncio.Task[None]] = set()
+
+    # -- what a test asks ------------------------------------------------------
+
+    @property
+    def url(self) -> str:
+        """The address for `ANTHROPIC_BASE_URL`."""
+        if self._thread is None:
+            raise TestingError(
+                "the scripted API is not running", fix="Use it in a with block: with ScriptedAPI(…) as api:"
+            )
+        return f"http://{_HOST}:{self._port}"
+
+    @property
+    def requests(self) -> Sequence[Request]:
+        """The model calls so far, oldest first (without side calls)."""
+        return tuple(self._script.requests)
+
+    @property
+    def side_requests(self) -> Sequence[Request]:
+        """The calls that take no turn: side calls of the CLI (titles and the like) and token counts."""
+        return tuple(self._script.side_requests)
+
+    def tool_results(self) -> list[str | list[dict[str, Any]]]:
+        """What the model read of every tool call, in order: a text, or blocks where there is more than text."""
+        return [plain_result(block) for block in self.tool_result_blocks()]
+
+    def tool_result_blocks(self) -> list[dict[str, Any]]:
+        """The raw `tool_result` blocks (with `tool_use_id` and `is_error`), each call once."""
+        found: dict[str, dict[str, Any]] = {}
+        for request in self.requests:
+            for block in request.tool_results():
+                found.setdefault(str(block.get("tool_use_id")), block)
+        return list(found.values())
+
+    def system_prompt(self) -> str:
+        """The system prompt of the last model call."""
+        return self._last().system_prompt
+
+    def tools(self) -> dict[str, dict[str, Any]]:
+        """The tools offered in the last model call, by name."""
+        return self._last().tools
+
+    def verify(self) -> None:
+        """Raise if a call had no turn or a turn no call; leaving the `with` block does this too."""
+        problem = self._script.problem()
+        if problem is not None:
+            raise problem
+
+    def _last(self) -> Request:
+        if not self._script.requests:
+            raise TestingError("no model call has reached the scripted API", fix="Run the agent first.")
+        return self._script.requests[-1]
+
+    # -- start and stop --------------------------------------------------------
+
+    def start(self) -> Self:
+        """Begin to serve; returns once the port is open."""
+        if self._thread is not None:
+            raise TestingError("this scripted API is already running", fix="Make a new one for every run.")
+        ready: threading.Event = threading.Event()
+        failed: list[OSError] = []
+        thread = threading.Thread(target=self._serve, args=(ready, failed), name="scripted-api", daemon=True)
+        thread.start()
+        ready.wait(30)
+        if failed:
+            thread.join(5)
+            raise TestingError(
+                f"the scripted API cannot listen on port {self._port}: {failed[0].strerror or failed[0]}",
+                fix="Leave port= out to get a free one.",
+            ) from failed[0]
+        self._thread = thread
+        return self
+
+    def stop(self) -> None:
+        """Stop serving and drop every open connection. Does nothing if it is not running."""
+        if self._thread is None or self._loop is None:
+            return
+        self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join(10)
+        self._thread = None
+
+    def _serve(self, ready: threading.Event, failed: list[OSError]) -> None:
+        asyncio.run(self._main(ready, failed))
+
+    async def _main(self, ready: threading.Event, failed: list[OSError]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stopping = asyncio.Event()
+        try:
+            server = await asyncio.start_server(self._connected, _HOST, self._port, limit=1 << 20)
+        except OSError as error:
+            failed.append(error)
+            ready.set()
+            return
+        self._port = server.sockets[0].getsockname()[1]
+        ready.set()
+        await self._stopping.wait()
+        server.close()
+        for task in list(self._connections):
+            task.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.add(task)
+        try:
+            while request := await _http.read_request(reader, writer):
+                if not await self._respond(request, reader, writer):
+                    break
+        except ConnectionError:
+            pass  # the client has left: there is nobody to tell
+        finally:
+            self._connections.discard(task)
+            if self._stopping.is_set():
+                writer.transport.abort()
+            else:
+                writer.close()
+
+    # -- answering -------------------------------------------------------------
+
+    async def _respond(self, call: HTTPRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Answer one request; False ends the connection."""
+        if call.method != "POST":
+            # Clients knock with HEAD / or GET / to see whether anybody is there.
+            await _http.send_empty(writer, 200 if call.path == "/" else 404)
+            return True
+        try:
+            body = json.loads(call.body)
+        except ValueError:
+            body = None
+        if not isinstance(body, dict):
+            await _http.send_json(writer, 400, error_body(Status(400, message="the body is no JSON object")))
+            return True
+        request = Request(body, path=call.path, headers=call.headers)
+        if call.path == "/v1/messages/count_tokens":
+            self._script.side_requests.append(request)
+            await _http.send_json(writer, 200, {"input_tokens": max(1, len(call.body) // 4)})
+            return True
+        if call.path != "/v1/messages":
+            await _http.send_json(writer, 404, error_body(Status(404, message=f"no such path: {call.path}")))
+            return True
+        return await self._reply(self._script.answer(request), request, reader, writer)
+
+    async def _reply(
+        self, reply: Turn | Status, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> bool:
+        if isinstance(reply, Status):
+            retry = {"x-should-retry": "true" if reply.retry else "false"}
+            await _http.send_json(writer, reply.code, error_body(reply), {**retry, **reply.headers})
+            return True
+        await _pause(reply)
+        whole = message(reply, str(request.get("model", "scripted")))
+        if not request.get("stream"):
+            await _http.send_json(writer, 200, whole)
+            return True
+        await _http.start_events(writer, {"request-id": f"req_{whole['id']}"})
+        for blocks_sent, event in events(whole, reply.chunk):
+            if event["type"] != "message_start":
+                if reply.cut_after == blocks_sent and _opens_or_ends(event):
+                    return False
+                if reply.stall_after == blocks_sent and _opens_or_ends(event):
+                    await reader.read()  # returns when the client hangs up
+                    return False
+            if reply.pace:
+                await asyncio.sleep(reply.pace)
+            await _http.send_event(writer, event)
+        await _http.end_events(writer)
+        return True
+
+    # -- context managers ------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        self.raise_problem(error)
+
+    async def __aenter__(self) -> Self:
+        return await asyncio.to_thread(self.start)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.stop)
+        self.raise_problem(error)
+
+    def raise_problem(self, error: BaseException | None = None) -> None:
+        """Check the script at the end of a test that raised `error`, or none.
+
+        Another error stays as it is, unless the script ran out: then that is its cause.
+        """
+        if not self._strict:
+            return
+        if error is None:
+            self.verify()
+        elif self._script.failure is not None and isinstance(error, Exception) and error is not self._script.failure:
+            raise self._script.failure from error
+
+
+def _opens_or_ends(event: dict[str, Any]) -> bool:
+    return event["type"] in ("content_block_start", "message_delta")
+
+
+async def _pause(turn: Turn) -> None:
+    if turn.delay:
+        await asyncio.sleep(turn.delay)
+    if turn.hold is not None:
+        # Polled: it is set from another thread, and a thread that waits for it could not be cancelled.
+        deadline = asyncio.get_running_loop().time() + _HOLD_SECONDS
+        while not turn.hold.is_set() and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
