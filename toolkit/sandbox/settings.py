@@ -208,6 +208,10 @@ class SandboxSettings(Closed):
                 data = json.loads(data)
             except (ValueError, RecursionError) as wrong:
                 raise SettingsError("the settings are not JSON", where=[str(wrong)]) from None
+        if (null := _first_null(data)) is not None:
+            raise SettingsError(
+                f"settings key '{null}' is null", where=["The CLI refuses to start"], fix="Leave it out", key=null
+            )
         return cls.model_validate(data, by_alias=True, by_name=False)
 
     @classmethod
@@ -235,6 +239,13 @@ def join_path(*parts: str | int) -> str:
     return text
 
 
+def _first_null(data: object, *at: str | int) -> str | None:
+    if data is None:
+        return join_path(*at)
+    items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    return next((found for key, value in items if (found := _first_null(value, *at, key))), None)
+
+
 def known_paths(model: type[Closed] = SandboxSettings) -> Iterator[str]:
     """Every key there is, as a dotted path."""
     for key, field in model.keys().items():
@@ -251,7 +262,8 @@ def did_you_mean(path: str) -> str | None:
     for known in known_paths():
         its_place, _, its_leaf = known.rpartition(".")
         by_place[its_place == place].setdefault(its_leaf.lower(), known)
-    for leaves, cutoff in ((by_place[True], 0.7), (by_place[False], 0.85)):
+    # At the top of a file stand many keys that are none of ours: there only an exact name counts as misplaced.
+    for leaves, cutoff in ((by_place[True], 0.7), (by_place[False], 0.85 if place else 1.0)):
         if found := get_close_matches(plain, leaves, n=1, cutoff=cutoff):
             return f"Did you mean '{leaves[found[0]]}'?"
     return None
@@ -299,8 +311,16 @@ def describe_value_error(error: Mapping[str, Any]) -> str:
     return said if error["type"] == "missing" else f"{said}, not {json.dumps(error['input'], default=str)[:80]}"
 
 
+def nested_model(annotation: Any) -> type[Closed] | None:
+    """The closed model of a key that holds one object, such as `Network | None`."""
+    for choice in (annotation, *getattr(annotation, "__args__", ())):
+        if isinstance(choice, type) and issubclass(choice, Closed):
+            return choice
+    return None
+
+
 def _models_in(annotation: Any) -> Iterator[type[Closed]]:
-    """The closed models inside an annotation such as `tuple[CredentialFile, ...] | None`."""
+    """Every closed model in an annotation, those of lists too."""
     if isinstance(annotation, type) and issubclass(annotation, Closed):
         yield annotation
     for inner in getattr(annotation, "__args__", ()):
