@@ -83,7 +83,11 @@ class SandboxError(ToolkitError):
 
 
 class SettingsError(SandboxError):
-    """Settings the CLI would ignore or misread."""
+    """Settings the CLI would ignore or misread; `key` is the settings key in question, where there is one."""
+
+    def __init__(self, what: str, *, where: Sequence[str] = (), fix: str = "", key: str | None = None) -> None:
+        super().__init__(what, where=where, fix=fix)
+        self.key = key
 
 
 class UnconfinedError(SandboxError):
