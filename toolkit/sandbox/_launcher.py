@@ -93,11 +93,10 @@ class Launcher:
 
 def make_launcher(jail: Jail, plan: LimitPlan, state: State) -> Launcher:
     """Write the launcher of a jail; as root, also lend its folders to an unprivileged user."""
-    tools = {name: find_program(name) for name in ("bwrap", "prlimit")}
     tenant = choose_tenant()
-    if tenant is not None:
-        tools |= {name: find_program(name) for name in ("unshare", "mount", "setpriv", "chown")}
     state.record(folders=(jail.workspace, jail.home), tenant=tenant, cgroups=_groups(plan))
+    needed = ("bwrap", "prlimit") if tenant is None else ("bwrap", "prlimit", "unshare", "mount", "setpriv", "chown")
+    tools = {name: find_program(name) for name in needed}
     for name, text in SYNTHETIC_ETC.items():
         (state.folder / "etc" / name).write_text(text, encoding="utf-8")
     (state.folder / "seccomp").write_bytes(seccomp_filter())

@@ -12,6 +12,7 @@ nothing that was started inside is left, and the workspace is the caller's again
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -75,6 +76,7 @@ def confine(
     home: Path | str | None = None,
     env: Mapping[str, str] | None = None,
     cli_path: Path | str | None = None,
+    allow_control_files: Sequence[str] = (),
 ) -> Confinement:
     """Prepare a jail for one workspace; enter the result to get it.
 
@@ -95,6 +97,8 @@ def confine(
         home: A private folder to keep as the agent's home, for sessions that are resumed later.
         env: Variables for the CLI and everything it starts.
         cli_path: The CLI to run; else CLAUDE_BIN, else the one in claude-agent-sdk.
+        allow_control_files: Files like `.git/config` the agent may change after all; `git init` needs that one
+            and `.git/hooks`.
 
     Raises:
         SandboxError: an argument is not usable; it names which and what to write instead.
@@ -107,7 +111,9 @@ def confine(
     proxy_port = _PROXY_PORT if domains else None
     order = _Order(
         workspace=usable_workspace(workspace),
-        settings=make_profile(profile, domains=domains, nested=True, proxy_port=proxy_port).as_json(),
+        settings=make_profile(
+            profile, domains=domains, nested=True, proxy_port=proxy_port, allow_control_files=allow_control_files
+        ).as_json(),
         read_only=profile == "read-only",
         tools=tuple(tools if tools is not None else READ_ONLY_TOOLS if profile == "read-only" else TOOLS),
         readable=tuple(usable_readable(path) for path in readable),
@@ -150,6 +156,7 @@ class Confinement:
         self._watchdog: Watchdog | None = None
         self._gate: Gate | None = None
         self._report: CheckReport | None = None
+        self._had_claude_folder = (order.workspace / ".claude").exists()
 
     @property
     def workspace(self) -> Path:
@@ -245,6 +252,15 @@ class Confinement:
             if self._gate is not None:
                 await self._gate.aclose()
             await asyncio.to_thread(state.close)
+            self._tidy()
+
+    def _tidy(self) -> None:
+        """Remove the empty folders the CLI leaves in a workspace that had none."""
+        folder = self._order.workspace / ".claude"
+        if not self._had_claude_folder and not folder.is_symlink():
+            with contextlib.suppress(OSError):
+                (folder / ".cc-writes").rmdir()
+                folder.rmdir()
 
     @staticmethod
     def _opened(thing: _T | None) -> _T:
