@@ -1,6 +1,6 @@
 """Names of hosts an agent may reach: spelt exactly, public, and never a whole registry.
 
-A domain is a lower-case DNS name (`pypi.org`) or one wildcard for the names
+A domain is a lower-case DNS name (`docs.example.com`) or one wildcard for the names
 below it (`*.example.com`, which does not include `example.com`). A scheme, a
 port, a path or an address is an error here, before anything is started, and so
 is a wildcard under which strangers can register names. What counts as such is
@@ -37,13 +37,13 @@ windows.net wordpress.com workers.dev
 def parse_domain(text: str) -> str:
     """`text` as a domain the gate and the settings understand, or a SettingsError that says what to write."""
     if not isinstance(text, str) or not text:
-        raise _wrong(text, "is empty", "Write a host name, for example: pypi.org")
+        raise _wrong(text, "is empty", "Write a host name, for example: docs.example.com")
     name = text.lower()
     if "://" in name:
         bare = name.split("://", 1)[1].split("/", 1)[0]
         raise _wrong(text, "has a scheme", f"Write the host alone: {bare}")
     if "/" in name or "@" in name or "?" in name:
-        raise _wrong(text, "is more than a host name", "Write the host alone, for example: pypi.org")
+        raise _wrong(text, "is more than a host name", "Write the host alone, for example: docs.example.com")
     if _is_address(name):
         raise _wrong(text, "is an address, not a name", "Name the host; only names that resolve publicly are reached")
     if ":" in name:
@@ -78,7 +78,7 @@ def is_allowed(host: str, domains: Iterable[str]) -> bool:
 def _check_labels(text: str, name: str) -> None:
     labels = name.split(".")
     if len(name) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
-        raise _wrong(text, "is not a DNS name", "Write a host name, for example: pypi.org")
+        raise _wrong(text, "is not a DNS name", "Write a host name, for example: docs.example.com")
     if len(labels) < 2 or labels[-1] in _LOCAL_ENDINGS or labels[-1].isdigit():
         raise _wrong(text, "is not a public name", "Only hosts on the public internet can be allowed")
 

@@ -111,8 +111,11 @@ class _Form:
             here = (*loc, name)
             if name not in keys:
                 yield from self._unknown(here)
-            elif (inner := nested_model(keys[name].annotation)) is not None and isinstance(value, dict):
-                yield from self.problems(inner, value, here)
+            elif (inner := nested_model(keys[name].annotation)) is not None:
+                if isinstance(value, dict):
+                    yield from self.problems(inner, value, here)
+                else:
+                    yield self._wrong(here, "has to be an object")
             else:
                 for where, said in _value_errors(keys[name].annotation, value):
                     yield self._wrong((*here, *where), said)

@@ -77,6 +77,9 @@ class Client:
                 pass
         except (OSError, TimeoutError, ProtocolError):
             pass
+        except asyncio.CancelledError:
+            self._writer.transport.abort()  # nobody reads what is left to send
+            raise
         finally:
             self._reader.cancel_when_gone(None)
             self._writer.close()

@@ -24,6 +24,15 @@ SILENCE_SECONDS = 600.0
 
 _TARGET = re.compile(r"([A-Za-z0-9.-]{1,253}):([0-9]{1,5})")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+# Written out, because what the standard library calls private differs between its versions. The last of the
+# IPv4 ones is a cloud's own service to its machines, inside a public range.
+_NOT_PUBLIC = """
+0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24 192.88.99.0/24
+192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/4 240.0.0.0/4 168.63.129.16/32
+2001::/23 2001:db8::/32 2002::/16 3fff::/20
+"""
+_NOT_PUBLIC_NETWORKS = [ipaddress.ip_network(text) for text in _NOT_PUBLIC.split()]
+_GLOBAL_IPV6 = ipaddress.ip_network("2000::/3")
 
 
 def tunnel_host(target: str, domains: Sequence[str]) -> str:
@@ -56,16 +65,11 @@ def is_public(text: str) -> bool:
         address = ipaddress.ip_address(text)
     except ValueError:
         return False  # also an IPv6 address with a zone
-    if isinstance(address, ipaddress.IPv6Address):
-        if address in _NAT64:
-            return is_public(str(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)))
-        disguises = (address.ipv4_mapped, address.sixtofour, address.teredo)
-        if any(disguise is not None for disguise in disguises) or int(address) < 1 << 32:
-            return False
-        if address.is_site_local:
-            return False
-    is_special = address.is_private or address.is_reserved or address.is_multicast or address.is_link_local
-    return address.is_global and not is_special and not address.is_loopback and not address.is_unspecified
+    if address in _NAT64:
+        address = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    if address.version == 6 and address not in _GLOBAL_IPV6:
+        return False  # local, or an IPv4 address in disguise
+    return not any(address in network for network in _NOT_PUBLIC_NETWORKS)
 
 
 async def dial(addresses: Sequence[str]) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

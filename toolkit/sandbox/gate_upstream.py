@@ -97,7 +97,7 @@ class Answer:
         if self._is_complete and not says_close:
             self._upstream.keep(self._connection)
         else:
-            self._connection.writer.close()
+            self._connection.writer.transport.abort()
 
 
 class Upstream:
@@ -165,7 +165,7 @@ class Upstream:
             head = await _read_response_head(connection)
             return Answer(self, connection, head)
         except BaseException:
-            connection.writer.close()
+            connection.writer.transport.abort()
             raise
 
 

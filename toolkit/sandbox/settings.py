@@ -126,7 +126,7 @@ class Sigv4(Closed):
     place = "sandbox.credentials.sigv4"
     streaming: Literal["deny", "passthrough"] | None = None
     presigned: Literal["deny", "passthrough"] | None = None
-    sigv4a: Literal["deny", "passthrough"] | None = None
+    sigv4a: Literal["deny", "passthrough"] | None = Field(default=None, alias="sigv4a")
 
 
 class Credentials(Closed):
