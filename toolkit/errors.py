@@ -93,13 +93,22 @@ class SandboxError(ToolkitError):
 
 
 class SettingsError(SandboxError):
-    """Settings the CLI would ignore or misread."""
+    """Settings the CLI would ignore or misread; `key` is the settings key in question, where there is one."""
+
+    def __init__(self, what: str, *, where: Sequence[str] = (), fix: str = "", key: str | None = None) -> None:
+        super().__init__(what, where=where, fix=fix)
+        self.key = key
 
 
 class UnconfinedError(SandboxError):
     """A safety check failed or could not be made; nothing was started."""
 
     exit_code = 4
+
+    def __init__(self, what: str, *, rules: Sequence[str] = (), where: Sequence[str] = (), fix: str = "") -> None:
+        super().__init__(what, where=where, fix=fix)
+        self.rules = tuple(rules)
+        """The rules that would have been lost."""
 
 
 class TestingError(ToolkitError):
