@@ -197,9 +197,9 @@ class DirStack:
     def __len__(self) -> int:
         return len(self._handles)
 
-    def holds(self, identity: tuple[int, int]) -> bool:
-        """Whether the folder with this (st_dev, st_ino) is one of those walked down."""
-        return identity in self._known
+    def identities(self) -> frozenset[tuple[int, int]]:
+        """(st_dev, st_ino) of every folder walked down."""
+        return frozenset(self._known)
 
     def push(self, handle: int, identity: tuple[int, int]) -> None:
         """Go down into an open folder; the stack closes it."""

@@ -140,6 +140,15 @@ class FolderRules:
         self._files = files or outer
         self.chain = Scope(exclude, b"", self._files) if exclude else self._files
 
+    def excluded_by(self, path: bytes, is_folder: bool) -> GitPattern | None:
+        """The rule that leaves this path out; None if it may stay.
+
+        git never asks its rules about `.git`: only exclude_glob can leave that behind.
+        """
+        if path.endswith(b".git") and path.rpartition(b"/")[2] == b".git":
+            return Scope(self._exclude).excluded_by(path, is_folder) if self._exclude else None
+        return self.chain.excluded_by(path, is_folder) if self.chain is not None else None
+
     def with_rules(self, patterns: list[GitPattern], base: bytes) -> FolderRules:
         """The scope of a folder that has a .gitignore of its own."""
         return FolderRules(self._exclude, None, Scope(RuleList(patterns), base, self._files))
