@@ -106,7 +106,7 @@ class Folder:
     @property
     def names(self) -> list[str]:
         """The names in the order they were added, undecodable bytes as surrogates."""
-        return self._names[:-1].decode("utf-8", "surrogateescape").split("\0") if self._names else []
+        return os.fsdecode(bytes(self._names[:-1])).split("\0") if self._names else []
 
     def append(self, name: bytes, ctime_ns: int, inode: int, row: bytes) -> None:
         self._names += name
@@ -157,8 +157,8 @@ class Manifest:
 
     def __init__(self, mounts: Sequence[MountRecord] = ()) -> None:
         self.mounts = tuple(mounts)
-        self.sealed_ns = 0
-        """When the record was closed; an entry stamped later than this cannot be trusted to be old."""
+        self.created_ns = time.time_ns()
+        """When copying began; a host file stamped about then may have changed unseen since."""
         self.root_stamp = (0, 0)
         """ctime and inode of the workspace folder itself."""
         self.folders: dict[bytes, Folder] = {}
@@ -266,7 +266,6 @@ class Manifest:
         give_up = time.monotonic_ns() + _LONGEST_TICK_NS
         while time.clock_gettime_ns(_COARSE_CLOCK) <= newest and time.monotonic_ns() < give_up:
             time.sleep(0.001)
-        self.sealed_ns = time.clock_gettime_ns(_COARSE_CLOCK)
 
     def _stamp_folders(self, root_fd: int) -> None:
         top = os.fstat(root_fd)
@@ -330,7 +329,7 @@ class Manifest:
                 [_text(m.host), _text(m.at), m.dev, m.inode, None if m.name is None else _text(m.name)]
                 for m in self.mounts
             ],
-            "sealed_ns": self.sealed_ns,
+            "created_ns": self.created_ns,
             "root_stamp": self.root_stamp,
             "targets": {_text(path): _text(target) for path, target in self._targets.items()},
             "elsewhere": {_text(path): _text(host) for path, host in self._elsewhere.items()},
@@ -375,7 +374,7 @@ class Manifest:
                 for host, at, dev, inode, name in header["mounts"]
             ]
         )
-        manifest.sealed_ns = int(header["sealed_ns"])
+        manifest.created_ns = int(header["created_ns"])
         ctime_ns, inode = header["root_stamp"]
         manifest.root_stamp = (int(ctime_ns), int(inode))
         manifest._targets = {_raw(path): _raw(target) for path, target in header["targets"].items()}
