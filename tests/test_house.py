@@ -37,7 +37,10 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
 }
 
 # The one step upwards: Toolbox.in_process() and .server() import toolkit_servers when they are called.
-DOORS = {("toolkit/tools/toolbox.py", "toolkit_servers.build"), ("toolkit/tools/toolbox.py", "toolkit_servers.in_process")}
+DOORS = {
+    ("toolkit/tools/toolbox.py", "toolkit_servers.build"),
+    ("toolkit/tools/toolbox.py", "toolkit_servers.in_process"),
+}
 
 MAY_IMPORT_MCP = {"toolkit_servers", "toolkit.runs", "toolkit.testing", "toolkit.cli"}
 MAY_IMPORT_SDK = {"toolkit.runs", "toolkit.testing"}
