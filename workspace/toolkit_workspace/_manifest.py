@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Literal
 
 from toolkit.errors import WorkspaceError
+from toolkit_workspace._handles import READ_DIR, open_beneath
 
 Kind = Literal["f", "d", "l"]
 
@@ -276,11 +277,12 @@ class Manifest:
             inner = [n for n, name in enumerate(folder.names) if folder.kind(n) == _CODES["d"]]
             if not inner:
                 continue
-            names, fd = folder.names, open_below(root_fd, path)
+            names, fd = folder.names, open_beneath(root_fd, path, READ_DIR)
             try:
                 for position in inner:
                     st = os.stat(names[position], dir_fd=fd, follow_symlinks=False)
                     folder.probe[2 * position], folder.probe[2 * position + 1] = st.st_ctime_ns, st.st_ino
+                    struct.pack_into("<I", folder.rows, position * _ROW.size + 4, st.st_mode)
             finally:
                 os.close(fd)
 
@@ -388,18 +390,6 @@ class Manifest:
 def join(parent: bytes, name: bytes) -> bytes:
     """A path below the workspace folder, whose own path is empty."""
     return parent + b"/" + name if parent else name
-
-
-def open_below(root_fd: int, path: bytes) -> int:
-    """Open a folder below another, one component at a time and through no link; the caller closes it."""
-    fd = os.dup(root_fd)
-    for part in path.split(b"/") if path else ():
-        try:
-            inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
-        finally:
-            os.close(fd)
-        fd = inner
-    return fd
 
 
 def _packed(entry: Entry) -> bytes:
