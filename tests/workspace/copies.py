@@ -11,7 +11,6 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 from toolkit_workspace._bases import keep_bases
-from toolkit_workspace._hosts import Hosts
 from toolkit_workspace._manifest import Kind, Manifest, MountRecord
 from toolkit_workspace._prepared import Prepared
 
@@ -66,9 +65,8 @@ def prepare(host: Path, root: Path, state: Path, *, at: str = "src", keep: bool 
             _record(manifest, os.fsencode(host), os.fsencode(root), os.fsencode(at), where + b"/" + name)
     prepared = Prepared.at(root, state, manifest)
     fd = os.open(root, os.O_RDONLY)
-    with Hosts(manifest.mounts) as hosts:
-        manifest.seal(fd)
-        keep_bases(manifest, prepared.store, fd, hosts, only_fresh=not keep)
+    manifest.seal(fd)
+    keep_bases(manifest, prepared.store, fd, only_fresh=not keep)
     os.close(fd)
     prepared.save()
     return prepared

@@ -82,7 +82,7 @@ def _pair(prepared: Prepared, bases: Bases, found: Found) -> Pair:
 def _present(prepared: Prepared, found: Found, now: os.stat_result) -> Node:
     kind = _kind(now.st_mode)
     content = prepared.content(found.path, now) if kind == "f" else None
-    return Node(kind, now.st_mode, now.st_size if kind == "f" else 0, found.target, content, now.st_ino)
+    return Node(kind, now.st_mode, now.st_size if kind == "f" else 0, found.target, content, now.st_ino, now)
 
 
 def _kind(mode: int) -> NodeKind:
