@@ -150,6 +150,11 @@ class TestingError(ToolkitError):
 
     __test__ = False  # pytest would otherwise take the name for a test class
 
+    def __init__(self, what: str, *, where: Sequence[str] = (), fix: str = "", line: int | None = None) -> None:
+        super().__init__(what, where=where, fix=fix)
+        self.line = line
+        """The line of the cassette that is wrong."""
+
 
 class RunError(ToolkitError):
     """A run that cannot start, or did not end well."""

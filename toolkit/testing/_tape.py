@@ -101,6 +101,7 @@ def _copy(source: int, sink: int, tape: Tape, to: str) -> None:
     if pending.strip():
         tape.frame(to, pending)
     if to == "cli":
+        tape.line({"to": "cli", "end": True})
         os.close(sink)
 
 

@@ -88,7 +88,7 @@ def fake_cli(request: pytest.FixtureRequest) -> Callable[..., FakeCLI]:
 
 @pytest.fixture
 def call_tool() -> Callable[..., Awaitable[Reply]]:
-    """Call a tool as a client would: `await call_tool(my_tool, title="hi")`; for a box, `call_tool(box, "my_tool", …)`."""
+    """Call a tool as a client would: `await call_tool(my_tool, title="hi")`, or `call_tool(box, "my_tool", …)`."""
 
     async def call(target: Any, name: str | None = None, /, **arguments: Any) -> Reply:
         from toolkit.tools import Toolbox
