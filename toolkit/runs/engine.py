@@ -124,7 +124,8 @@ class Engine:
             message, end = await _finished(pump)
         for event in self.translator.close():
             self._emit(event)
-        usage = self._meter.settle(message.model_usage if message else None, message.total_cost_usd if message else None)
+        reported = (message.model_usage, message.total_cost_usd) if message is not None else (None, None)
+        usage = self._meter.settle(*reported)
         ms = round((time.monotonic() - began) * 1000)
         return TurnEnd(self._judged(end), message, usage, ms, self._debug(message, end))
 

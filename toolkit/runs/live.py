@@ -189,6 +189,5 @@ class LiveRun(Generic[OutputT]):
 def _finished_event(result: RunResult[Any], turn: int) -> Event:
     data = result.to_data()
     names = ("ok", "code", "message", "text", "stop", "ms", "cost", "total", "unattributed")
-    return Event(
-        "lifecycle", "finished", time.time(), result.run, result.run, None, {"turn": turn, **{n: data[n] for n in names}}
-    )
+    shown = {"turn": turn, **{name: data[name] for name in names}}
+    return Event("lifecycle", "finished", time.time(), result.run, result.run, None, shown)

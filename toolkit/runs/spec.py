@@ -67,9 +67,9 @@ class RunSpec:
     cli_path: Path | str | None = None
     trace: str | None = None
     """An id of the caller's, carried by every event's run and log line."""
-    before_run: Callable[[RunSpec], str | None | Awaitable[str | None]] | None = None
+    before_run: Callable[[RunSpec], str | Awaitable[str | None] | None] | None = None
     """Called before the prompt is sent; text it gives is put before the prompt."""
-    after_run: Callable[[RunResult[Any]], None | Awaitable[None]] | None = None
+    after_run: Callable[[RunResult[Any]], Awaitable[None] | None] | None = None
     """Called once with the result, however the run ended."""
     run_id: str = field(default_factory=lambda: f"run-{uuid.uuid4().hex[:12]}")
     home: Path | str | None = None

@@ -109,7 +109,9 @@ def new_run(spec: RunSpec) -> RunFolder:
         raise RunError(f"there is a run '{spec.run_id}' already", fix="Leave run_id out, or choose another") from error
     except OSError as error:
         raise RunError(
-            f"the run cannot be stored: {error.strerror}", where=[str(home)], fix="Set TOOLKIT_HOME to a folder of yours"
+            f"the run cannot be stored: {error.strerror}",
+            where=[str(home)],
+            fix="Set TOOLKIT_HOME to a folder of yours",
         ) from error
     stored = RunFolder(folder)
     stored.asked(spec)
