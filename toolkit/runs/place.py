@@ -39,7 +39,7 @@ def find_place(spec: RunSpec, stored: RunFolder) -> Place:
         folder = Path(given)
         if not folder.is_dir():
             raise RunError(
-                f"the workspace '{folder}' is not a folder", fix="Name one that exists, or a WorkspaceSection"
+                f"the workspace '{folder}' is not a folder", fix="Name one that exists, or a section"
             )
         return Place(folder.resolve())
     if not given.is_prepared:
