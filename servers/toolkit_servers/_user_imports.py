@@ -17,7 +17,6 @@ import sysconfig
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from importlib import metadata
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
@@ -182,6 +181,8 @@ def _foreign_places() -> tuple[Path, ...]:
 @cache
 def _needed_names() -> frozenset[str]:
     """Top-level import names of the toolkit and of everything it depends on, as installed here."""
+    from importlib import metadata
+
     names, seen, waiting = set(_OWN), set[str](), ["agent-toolkit-mcp"]
     while waiting:
         distribution = waiting.pop()
