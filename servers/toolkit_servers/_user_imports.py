@@ -168,7 +168,9 @@ def _is_loaded_from(name: str, module: ModuleType, folder: Path) -> bool:
     if name in _finder_for(folder).before or name == "__main__" or name.partition(".")[0] in _OWN:
         return False
     file = getattr(module, "__file__", None)
-    return isinstance(file, str) and is_user_file(file, folder)
+    # A folder without __init__.py is a module too: it holds on to the modules in it.
+    places = [file] if isinstance(file, str) else list(getattr(module, "__path__", ()))
+    return any(is_user_file(place, folder) for place in places)
 
 
 @cache

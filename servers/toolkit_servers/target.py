@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 from toolkit.tools import Tool, Toolbox
+from toolkit.tools.tool import as_tool
 from toolkit_servers import _target_errors as errors
 from toolkit_servers._user_imports import import_file, import_folder, importing_from, loaded_files
 
@@ -115,7 +116,7 @@ def _toolbox_of(module: ModuleType, address: Address, cwd: Path) -> Toolbox:
         raise errors.several_toolboxes(address.spec, [name for name, _ in boxes.values()])
     if boxes:
         return next(box for _, box in boxes.values())
-    tools = [value for value in vars(module).values() if isinstance(value, Tool) and not value.is_unbound_method]
+    tools = [tool for tool in map(as_tool, vars(module).values()) if tool is not None and not tool.is_unbound_method]
     if not tools:
         raise errors.no_tools(module, address.spec, cwd)
     errors.refuse_hidden_tools(module, cwd)
@@ -132,10 +133,9 @@ def _named(module: ModuleType, address: Address, name: str, cwd: Path) -> Toolbo
         raise errors.no_such_name(module, address.spec, name, usable, cwd) from None
     if isinstance(value, Toolbox):
         return value
-    if isinstance(value, Tool):
-        return Toolbox(_box_name(address), [value])
-    if isinstance(value, list | tuple) and value and all(isinstance(item, Tool) for item in value):
-        return Toolbox(_box_name(address), list(value))
+    values = value if isinstance(value, list | tuple) else [value]
+    if values and all(as_tool(item) is not None for item in values):
+        return Toolbox(_box_name(address), values)
     raise errors.not_a_tool(value, module, address.spec, name, cwd)
 
 

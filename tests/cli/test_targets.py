@@ -28,6 +28,8 @@ def tool_named(name: str, value: str = "'hello'") -> str:
         ("both.py:two", "both", ["two"]),
         ("both.py:pair", "both", ["one", "two"]),
         ("both.py:Holder.inner", "inner", ["two"]),
+        ("both.py:Holder.made", "both", ["made"]),
+        ("both.py:holder.method", "both", ["method"]),
         ("./both.py", "chosen", ["one"]),
         ("both", "chosen", ["one"]),
         ("plain-tools.py", "plain-tools", ["one", "two"]),
@@ -41,7 +43,24 @@ def tool_named(name: str, value: str = "'hello'") -> str:
 )
 def test_every_form_of_target_gives_its_tools(spec: str, box: str, tools: list[str], tmp_path: Path) -> None:
     two = HEAD + tool_named("one") + tool_named("two")
-    boxes = "\nchosen = same = Toolbox('chosen', [one])\npair = [one, two]\n\nclass Holder:\n    inner = Toolbox('inner', [two])\n"
+    boxes = """
+chosen = same = Toolbox('chosen', [one])
+pair = [one, two]
+
+class Holder:
+    inner = Toolbox('inner', [two])
+
+    @classmethod
+    @tool
+    def made(cls) -> str:
+        return cls.__name__
+
+    @tool
+    def method(self) -> str:
+        return 'mine'
+
+holder = Holder()
+"""
     write(tmp_path, both=two + boxes)
     (tmp_path / "plain-tools.py").write_text(two, encoding="utf-8")
     write(tmp_path, pkg__tools=HEAD + "from .helper import word\n" + tool_named("three", "word"))
@@ -89,13 +108,16 @@ async def test_a_neighbour_wins_over_an_installed_package_the_toolkit_does_not_n
 
 
 async def test_loading_again_reads_the_target_and_what_it_imports_anew(tmp_path: Path) -> None:
-    write(tmp_path, notes=HEAD + "import words_a\n" + tool_named("say", "words_a.word"), words_a="word = 'old'\n")
+    head = HEAD + "import words_a\nfrom deep_a import words_b\n"
+    write(tmp_path, notes=head + tool_named("say", "words_a.word + words_b.word"))
+    write(tmp_path, words_a="word = 'old'\n", deep_a__words_b="word = 'old'\n")
     before = load_target("notes.py", cwd=tmp_path)
-    write(tmp_path, words_a="word = 'new'\n")  # same size, same second: cached bytecode would not notice
+    # Same size, same second: cached bytecode would not notice.
+    write(tmp_path, words_a="word = 'new'\n", deep_a__words_b="word = 'new'\n")
 
     after = load_target("notes.py", cwd=tmp_path)
 
-    assert [(await each.toolbox.call("say")).text for each in (before, after)] == ["old", "new"]
+    assert [(await each.toolbox.call("say")).text for each in (before, after)] == ["oldold", "newnew"]
 
 
 async def test_a_broken_edit_leaves_the_last_good_load_working(tmp_path: Path) -> None:
