@@ -32,8 +32,7 @@ def test_a_file_is_served_over_stdio_until_the_client_goes(tmp_path: Path) -> No
         assert server.initialize()["serverInfo"]["name"] == "served_tools"
         assert server.call("double", number=21) == "42"
         server.close_stdin()
-        code, _ = server.wait()
-    assert code == 0
+        assert server.process.wait(BOUND) == 0
     assert server.stderr == ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -83,16 +84,31 @@ async def test_files_next_to_the_target_can_be_imported(tmp_path: Path) -> None:
     assert {file.name for file in target.files} == {"notes.py", "helper_next_door.py", "down.py"}
 
 
-@pytest.mark.parametrize("name", ["http", "types", "json", "asyncio", "mcp", "pydantic", "click", "toolkit"])
-def test_a_file_called_like_a_library_breaks_nothing(name: str, tmp_path: Path) -> None:
-    (tmp_path / f"{name}.py").write_text(
-        HEAD + "import http.client, mcp, pydantic\n" + tool_named("say"), encoding="utf-8"
-    )
-    (tmp_path / "notes.py").write_text(HEAD + f"import {name}\n" + tool_named("say"), encoding="utf-8")
+@pytest.mark.parametrize("name", ["http", "mcp"])
+def test_running_the_package_is_as_safe_as_the_command(name: str, tmp_path: Path) -> None:
+    (tmp_path / f"{name}.py").write_text(HEAD + "import http.client, mcp\n" + tool_named("say"), encoding="utf-8")
+    command = [sys.executable, "-m", "toolkit", "call", f"{name}.py", "say"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("hello\n", "")
 
-    for target in (f"{name}.py", "notes.py"):
-        done = toolkit("call", target, "say", cwd=tmp_path)
-        assert (done.out, done.err, done.code) == ("hello\n", "", 0)
+
+LIBRARIES = ["http", "types", "json", "asyncio", "mcp", "pydantic", "click", "toolkit"]
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_a_file_called_like_a_library_breaks_nothing(name: str, tmp_path: Path) -> None:
+    (tmp_path / f"{name}.py").write_text(HEAD + "import http.client, pydantic\n" + tool_named("say"), encoding="utf-8")
+    done = toolkit("call", f"{name}.py", "say", cwd=tmp_path)
+    assert (done.out, done.err, done.code) == ("hello\n", "", 0)
+
+
+def test_neighbours_called_like_libraries_break_nothing(tmp_path: Path) -> None:
+    for name in LIBRARIES:
+        (tmp_path / f"{name}.py").write_text("raise ImportError('the wrong one')\n", encoding="utf-8")
+    imports = "".join(f"import {name}\n" for name in LIBRARIES) + "import mcp.server\n"
+    (tmp_path / "notes.py").write_text(HEAD + imports + tool_named("say"), encoding="utf-8")
+    done = toolkit("call", "notes.py", "say", cwd=tmp_path)
+    assert (done.out, done.err, done.code) == ("hello\n", "", 0)
 
 
 async def test_a_neighbour_wins_over_an_installed_package_the_toolkit_does_not_need(
