@@ -65,11 +65,15 @@ def import_failed(error: BaseException, spec: str, module: str | None, folder: P
         return _no_module(error.name, spec, module, cwd)
     place = user_lines(error, folder, cwd)[-1:]
     if isinstance(error, ModuleNotFoundError) and error.name:
+        missing = error.name.partition(".")[0]
+        # A slip in a neighbour's name must not end in installing somebody's package of that name.
+        neighbours = [each.stem for each in (*folder.glob("*.py"), *folder.glob("*/"))]
+        install = f"Install it where toolkit runs: {sys.executable} -m pip install {missing}"
         return TargetError(
             f"{_place_of(spec)} imports '{error.name}', which is not installed",
             target=spec,
             where=place,
-            fix=f"Install it where toolkit runs: {sys.executable} -m pip install {error.name.partition('.')[0]}",
+            fix=_suggest(missing, neighbours, str) or install,
         )
     if isinstance(error, SystemExit):
         return TargetError(

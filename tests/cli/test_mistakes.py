@@ -149,6 +149,15 @@ notes.py imports 'no_such_library', which is not installed
 """,
         {"notes.py": "import no_such_library.web\n"},
     ),
+    "imports a neighbour by a wrong name": Mistake(
+        "inspect notes.py",
+        """\
+notes.py imports 'helpers', which is not installed
+  notes.py:1  import helpers
+  Did you mean helper?
+""",
+        {"notes.py": "import helpers\n", "helper.py": ""},
+    ),
     "syntax error": Mistake(
         "inspect notes.py",
         """\
