@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -123,17 +124,20 @@ async def test_a_neighbour_wins_over_an_installed_package_the_toolkit_does_not_n
     assert (await target.toolbox.call("say")).text == "mine"
 
 
-async def test_loading_again_reads_the_target_and_what_it_imports_anew(tmp_path: Path) -> None:
+async def test_loading_again_reads_the_target_and_what_it_imports_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
     head = HEAD + "import words_a\nfrom deep_a import words_b\n"
     write(tmp_path, notes=head + tool_named("say", "words_a.word + words_b.word"))
-    write(tmp_path, words_a="word = 'old'\n", deep_a__words_b="word = 'old'\n")
-    before = load_target("notes.py", cwd=tmp_path)
-    # Same size, same second: cached bytecode would not notice.
-    write(tmp_path, words_a="word = 'new'\n", deep_a__words_b="word = 'new'\n")
+    loads = []
+    for word in ("old", "new"):
+        write(tmp_path, words_a=f"word = '{word}'\n", deep_a__words_b=f"word = '{word}'\n")
+        for file in ("words_a.py", "deep_a/words_b.py"):
+            os.utime(tmp_path / file, (1, 1))  # the same size and second: cached bytecode does not notice the edit
+        loads.append(load_target("notes.py", cwd=tmp_path))
 
-    after = load_target("notes.py", cwd=tmp_path)
-
-    assert [(await each.toolbox.call("say")).text for each in (before, after)] == ["oldold", "newnew"]
+    assert [(await each.toolbox.call("say")).text for each in loads] == ["oldold", "newnew"]
 
 
 async def test_a_broken_edit_leaves_the_last_good_load_working(tmp_path: Path) -> None:
