@@ -193,6 +193,8 @@ class ServedHttp:
         assert self.url.startswith("http://"), line + self.process.stderr.read()
         self.port = int(self.url.rpartition(":")[2].partition("/")[0])
         self.session: dict[str, str] = {}
+        self.messages: list[dict[str, Any]] = []
+        """All messages of the last answer, notifications included."""
 
     def __enter__(self) -> Self:
         return self
@@ -216,6 +218,7 @@ class ServedHttp:
             if session := response.headers.get("mcp-session-id"):
                 self.session = {"Mcp-Session-Id": session, "Mcp-Protocol-Version": "2025-11-25"}
         events = [line.removeprefix(b"data: ") for line in body.splitlines() if line.startswith(b"data: {")]
+        self.messages = [json.loads(event) for event in events]
         return response.status, events[-1] if events else body
 
     def initialize(self) -> None:
