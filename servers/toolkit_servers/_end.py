@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable
 
-LAST_SECONDS = 0.8
+LAST_SECONDS = 0.7
 UNRESPONSIVE_SECONDS = 0.4
 
 
