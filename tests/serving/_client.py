@@ -164,6 +164,9 @@ class Served:
         else:
             os.close(self._in)
 
+    def close_stdout(self) -> None:
+        os.close(self._out)
+
     def wait(self) -> int:
         """The exit code, once the process has ended."""
         return self.process.wait(BOUND)
