@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from mcp import Client
-from toolkit_servers.http import HostGuard, serve_http
 
 from tests.serving._client import BOUND, HANDSHAKE, SERVE, ServedHttp
 from toolkit.errors import ToolkitError
+from toolkit_servers.http import HostGuard, serve_http
 
 SOURCE = """
 @tool

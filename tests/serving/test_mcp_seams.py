@@ -12,11 +12,11 @@ from mcp.shared.memory import create_client_server_memory_streams
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
-from toolkit_servers._wire import JsonList, encode
-from toolkit_servers.build import ToolServer, build_server
 
 from tests.serving._client import ENVELOPE, HANDSHAKE
 from toolkit import Image, Resource, Text, Toolbox, tool
+from toolkit_servers._wire import JsonList, encode
+from toolkit_servers.build import ToolServer, build_server
 
 
 @tool(structured=True)
