@@ -148,6 +148,18 @@ def no_such_tool(spec: str, name: str, toolbox: Toolbox) -> TargetError:
     )
 
 
+def refuse_missing_names(module: ModuleType, spec: str, cwd: Path) -> None:
+    """Raise when `__all__` lists what the module does not have."""
+    missing = [name for name in module.__all__ if not hasattr(module, name)]
+    if missing:
+        raise TargetError(
+            f"{_place_of(spec)} lists '{missing[0]}' in __all__, but has no such name",
+            target=spec,
+            where=[_assignment(module, "__all__", cwd)],
+            fix=_suggest(missing[0], list(vars(module)), str) or "Remove it from the list",
+        )
+
+
 def refuse_hidden_tools(module: ModuleType, cwd: Path) -> None:
     """Raise when a decorated function at the top of the module is replaced by another one of its name."""
     file = _source_of(module)

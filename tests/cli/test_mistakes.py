@@ -83,6 +83,15 @@ no tools in notes.py
 """,
         {"notes.py": "def find(text: str) -> str:\n    return text\n"},
     ),
+    "a name in __all__ that is not there": Mistake(
+        "inspect notes.py",
+        """\
+notes.py lists 'finds' in __all__, but has no such name
+  notes.py:9  __all__ = ['finds']
+  Did you mean find?
+""",
+        {"notes.py": HEAD + FIND + "\n\n__all__ = ['finds']\n"},
+    ),
     "several toolboxes": Mistake(
         "inspect notes.py",
         """\

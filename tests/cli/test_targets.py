@@ -173,6 +173,15 @@ def test_a_module_that_only_collects_tools_offers_them(tmp_path: Path) -> None:
     assert list(load_target("all_of_them.py", cwd=tmp_path).toolbox.tools) == ["one", "two"]
 
 
+def test_a_module_with_tools_of_its_own_does_not_offer_imported_ones(tmp_path: Path) -> None:
+    write(tmp_path, others_y=HEAD + tool_named("one"))
+    partial = "import functools\n\nprinted = tool(functools.partial(tool_text, 1), name='printed')\n"
+    plain = "\ndef tool_text(number: int, text: str) -> str:\n    return text * number\n\n"
+    write(tmp_path, own_y=HEAD + "from others_y import one\n" + tool_named("two") + plain + partial)
+
+    assert list(load_target("own_y.py", cwd=tmp_path).toolbox.tools) == ["two", "printed"]
+
+
 def test_a_listed_module_offers_only_what_it_lists(tmp_path: Path) -> None:
     write(tmp_path, listed=HEAD + "__all__ = ['two']\n" + tool_named("one") + tool_named("two"))
 
