@@ -90,6 +90,9 @@ class Engine:
             stderr=self._stderr.write,
             more=more,
         )
+        take_options = getattr(spec.transport, "take_options", None)
+        if take_options is not None:  # a FakeCLI has no command line to read them from
+            take_options(options)
         self._client = ClaudeSDKClient(options, transport=spec.transport)
         self._stack.push_async_callback(self._disconnect)
         await self._client.connect()
