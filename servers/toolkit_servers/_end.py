@@ -72,9 +72,9 @@ class Lifeline:
     def _wait_until_gone(self) -> str:
         poller = select.poll()
         # Only hanging up: POLLHUP and POLLERR are always reported, POLLRDHUP is that of a socket.
-        poller.register(self._fd, select.POLLRDHUP)
+        poller.register(self._fd, getattr(select, "POLLRDHUP", 0))
         parent_fd = None
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, AttributeError):  # not on every kernel: then it is looked at now and then
             parent_fd = os.pidfd_open(self._parent)
             poller.register(parent_fd, select.POLLIN)
         while True:
