@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from toolkit_servers.arguments import parse_arguments, usage
 
 from tests.cli._command import toolkit, write
+from toolkit_servers.arguments import parse_arguments, usage
 
 TOOLS = """
 import sys

@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from toolkit_servers.target import load_target
 
 from tests.cli._command import toolkit, write
 from toolkit.errors import TargetError, ToolDefinitionError
+from toolkit_servers.target import load_target
 
 pytestmark = pytest.mark.usefixtures("clean_imports")
 
