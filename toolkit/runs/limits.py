@@ -11,7 +11,7 @@ from toolkit.errors import RunError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Limits of one run; None leaves a thing unlimited.
+    """Limits of one run. Time, turns, tokens and money are unlimited unless given; the machine has the jail's defaults.
 
     Raises:
         RunError: a limit that is negative, zero or not a number.
@@ -31,7 +31,7 @@ class Limits:
     """The largest single file."""
     workspace_bytes: int | None = None
     """All files of the workspace together."""
-    cpu_seconds: float | None = None
+    cpu_seconds: int | None = None
     tmp_bytes: int | None = None
     """The size of /tmp inside the jail."""
 
@@ -45,3 +45,8 @@ class Limits:
             if not is_number or not value > 0 or not math.isfinite(value) or (whole and value != int(value)):
                 kind = "a whole number above zero" if whole else "a number above zero"
                 raise RunError(f"Limits({field.name}={value!r}): a limit is {kind}", fix="Leave it out for no limit")
+
+    def of_the_machine(self) -> dict[str, int]:
+        """The limits that were given and that the jail holds."""
+        names = ("memory_bytes", "processes", "file_bytes", "workspace_bytes", "cpu_seconds", "tmp_bytes")
+        return {name: int(value) for name in names if (value := getattr(self, name)) is not None}

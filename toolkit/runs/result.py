@@ -61,9 +61,9 @@ class RunResult(Generic[OutputT]):
     """Why the model stopped, in the API's words."""
     calls: tuple[Call, ...] = ()
     """Every model call of the main conversation, exact."""
-    total: Tokens = Tokens()
+    total: Tokens = field(default_factory=Tokens)
     """All tokens of the run, subagents and compaction included."""
-    unattributed: Tokens = Tokens()
+    unattributed: Tokens = field(default_factory=Tokens)
     """The part of `total` that no call explains."""
     cost: float = 0.0
     """In US dollars, as the CLI counts it."""
