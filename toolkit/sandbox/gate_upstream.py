@@ -155,7 +155,7 @@ class Upstream:
     async def _connect(self) -> _Connection:
         async with asyncio.timeout(CONNECT_SECONDS):
             reader, writer = await asyncio.open_connection(
-                self.base.host, self.base.port, ssl=self._ssl, limit=MAX_HEAD_BYTES
+                self.base.host, self.base.port, ssl=self._ssl, limit=MAX_HEAD_BYTES, happy_eyeballs_delay=0.25
             )
         return _Connection(reader, writer)
 
