@@ -17,11 +17,11 @@ from http import HTTPStatus
 from toolkit.sandbox import gate_tunnel
 from toolkit.sandbox.gate_body import check_offline_body
 from toolkit.sandbox.gate_http import (
-    ClientReader,
     Headers,
     ProtocolError,
     Refused,
     RequestHead,
+    WatchedReader,
     body_pieces,
     read_head,
     request_framing,
@@ -66,7 +66,7 @@ class Traffic:
 class Client:
     """Serves one connection until either side ends it."""
 
-    def __init__(self, traffic: Traffic, reader: ClientReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, traffic: Traffic, reader: WatchedReader, writer: asyncio.StreamWriter) -> None:
         self._traffic = traffic
         self._reader = reader
         self._writer = writer
