@@ -126,9 +126,9 @@ def _without_result(end: End) -> Code:
         return "no_session"
     if end.error == "CLIConnectionError":
         return "bad_request"
-    if end.error in ("CancelledError", "Cancelled"):
+    if end.error == "CancelledError":
         return "aborted"
-    return "crashed"
+    return "crashed" if end.error in ("ProcessError", "ResultError", "CLIJSONDecodeError") else "internal"
 
 
 def _names_missing_session(detail: str) -> bool:

@@ -26,7 +26,9 @@ from toolkit.runs.rules import before_deadline, only_offered, within_budget
 from toolkit.runs.spec import RunSpec
 from toolkit.runs.translate import Translator
 from toolkit.runs.usage import Meter, TurnUsage
-from toolkit.sandbox import Confinement, JailLimits, SpendLimit, confine
+from toolkit.sandbox.confinement import Confinement, confine
+from toolkit.sandbox.gate_usage import SpendLimit
+from toolkit.sandbox.limits import JailLimits
 from toolkit.tools import Budget, Deadline, Toolbox, ToolContext
 
 _PATIENCE = 2.0
@@ -88,6 +90,9 @@ class Engine:
             stderr=self._stderr.write,
             more=more,
         )
+        take_options = getattr(spec.transport, "take_options", None)
+        if take_options is not None:  # a FakeCLI has no command line to read them from
+            take_options(options)
         self._client = ClaudeSDKClient(options, transport=spec.transport)
         self._stack.push_async_callback(self._disconnect)
         await self._client.connect()

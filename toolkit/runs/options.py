@@ -11,8 +11,7 @@ from claude_agent_sdk import ClaudeAgentOptions
 from toolkit.runs.guard import Guard
 from toolkit.runs.output import OutputShape
 from toolkit.runs.spec import RunSpec
-from toolkit.sandbox import Confinement
-from toolkit.sandbox.confinement import TOOLS
+from toolkit.sandbox.confinement import TOOLS, Confinement
 from toolkit.tools import Toolbox, ToolContext
 from toolkit_servers.in_process import in_process_config
 

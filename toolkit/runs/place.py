@@ -38,9 +38,7 @@ def find_place(spec: RunSpec, stored: RunFolder) -> Place:
     if isinstance(given, str | Path):
         folder = Path(given)
         if not folder.is_dir():
-            raise RunError(
-                f"the workspace '{folder}' is not a folder", fix="Name one that exists, or a WorkspaceSection"
-            )
+            raise RunError(f"the workspace '{folder}' is not a folder", fix="Name one that exists, or a section")
         return Place(folder.resolve())
     if not given.is_prepared:
         given.prepare(parent=stored.folder, keep=True)

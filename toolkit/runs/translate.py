@@ -80,7 +80,7 @@ class Translator:
         """What the model said last, complete or not."""
         return self._said[-1] if self._said else ""
 
-    def event(self, stream: Stream, kind: str, id: str, parent: str | None = None, **data: Any) -> Event:
+    def event(self, stream: Stream, kind: str, id: str, parent: str | None = None, /, **data: Any) -> Event:
         """An event of this run, now."""
         return Event(stream, kind, self._clock(), self._run, id, parent, data)
 

@@ -92,6 +92,10 @@ class FakeCLI(Asked, Channel):
         """Options for the SDK as `RealCLI.options` gives them: every tool allowed unless said otherwise."""
         return ClaudeAgentOptions(**{"permission_mode": "bypassPermissions", **overrides})
 
+    def take_options(self, options: ClaudeAgentOptions) -> None:
+        """Play the CLI that was started with these options; `toolkit.run(transport=…)` calls it."""
+        self._options = options
+
     def _choose(self, options: ClaudeAgentOptions | None, overrides: dict[str, Any]) -> ClaudeAgentOptions:
         self._options = self.options(**overrides) if options is None else options
         return self._options
