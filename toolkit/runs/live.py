@@ -101,9 +101,17 @@ class LiveRun(Generic[OutputT]):
         answer = await (await self._open()).client.get_mcp_status()
         return {server["name"]: server["status"] for server in answer["mcpServers"]}
 
-    async def rewind(self, to: str) -> None:
-        """Set the files of the workspace back to how they were when a user message was sent."""
-        await (await self._open()).client.rewind_files(to)
+    async def rewind(self, to: int | str) -> None:
+        """Set the files of the workspace back to how they were when a prompt was sent.
+
+        `to` is the number of the turn (1 is the first), or the `message` of its `lifecycle.started`.
+        """
+        engine = await self._open()
+        if isinstance(to, int):
+            if not 1 <= to <= len(engine.prompts):
+                raise RunError(f"there is no turn {to} to go back to", fix=f"Use 1 to {len(engine.prompts)}")
+            to = engine.prompts[to - 1]
+        await engine.client.rewind_files(to)
 
     async def _open(self) -> Engine:
         """The engine, once it is open.
