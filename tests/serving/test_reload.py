@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -100,6 +101,17 @@ def test_a_missing_import_is_found_once_it_is_there(served: Served) -> None:
     _edit(served.folder / "other.py", "GREETING = 'found'\n")
     _wait_for_change(served)
     assert served.call("greet").startswith("found from")
+
+
+def test_a_file_name_that_is_not_utf_8_does_not_end_the_following(served: Served) -> None:
+    served.initialize()
+    for name in (b"caf\xe9.py", b"caf\xe9.txt"):
+        Path(os.fsdecode(os.fsencode(served.folder) + b"/" + name)).write_text("", encoding="utf-8")
+        served.call("greet")
+    for greeting in ("hallo", "salut"):
+        _edit(served.folder / "helper.py", f"GREETING = '{greeting}'\n")
+        _wait_for_change(served)
+        assert served.call("greet").startswith(f"{greeting} from")
 
 
 def test_a_call_that_runs_ends_with_the_tools_it_began_with(tmp_path: Path) -> None:
