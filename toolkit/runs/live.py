@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from toolkit.errors import RunError
+from toolkit.runs.approval_socket import ApprovalSocket
 from toolkit.runs.approvals import Approvals
 from toolkit.runs.bus import Bus
 from toolkit.runs.decisions import Remembered
@@ -50,6 +51,9 @@ class LiveRun(Generic[OutputT]):
         """`live.bus.subscribe(listener)`: every event, from the first on."""
         self.approvals = self._make_approvals()
         """The questions that wait for an answer, and `answer` for them."""
+        self._socket = ApprovalSocket(self._folder.folder, self.approvals)
+        if self.spec.approve is not None:
+            await self._socket.open()
         self._latest = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._drive(self._latest))
         return self
@@ -174,6 +178,7 @@ class LiveRun(Generic[OutputT]):
         self._settle(failed(self.id, error), future)
 
     async def _finish(self) -> None:
+        await self._socket.close()
         self._log.close()
         self._folder.close()
         while not self._prompts.empty():
@@ -191,7 +196,10 @@ class LiveRun(Generic[OutputT]):
 
         def emit(stream: Stream, kind: str, id: str | None, **data: Any) -> None:
             if not self._log.closed:
-                self._log.append(Event(stream, kind, time.time(), self.id, id or self.id, None, data))
+                event = Event(stream, kind, time.time(), self.id, id or self.id, None, data)
+                self._log.append(event)
+                if stream == "approval":
+                    self._socket.tell(event)
 
         return Approvals(
             spec.rules(readers.__contains__),
