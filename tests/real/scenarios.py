@@ -203,7 +203,6 @@ SCENARIOS: dict[str, Scenario] = {
     "overloaded": Scenario([Status(529)]),
     "no key": Scenario([Status(401)]),
     "too large": Scenario([Status(413)]),
-    "connection cut": Scenario([Turn([text("lost"), text("lost too")], cut_after=1), [text("asked again")]]),
     "interrupted while it speaks": Scenario(
         [Turn([text("hello"), text("never")], stall_after=1), [text("second")]], conversation=interrupt_when_heard
     ),
