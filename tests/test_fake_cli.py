@@ -406,13 +406,18 @@ async def test_a_connection_that_is_cut_is_asked_again(fake_cli: Callable[..., F
     assert heard[-1].usage["input_tokens"] == 10
 
 
+def _answers_to(request_id: str, cli: FakeCLI) -> list[Any]:
+    responses = [frame["response"] for frame in cli.sent if frame["type"] == "control_response"]
+    return [response for response in responses if response["request_id"] == request_id]
+
+
 async def test_the_host_can_send_a_message_to_its_own_server(fake_cli: Callable[..., FakeCLI]) -> None:
     cli = fake_cli(strict=False)
     message = {"jsonrpc": "2.0", "id": 9, "method": "tools/list"}
     request = {"subtype": "mcp_message", "server_name": "notes", "message": message}
     async with asyncio.timeout(10), cli.client(mcp_servers=notes()):
         await cli.write(json.dumps({"type": "control_request", "request_id": "mine", "request": request}) + "\n")
-        while not (answers := [f["response"] for f in cli.sent if f.get("response", {}).get("request_id") == "mine"]):
+        while not (answers := _answers_to("mine", cli)):  # noqa: ASYNC110
             await asyncio.sleep(0)
     assert answers[0]["response"]["mcp_response"]["result"]["tools"][0]["name"] == "add"
 
