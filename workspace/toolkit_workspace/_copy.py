@@ -20,6 +20,8 @@ from toolkit_workspace._bytes import SMALL, Mover, TooLarge
 from toolkit_workspace._handles import CREATE_FILE, READ_FILE, DirStack, make_folders, open_beneath, open_folder
 from toolkit_workspace._manifest import Kind, Manifest, join
 from toolkit_workspace._notes import Notes
+from toolkit_workspace._outline import Outline
+from toolkit_workspace._render import shown, size_text
 from toolkit_workspace._roots import AllowedRoots
 from toolkit_workspace._walk import Folder, Walk
 
@@ -53,6 +55,7 @@ class Tally:
     """The sizes of the files."""
     largest: list[tuple[int, bytes]] = field(default_factory=list)
     """The five largest files, a heap; kept only under a budget."""
+    outline: Outline = field(default_factory=Outline)
 
     def keep_largest(self, size: int, path: bytes) -> None:
         if len(self.largest) < 5:
@@ -141,7 +144,7 @@ class Copier:
             source = open_beneath(parent, name, READ_FILE)
             try:
                 copied: list[Copied] = []
-                self._copy_open(job, source, target, os.fsdecode(landing), b"", copied)
+                self._copy_open(job, source, os.fstat(source), target, os.fsdecode(landing), b"", copied)
                 self._count(job, above, b"", copied)
             finally:
                 os.close(source)
@@ -150,61 +153,86 @@ class Copier:
         self._note_other_names(job)
 
     def _fill(self, job: Job, folder: Folder, target: _Target) -> None:
-        into, parent = target.handle, folder.handle
         copied: list[Copied] = []
+        self._copy_files(job, folder, target.handle, copied)
+        for name, host in folder.followed:
+            self._copy_followed(job, folder, host, name, target.handle, copied)
+        size = self._count(job, target.path, folder.path, copied)
+        for name, link in folder.links:
+            self._copy_link(job, folder, name, link, target)
+        outline = job.tally.outline
+        first = [(name, size_text(made.st_size)) for name, made, _ in copied[: outline.most_names]]
+        first += [(name, f"-> {shown(link)}") for name, link in folder.links[: outline.most_names]]
+        outline.add(folder.path, len(copied), size, first)
+
+    def _copy_files(self, job: Job, folder: Folder, into: int, copied: list[Copied]) -> None:
+        """The innermost loop. A small plain file is copied right here; every call in here is felt."""
+        open_, fstat, close, parent = os.open, os.fstat, os.close, folder.handle
         for name in folder.files:
             try:
-                source = os.open(name, READ_FILE, dir_fd=parent)
+                source = open_(name, READ_FILE, dir_fd=parent)
             except OSError as error:
                 job.walk.failed(join(folder.path, os.fsencode(name)), error)
                 continue
             try:
-                self._copy_open(job, source, into, name, folder.path, copied)
+                st = fstat(source)
+                mode, size = st.st_mode, st.st_size
+                if mode & _KIND != _REGULAR or not 0 < size <= SMALL or size > st.st_blocks << 9 or size > job.room:
+                    self._copy_open(job, source, st, into, name, folder.path, copied)
+                    continue
+                data = _read(source, size)
+                if len(data) != size:  # it shrank or cannot be read: the slow way finds out
+                    self._copy_open(job, source, st, into, name, folder.path, copied)
+                    continue
+                target = open_(name, CREATE_FILE, (mode & 0o777) | 0o600, dir_fd=into)
+                try:
+                    if os.write(target, data) != size:
+                        self._mover.finish(source, target, 0, size)
+                    os.utime(target, ns=(st.st_atime_ns, st.st_mtime_ns))
+                    copied.append((name, fstat(target), st))
+                finally:
+                    close(target)
+                job.room -= size
             finally:
-                os.close(source)
-        for name, host in folder.followed:
-            self._copy_followed(job, folder, host, name, into, copied)
-        if copied:
-            self._count(job, target.path, folder.path, copied)
-        for name, link in folder.links:
-            self._copy_link(job, folder, name, link, target)
+                close(source)
 
-    def _copy_open(self, job: Job, source: int, into: int, name: str, host_folder: bytes, copied: list[Copied]) -> None:
-        """Copy an open file as `name` into the open folder `into`. The innermost loop: mind every call in here."""
-        st = os.fstat(source)
-        mode, size = st.st_mode, st.st_size
-        if mode & _KIND != _REGULAR:
+    def _copy_open(
+        self,
+        job: Job,
+        source: int,
+        st: os.stat_result,
+        into: int,
+        name: str,
+        host_folder: bytes,
+        copied: list[Copied],
+    ) -> None:
+        """Copy any open file as `name` into the open folder `into`."""
+        if st.st_mode & _KIND != _REGULAR:
             job.notes.add(join(host_folder, os.fsencode(name)), "vanished", detail="became something else meanwhile")
             return
-        target = os.open(name, CREATE_FILE, (mode & 0o777) | 0o600, dir_fd=into)
+        target = os.open(name, CREATE_FILE, (st.st_mode & 0o777) | 0o600, dir_fd=into)
         try:
-            if size <= SMALL and size <= st.st_blocks * 512 and size <= job.room:
-                data = os.read(source, size)
-                written = os.write(target, data)
-                if written < size:  # it shrank, or the disk is full: the slow way tells
-                    written += self._mover.finish(source, target, written, size)
-            else:
-                written = self._mover.move(source, target, st, job.room)
+            job.room -= self._mover.move(source, target, st, job.room)
             os.utime(target, ns=(st.st_atime_ns, st.st_mtime_ns))
-            made = os.fstat(target)
+            copied.append((name, os.fstat(target), st))
         except TooLarge:
-            raise OverBudget(join(host_folder, os.fsencode(name)), size) from None
+            raise OverBudget(join(host_folder, os.fsencode(name)), st.st_size) from None
         except OSError as error:
             if error.errno not in _BAD_SOURCE:
                 raise
             os.unlink(name, dir_fd=into)
             job.walk.failed(join(host_folder, os.fsencode(name)), error)
-            return
         finally:
             os.close(target)
-        job.room -= written
-        copied.append((name, made, st))
 
-    def _count(self, job: Job, folder: bytes, host_folder: bytes, copied: list[Copied]) -> None:
-        """Put the files of one folder into the tally and the manifest."""
+    def _count(self, job: Job, folder: bytes, host_folder: bytes, copied: list[Copied]) -> int:
+        """Put the files of one folder into the tally and the manifest; the sum of their sizes."""
+        if not copied:
+            return 0
         tally = job.tally
+        size = sum(made.st_size for _, made, _ in copied)
         tally.files += len(copied)
-        tally.size += sum(made.st_size for _, made, _ in copied)
+        tally.size += size
         self._manifest.add_files(job.index, folder, host_folder, copied)
         for name, made, st in copied:
             if made.st_size == st.st_size and st.st_nlink == 1 and job.budget is None:
@@ -216,6 +244,7 @@ class Copier:
                 tally.keep_largest(made.st_size, host_path)
             if st.st_nlink > 1:
                 self._names.setdefault((st.st_dev, st.st_ino), _Names(host_path, st.st_nlink)).seen += 1
+        return size
 
     def _copy_followed(self, job: Job, folder: Folder, host: bytes, name: str, into: int, copied: list[Copied]) -> None:
         assert job.follow is not None
@@ -229,7 +258,7 @@ class Copier:
             job.walk.failed(host_path, error)
             return
         try:
-            self._copy_open(job, source, into, name, folder.path, copied)
+            self._copy_open(job, source, os.fstat(source), into, name, folder.path, copied)
         finally:
             os.close(source)
 
@@ -254,6 +283,13 @@ class Copier:
                 count = names.there_are - names.seen
                 job.notes.add(names.first, "has other names", detail=f"{count} outside the mount")
         self._names.clear()
+
+
+def _read(source: int, size: int) -> bytes:
+    try:
+        return os.read(source, size)
+    except OSError:
+        return b""
 
 
 @dataclass(slots=True)

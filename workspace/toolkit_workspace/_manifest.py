@@ -368,7 +368,11 @@ class Manifest:
         )
 
     def save(self, file: Path) -> None:
-        """Write the record to a file, all of it or nothing."""
+        """Write the record to a file, all of it or nothing.
+
+        It is not forced to the disk: that would cost a quarter of a copy, and a workspace does not outlive
+        the machine.
+        """
         header = {
             "mounts": [
                 [_text(m.host), _text(m.at), m.dev, m.inode, None if m.name is None else _text(m.name)]
@@ -386,8 +390,6 @@ class Manifest:
             out.write(_MAGIC + struct.pack("<Q", len(head)) + head)
             for folder in self.folders.values():
                 out.write(folder.dump())
-            out.flush()
-            os.fsync(out.fileno())
         temporary.replace(file)
 
     @classmethod
