@@ -114,13 +114,11 @@ class Journal:
         """Make every step that is not yet made."""
         for move in self._moves():
             make(move, hosts)
-        self._sweep(hosts)
 
     def backwards(self, hosts: Hosts) -> None:
         """Take back every step that was made, last one first."""
         for move in reversed(list(self._moves(back=True))):
             make(move, hosts)
-        self._sweep(hosts)
 
     def _moves(self, *, back: bool = False) -> Iterator[Move]:
         for number, step in enumerate(self.steps):
@@ -130,8 +128,8 @@ class Journal:
             else:
                 yield Move(step, step.old, step.new, self.folder / f"new-{number}", temporary)
 
-    def _sweep(self, hosts: Hosts) -> None:
-        """Remove the names a killed run may have left beside the places."""
+    def sweep(self, hosts: Hosts) -> None:
+        """Remove the names an interrupted run may have left beside the places, before anything else is done."""
         for move in self._moves():
             place = hosts.place(move.step.mount, move.step.host_path)
             try:

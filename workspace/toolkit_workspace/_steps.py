@@ -64,8 +64,6 @@ def make(move: Move, hosts: Hosts) -> None:
     except OSError as error:
         raise leads_elsewhere(hosts.mounts[step.mount], step.host_path, error) from error
     try:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(move.temporary, dir_fd=folder)
         seen = look(hosts, step.mount, step.host_path)
         if _is_made(move, seen):
             return

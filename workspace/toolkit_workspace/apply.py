@@ -95,6 +95,7 @@ def resume(prepared: Prepared) -> bool:
             shutil.rmtree(_open_journal(prepared), ignore_errors=True)
             return False
         with Hosts(prepared.manifest.mounts) as hosts:
+            journal.sweep(hosts)
             journal.forwards(hosts)
             _settle(prepared, hosts, journal)
         return True
@@ -153,6 +154,7 @@ def _settle(prepared: Prepared, hosts: Hosts, journal: Journal) -> None:
 
 
 def _take_back(prepared: Prepared, hosts: Hosts, journal: Journal) -> None:
+    journal.sweep(hosts)
     journal.backwards(hosts)
     before = journal.folder / "manifest"
     if before.exists():
@@ -245,12 +247,12 @@ def _leads_out_on_host(prepared: Prepared, hosts: Hosts, change: Change, chosen:
 
 
 def _conflict(conflicts: list[tuple[str, str]]) -> WorkspaceConflictError:
-    shown = [f"{shown(path)}: {reason}" for path, reason in conflicts[:_MOST_SHOWN]]
+    first = [f"{shown(path)}: {reason}" for path, reason in conflicts[:_MOST_SHOWN]]
     more = [f"… and {len(conflicts) - _MOST_SHOWN} more"] if len(conflicts) > _MOST_SHOWN else []
     return WorkspaceConflictError(
         f"the host changed since the workspace was prepared: {len(conflicts)} of the changes cannot be applied",
         conflicts=conflicts,
-        where=[*shown, *more],
+        where=[*first, *more],
         fix="Nothing was written. Apply the rest with paths=[…], or write both versions with conflict_markers=True.",
     )
 
