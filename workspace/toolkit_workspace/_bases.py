@@ -179,6 +179,7 @@ class _Keeper:
         """Write what was collected, and only then note where it is."""
         offsets = self.bases.store.append([waiting[3] for waiting in self._waiting])
         with self.bases.manifest.lock:
+            self.bases.manifest.edits += 1
             for (folder, moves, position, _), offset in zip(self._waiting, offsets, strict=True):
                 if folder.moves == moves:
                     folder.set_base(position, offset)

@@ -101,6 +101,8 @@ class Manifest:
         self._targets: dict[bytes, bytes] = {}
         self._elsewhere: dict[bytes, bytes] = {}
         self._last: tuple[bytes, Folder] | None = None
+        self.edits = 0
+        """Counts what has happened to the record since it was read or made."""
         self.lock = threading.RLock()
         """Held while entries are replaced: bytes are kept by another thread meanwhile."""
 
@@ -157,6 +159,13 @@ class Manifest:
         position = folder.find(name) if folder is not None else None
         return None if folder is None or position is None else self.entry(path, folder, position)
 
+    def entries_in(self, path: bytes) -> dict[bytes, Entry]:
+        """The entries directly in a folder, by path."""
+        folder = self.folders.get(path)
+        names = folder.names if folder is not None else []
+        full = [join(path, os.fsencode(name)) for name in names]
+        return {each: self.entry(each, folder, n) for n, each in enumerate(full)} if folder is not None else {}
+
     def put(self, entry: Entry) -> None:
         """Record an entry, in place of an older one with the same path."""
         parent, _, name = entry.path.rpartition(b"/")
@@ -172,6 +181,7 @@ class Manifest:
         """Forget a path, and with `below` all that was recorded under it."""
         parent, _, name = path.rpartition(b"/")
         with self.lock:
+            self.edits += 1
             self._last = None
             folder = self.folders.get(parent)
             position = folder.find(name) if folder is not None else None

@@ -30,6 +30,7 @@ from toolkit_workspace._prepared import Prepared
 from toolkit_workspace._render import shown
 from toolkit_workspace._suspicious import leads_out, links_below
 from toolkit_workspace.changes import Change, changes_of
+from toolkit_workspace.snapshot import Snapshots
 
 _MOST_SHOWN = 10
 
@@ -125,6 +126,8 @@ def is_unfinished(prepared: Prepared) -> bool:
 
 def _carry_out(prepared: Prepared, hosts: Hosts, decider: Decider) -> None:
     folder = _open_journal(prepared)
+    known = [prepared.manifest.get(one.step.path) for one in decider.steps.values()]
+    Snapshots(prepared).keep_before_apply([entry for entry in known if entry is not None])
     try:
         journal = Journal.begin(folder, _ordered(decider.steps.values()), {"manifest": decider.notes}, decider.extra)
     except ContentGone as gone:
