@@ -27,6 +27,9 @@ COMMANDS: dict[str, _Entry] = {
     "inspect": _Entry("toolkit.cli.inspect:inspect", "Show the tools in TARGET as a client sees them."),
     "install": _Entry("toolkit.cli.install:install", "Add TARGET to an MCP client's configuration."),
     "serve": _Entry("toolkit.cli.serve:serve", "Serve the tools in TARGET over stdio or HTTP."),
+    "workspace": _Entry(
+        "toolkit.cli.workspace:workspace", "Give an agent a safe copy of host files, and clean up after it."
+    ),
 }
 
 
