@@ -41,7 +41,7 @@ def scene(top: Path) -> Prepared:
         "folder/x": b"becomes a file\n",
         "link": "app.py",
     }
-    ws = prepare(make_tree(top / "host", files), top / "ws", top / "state")
+    ws = prepare(make_tree(top / "host", files))
     (top / "host/app.py").write_bytes(LINES.replace(b"line 2\n", b"host\n"))
     src = ws.root / "src"
     (src / "app.py").write_bytes(LINES.replace(b"line 15\n", b"agent\n"))

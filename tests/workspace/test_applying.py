@@ -28,7 +28,7 @@ def host(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def ws(tmp_path: Path, host: Path) -> Prepared:
-    return prepare(host, tmp_path / "ws", tmp_path / "state")
+    return prepare(host)
 
 
 def test_all_kinds_of_changes_arrive_on_the_host(ws: Prepared, host: Path) -> None:
@@ -156,7 +156,7 @@ def test_what_does_not_merge_is_a_conflict_and_touches_nothing(
 
 
 def test_without_the_bytes_both_came_from_it_is_a_conflict_never_a_guess(tmp_path: Path, host: Path) -> None:
-    ws = prepare(host, tmp_path / "forgetful", tmp_path / "state2", keep=False)
+    ws = prepare(host, keep=False)
     (host / "app.py").write_bytes(LINES.replace(b"line 2\n", b"host\n"))
     (ws.root / "src/app.py").write_bytes(LINES.replace(b"line 20\n", b"agent\n"))
     assert list(conflicts(ws)) == ["src/app.py"]
@@ -275,7 +275,7 @@ def test_applying_any_edits_gives_the_host_the_same_tree(tree: Tree, steps: list
     with memory_folder() as folder:
         top = Path(folder)
         build(top / "host", tree)
-        ws = prepare(top / "host", top / "ws", top / "state")
+        ws = prepare(top / "host")
         for step in steps:
             edit(ws.root / "src", step)
         before = tree_of(top / "host")

@@ -35,7 +35,7 @@ def test_a_kill_at_any_point_ends_with_all_or_nothing(what: str) -> None:
 @pytest.fixture
 def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Prepared:
     """A workspace whose apply stopped after its first file, and could not be taken back either."""
-    ws = prepare(make_tree(tmp_path / "host", {"a": b"a\n", "b": b"b\n"}), tmp_path / "ws", tmp_path / "state")
+    ws = prepare(make_tree(tmp_path / "host", {"a": b"a\n", "b": b"b\n"}))
     (ws.root / "src/a").write_text("agent\n")
     (ws.root / "src/b").write_text("agent\n")
     real = _steps.make

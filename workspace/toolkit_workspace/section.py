@@ -246,6 +246,18 @@ class WorkspaceSection:
         chosen = None if paths is None else [os.fspath(path) for path in paths]
         return self._reviewed().apply(paths=chosen, mounts=mounts, dry_run=dry_run, conflict_markers=conflict_markers)
 
+    def resume_apply(self) -> bool:
+        """Finish an apply that was interrupted; False when none had begun to write."""
+        return self._reviewed().resume()
+
+    def undo_apply(self) -> bool:
+        """Take back an interrupted apply, or else the last finished one; False when there is none.
+
+        Raises:
+            WorkspaceConflictError: a file was changed on the host since.
+        """
+        return self._reviewed().undo()
+
     def snapshot(self, label: str) -> Snapshot:
         """Remember how the workspace looks now; only what changed is stored."""
         return self._reviewed().snapshot(label)
@@ -282,7 +294,8 @@ class WorkspaceSection:
     def release(self) -> None:
         """Let go of the workspace and leave it: `toolkit workspace list` shows it as kept."""
         state = self._prepared_state()
-        self._reviewed().finish_keeping()
+        if self._review is not None:
+            self._review.finish_keeping()
         state.write({**self._facts(self._texts), "kept": True})
         state.release()
 
