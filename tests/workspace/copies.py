@@ -12,15 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import strategies as st
-<<<<<<< HEAD
-=======
-
-from toolkit_workspace._bases import keep_bases
-from toolkit_workspace._manifest import Kind, Manifest, MountRecord
->>>>>>> 8f15e7d9ac22ff5d36ff9dd951ab76d9b0237ebd
-from toolkit_workspace._prepared import Prepared
 
 from toolkit.workspace import HostMount, WorkspaceSection
+from toolkit_workspace._prepared import Prepared
 
 Tree = dict[bytes, tuple[str, bytes]]
 """Path → what it is ('-', 'x' for an executable, 'l', 'd') and its bytes or target."""

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
-from toolkit_workspace._prepared import Prepared
-from toolkit_workspace.apply import apply_changes, undo
-from toolkit_workspace.changes import changes_of
 
 from tests.workspace.copies import Edit, Tree, build, edit, edits, make_tree, memory_folder, prepare, tree_of, trees
 from toolkit.errors import WorkspaceConflictError, WorkspaceError, WorkspaceSecurityError
+from toolkit_workspace._prepared import Prepared
+from toolkit_workspace.apply import apply_changes, undo
+from toolkit_workspace.changes import changes_of
 
 LINES = b"".join(b"line %d\n" % n for n in range(30))
 

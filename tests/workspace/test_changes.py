@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-<<<<<<< HEAD
 from tests.workspace.copies import (
     Edit,
     Tree,
@@ -23,11 +22,8 @@ from tests.workspace.copies import (
     tree_of,
     trees,
 )
-=======
-from tests.workspace.copies import Edit, Tree, build, edit, edits, git, make_tree, prepare, tree_of, trees
 from toolkit_workspace._prepared import Prepared
 from toolkit_workspace.changes import Changes, changes_of
->>>>>>> 8f15e7d9ac22ff5d36ff9dd951ab76d9b0237ebd
 
 
 @pytest.fixture

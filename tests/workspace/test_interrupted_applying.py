@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from toolkit_workspace import _steps
-from toolkit_workspace._prepared import Prepared
-from toolkit_workspace.apply import apply_changes, is_unfinished, resume, undo
 
 from tests.workspace.copies import make_tree, memory_folder, prepare, tree_of
 from toolkit.errors import WorkspaceError
+from toolkit_workspace import _steps
+from toolkit_workspace._prepared import Prepared
+from toolkit_workspace.apply import apply_changes, is_unfinished, resume, undo
 
 ROOT = Path(__file__).parents[2]
 

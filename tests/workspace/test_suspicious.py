@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
-from toolkit_workspace._prepared import Prepared
-from toolkit_workspace.changes import changes_of
 
 from tests.workspace.copies import make_tree, prepare
+from toolkit_workspace._prepared import Prepared
+from toolkit_workspace.changes import changes_of
 
 
 @pytest.fixture
