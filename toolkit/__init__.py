@@ -40,7 +40,7 @@ _HOMES = {
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
-__all__ = [  # noqa: PLE0604
+__all__ = [
     "__version__",
     *_HOME_OF,
 ]

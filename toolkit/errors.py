@@ -4,6 +4,7 @@
     ├── ToolError                   raised inside a tool: the model reads it as written
     ├── ToolDefinitionError         a function that cannot become a tool
     ├── TargetError                 a TARGET that does not load, or holds no tools
+    ├── ClientConfigError           an MCP client's configuration file that cannot take a server
     ├── WorkspaceError              a workspace that cannot be prepared or read
     │   ├── WorkspaceSecurityError  a path outside the allowed roots, or a link leading out
     │   ├── WorkspaceBudgetError    a selection larger than its byte budget
@@ -21,6 +22,10 @@ carry the facts as attributes, so that nobody has to parse the text.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class ToolkitError(Exception):
@@ -60,6 +65,14 @@ class TargetError(ToolkitError):
     def __init__(self, what: str, *, target: str, where: Sequence[str] = (), fix: str = "") -> None:
         super().__init__(what, where=where, fix=fix)
         self.target = target
+
+
+class ClientConfigError(ToolkitError):
+    """An MCP client's configuration file that cannot take a server; it was left as it is."""
+
+    def __init__(self, what: str, *, file: Path, where: Sequence[str] = (), fix: str = "") -> None:
+        super().__init__(what, where=where, fix=fix)
+        self.file = file
 
 
 class WorkspaceError(ToolkitError):
@@ -111,13 +124,24 @@ class WorkspaceBudgetError(WorkspaceError):
 class WorkspaceConflictError(WorkspaceError):
     """The host changed since the copy was made, and the two changes do not merge."""
 
+    def __init__(
+        self, what: str, *, conflicts: Sequence[tuple[str, str]] = (), where: Sequence[str] = (), fix: str = ""
+    ) -> None:
+        super().__init__(what, where=where, fix=fix)
+        self.conflicts = tuple(conflicts)
+        """Each path in the workspace with the reason it cannot be applied."""
+
 
 class SandboxError(ToolkitError):
     """Confinement that cannot be set up as asked."""
 
 
 class SettingsError(SandboxError):
-    """Settings the CLI would ignore or misread."""
+    """Settings the CLI would ignore or misread; `key` is the settings key in question, where there is one."""
+
+    def __init__(self, what: str, *, where: Sequence[str] = (), fix: str = "", key: str | None = None) -> None:
+        super().__init__(what, where=where, fix=fix)
+        self.key = key
 
 
 class UnconfinedError(SandboxError):
@@ -125,11 +149,21 @@ class UnconfinedError(SandboxError):
 
     exit_code = 4
 
+    def __init__(self, what: str, *, rules: Sequence[str] = (), where: Sequence[str] = (), fix: str = "") -> None:
+        super().__init__(what, where=where, fix=fix)
+        self.rules = tuple(rules)
+        """The rules that would have been lost."""
+
 
 class TestingError(ToolkitError):
     """A script, a cassette or a CLI double used wrongly."""
 
     __test__ = False  # pytest would otherwise take the name for a test class
+
+    def __init__(self, what: str, *, where: Sequence[str] = (), fix: str = "", line: int | None = None) -> None:
+        super().__init__(what, where=where, fix=fix)
+        self.line = line
+        """The line of the cassette that is wrong."""
 
 
 class RunError(ToolkitError):

@@ -15,7 +15,10 @@ import click
 if TYPE_CHECKING:
     from toolkit.workspace import Progress, WorkspaceSection
 
-_ELSEWHERE: dict[str, tuple[str, str]] = {}
+_ELSEWHERE: dict[str, tuple[str, str]] = {
+    "apply": ("toolkit.cli.workspace_changes:apply", "Take an agent's changes back to the host, all or nothing."),
+    "diff": ("toolkit.cli.workspace_changes:diff", "Show what changed in a workspace since it was prepared."),
+}
 """Subcommands that live in files of their own: `module:attribute` and their summary."""
 
 

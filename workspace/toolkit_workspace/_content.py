@@ -97,6 +97,8 @@ class Node:
     content: Content | None = None
     """Where a file's bytes are; None when nobody kept them."""
     inode: int = 0
+    st: os.stat_result | None = None
+    """The full stat of a version that is there now."""
 
     @property
     def permissions(self) -> int:

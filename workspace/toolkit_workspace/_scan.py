@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolkit_workspace._folder_table import Folder
 from toolkit_workspace._handles import PATH_HANDLE, READ_DIR, open_beneath
-from toolkit_workspace._manifest import Folder, Manifest, join
+from toolkit_workspace._manifest import Manifest, join
 
 _MOST_LEVELS = 60  # folders held open at once; what is deeper is reached from the top again
 _NOTHING = Folder()
@@ -75,24 +76,25 @@ class _Walk:
 
     def _known(self, fd: int, path: bytes, known: Folder) -> list[tuple[str, bool]]:
         folders: list[tuple[str, bool]] = []
-        look = os.stat
-        stamps = iter(known.probe)
-        for name, ctime_ns, inode in zip(known.names, stamps, stamps, strict=True):
+        look, names, stamps = os.stat, known.names, iter(known.probe)
+        for name, ctime_ns, inode, is_folder in zip(names, stamps, stamps, known.are_folders, strict=True):
             try:
                 st = look(name, dir_fd=fd, follow_symlinks=False)
             except FileNotFoundError:
-                self.found.append(Found(join(path, os.fsencode(name)), True, None))
-                self.found += self._gone_below(join(path, os.fsencode(name)))
-                continue
-            unchanged = st.st_ctime_ns == ctime_ns and st.st_ino == inode
-            is_folder = st.st_mode & 0o170000 == 0o040000
-            if is_folder:
-                folders.append((name, unchanged))
-            if not unchanged:
                 full = join(path, os.fsencode(name))
-                self.found.append(_seen(full, True, name, fd, st))
-                if not is_folder:
-                    self.found += self._gone_below(full)
+                self.found.append(Found(full, True, None))
+                self.found += self._gone_below(full)
+                continue
+            if st.st_ctime_ns == ctime_ns and st.st_ino == inode:
+                if is_folder:
+                    folders.append((name, True))
+                continue
+            full = join(path, os.fsencode(name))
+            self.found.append(_seen(full, True, name, fd, st))
+            if stat.S_ISDIR(st.st_mode):
+                folders.append((name, False))
+            else:
+                self.found += self._gone_below(full)
         return folders
 
     def _new(self, fd: int, path: bytes, known: Folder) -> list[tuple[str, bool]]:

@@ -1,0 +1,306 @@
+"""What `@tool` returns is still the function; what cannot be a tool is refused with place and fix."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import re
+import types
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import pytest
+from pydantic import Field
+
+from toolkit import Toolbox, ToolContext, tool
+from toolkit.errors import ToolDefinitionError
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+
+@tool
+def shout(text: str, times: int = 1) -> str:
+    """Say it louder."""
+    return text.upper() * times
+
+
+@tool
+async def whisper(text: str) -> str:
+    """Say it softly."""
+    return text.lower()
+
+
+class Counter:
+    def __init__(self, start: int) -> None:
+        self.value = start
+
+    @tool
+    def add(self, amount: int) -> int:
+        """Add to the count."""
+        self.value += amount
+        return self.value
+
+    @tool
+    async def read(self) -> int:
+        return self.value
+
+    @classmethod
+    @tool
+    def kind(cls, loud: bool = False) -> str:
+        return cls.__name__.upper() if loud else cls.__name__
+
+    @staticmethod
+    @tool
+    def double(number: int) -> int:
+        return number * 2
+
+    def __call__(self, step: int) -> int:
+        return self.value + step
+
+
+def test_a_decorated_function_is_still_the_function() -> None:
+    assert shout("a", times=2) == "AA"
+    assert asyncio.run(whisper("A")) == "a"
+    assert shout.__name__ == "shout"
+    assert shout.__doc__ == "Say it louder."
+    assert str(inspect.signature(shout)) == "(text: 'str', times: 'int' = 1) -> 'str'"
+    assert shout.location.startswith("tests/tools/test_decorating.py:")
+
+
+async def test_methods_work_on_their_object() -> None:
+    one, two = Counter(1), Counter(10)
+    assert one.add(1) == 2
+    assert await two.read() == 10
+    box = Toolbox("counter", [one.add, one.read, Counter.kind, Counter.double])
+    assert [entry["name"] for entry in box.listing()] == ["add", "read", "kind", "double"]
+    assert list(box.listing()[0]["inputSchema"]["properties"]) == ["amount"]
+    assert (await box.call("add", {"amount": 5})).text == "7"
+    assert (await box.call("read")).text == "7"
+    assert (await box.call("kind", {"loud": True})).text == "COUNTER"
+    assert (await box.call("double", {"number": 4})).text == "8"
+    assert two.value == 10
+
+
+async def test_callables_partials_and_bound_methods_become_tools() -> None:
+    def scale(number: int, factor: int, unit: str = "m") -> str:
+        """Scale it."""
+        return f"{number * factor}{unit}"
+
+    box = Toolbox(
+        "box",
+        [
+            tool(functools.partial(scale, factor=3), name="triple"),
+            tool(Counter(5), name="step"),
+            tool(Counter(1).__call__, name="bound"),
+            tool(lambda: 1, name="constant"),
+        ],
+    )
+    assert list(box.tools["triple"].input_schema["properties"]) == ["number", "unit"]
+    assert box.tools["triple"].description == "Scale it."
+    assert (await box.call("triple", {"number": 2})).text == "6m"
+    assert (await box.call("step", {"step": 2})).text == "7"
+    assert (await box.call("bound", {"step": 2})).text == "3"
+    assert (await box.call("constant")).text == "1"
+
+
+async def test_types_from_the_enclosing_function_are_found() -> None:
+    @dataclass
+    class Local:
+        n: int
+
+    @tool
+    def use(item: Local) -> int:
+        return item.n
+
+    assert (await Toolbox("box", [use]).call("use", {"item": {"n": 3}})).text == "3"
+
+
+async def test_a_type_defined_later_is_found_when_the_box_is_made() -> None:
+    namespace: dict[str, Any] = {"tool": tool}
+    exec(
+        "from __future__ import annotations\n"
+        "@tool\ndef use(item: Later) -> int:\n    return item['n']\n"
+        "from typing import TypedDict\nclass Later(TypedDict):\n    n: int\n",
+        namespace,
+    )
+    assert (await Toolbox("box", [namespace["use"]]).call("use", {"item": {"n": 3}})).text == "3"
+
+
+def untyped(folder, limit: int = 20): ...  # type: ignore[no-untyped-def]
+def variadic(*names: str) -> None: ...
+def keywords(**names: str) -> None: ...
+def positional(name: str, /) -> None: ...
+def field_default(name: str = Field("x")) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "parameter", "message"),
+    [
+        (
+            untyped,
+            "folder",
+            "tool 'untyped': parameter 'folder' has no type\n"
+            "  FILE:LINE  def untyped(folder, limit: int = 20): ...  # type: ignore[no-untyped-def]\n"
+            "  Write its type, for example: folder: Path",
+        ),
+        (
+            variadic,
+            "names",
+            "tool 'variadic': '*names' has no names a client could fill\n"
+            "  FILE:LINE  def variadic(*names: str) -> None: ...\n"
+            "  Take a list: names: list[str]",
+        ),
+        (
+            keywords,
+            "names",
+            "tool 'keywords': '**names' has no names a client could fill\n"
+            "  FILE:LINE  def keywords(**names: str) -> None: ...\n"
+            "  Take an object: names: dict[str, str]",
+        ),
+        (
+            positional,
+            "name",
+            "tool 'positional': parameter 'name' is positional-only, and clients pass names\n"
+            "  FILE:LINE  def positional(name: str, /) -> None: ...\n"
+            "  Remove the '/' from the signature",
+        ),
+        (
+            field_default,
+            "name",
+            "tool 'field_default': parameter 'name' has Field(...) as its default, so a plain call would get the"
+            " Field itself\n"
+            '  FILE:LINE  def field_default(name: str = Field("x")) -> None: ...\n'
+            "  Move it into the type: name: Annotated[…, Field(...)] = …",
+        ),
+    ],
+)
+def test_a_parameter_no_client_can_fill_is_refused_at_decoration(function: Any, parameter: str, message: str) -> None:
+    with pytest.raises(ToolDefinitionError) as caught:
+        tool(function)
+    assert caught.value.tool == function.__name__
+    assert caught.value.parameter == parameter
+    assert re.sub(r"tests/tools/test_decorating\.py:\d+", "FILE:LINE", str(caught.value)) == message
+
+
+class Socket:
+    pass
+
+
+def test_a_type_json_cannot_carry_is_refused_when_the_box_is_made() -> None:
+    @tool
+    def send(to: Socket) -> None: ...
+
+    with pytest.raises(ToolDefinitionError) as caught:
+        Toolbox("box", [send])
+    assert caught.value.parameter == "to"
+    assert caught.value.what == "tool 'send': parameter 'to' has a type that JSON cannot carry: Socket"
+
+
+def test_a_name_that_is_not_defined_is_refused_with_its_name() -> None:
+    @tool
+    def pay(amount: Decimal) -> None: ...
+
+    with pytest.raises(ToolDefinitionError, match="a name that is not defined: Decimal"):
+        Toolbox("box", [pay])
+
+
+def test_a_default_inside_field_is_refused() -> None:
+    @tool
+    def pay(amount: Annotated[int, Field(default=3)]) -> None: ...
+
+    with pytest.raises(ToolDefinitionError, match="has its default inside Field"):
+        Toolbox("box", [pay])
+
+
+@pytest.mark.parametrize("name", ["", "two words", "a.b", "x" * 65, "ä"])
+def test_a_bad_tool_name_is_refused(name: str) -> None:
+    if not name:
+        name = "<lambda>"
+    with pytest.raises(ToolDefinitionError, match="cannot be a tool's name"):
+        tool(lambda: 1, name=name)
+
+
+def test_options_are_checked() -> None:
+    with pytest.raises(ToolDefinitionError, match="has no option 'readonly'; did you mean 'read_only'"):
+        tool(shout.function, readonly=True)  # type: ignore[call-overload]
+    with pytest.raises(ToolDefinitionError, match="timeout=0 leaves nothing"):
+        tool(shout.function, timeout=0)
+    with pytest.raises(ToolDefinitionError, match="needs a function, not int"):
+        tool(3)  # type: ignore[call-overload]
+
+
+def test_two_tools_of_one_name_are_refused_with_both_places() -> None:
+    other = tool(whisper.function, name="shout")
+    with pytest.raises(ToolDefinitionError) as caught:
+        Toolbox("box", [shout, other])
+    assert re.sub(r"\.py:\d+", ".py:N", str(caught.value)) == (
+        "two tools are called 'shout'\n"
+        "  tests/tools/test_decorating.py:N  def shout(text: str, times: int = 1) -> str\n"
+        "  tests/tools/test_decorating.py:N  async def whisper(text: str) -> str\n"
+        '  Give one another name: @tool(name="shout_2")'
+    )
+
+
+def test_a_box_refuses_what_is_no_tool_and_what_has_no_object() -> None:
+    with pytest.raises(ToolDefinitionError, match="toolbox 'box' has no tools"):
+        Toolbox("box", [])
+    with pytest.raises(ToolDefinitionError, match="len is not a tool but a builtin_function_or_method"):
+        Toolbox("box", [len])
+    with pytest.raises(ToolDefinitionError, match="tool 'add' is a method and has no object"):
+        Toolbox("box", [Counter.add])
+    for name in ("", "a__b", "a b", "x" * 49):
+        with pytest.raises(ToolDefinitionError, match="cannot be a toolbox's name"):
+            Toolbox(name, [shout])
+
+
+async def test_a_tool_outside_the_subset_does_not_exist() -> None:
+    box = Toolbox("box", [shout, whisper])
+    small = box.only("shout")
+    assert [entry["name"] for entry in small.listing()] == ["shout"]
+    assert small.allowed_tools == ["mcp__box__shout"]
+    reply = await small.call("whisper", {"text": "a"})
+    assert reply.is_error
+    assert reply.text == "no tool 'whisper'; there are: shout"
+    with pytest.raises(ToolDefinitionError, match="has no tool 'shot'; did you mean 'shout'"):
+        box.only("shot")
+
+
+def test_boxes_add_up_and_refuse_a_clash() -> None:
+    both = Toolbox("one", [shout]) + Toolbox("two", [whisper])
+    assert (both.name, list(both.tools)) == ("one", ["shout", "whisper"])
+    with pytest.raises(ToolDefinitionError, match="two tools are called 'shout'"):
+        Toolbox("one", [shout]) + Toolbox("two", [shout])
+
+
+def test_a_module_gives_the_tools_it_makes() -> None:
+    module = types.ModuleType("my.notes")
+    code = """
+import functools
+from tests.tools.test_decorating import shout
+from toolkit import tool
+@tool
+def own(text: str) -> str: ...
+def scale(n: int, by: int) -> int: ...
+double = tool(functools.partial(scale, by=2), name="double")
+"""
+    exec(code, vars(module))
+    box = Toolbox.from_module(module)
+    assert box.name == "notes"
+    assert list(box.tools) == ["own", "double"]
+    vars(module)["__all__"] = ["shout", "own", "scale", "missing"]
+    assert list(Toolbox.from_module(module).tools) == ["shout", "own"]
+
+
+async def test_a_context_is_made_for_a_plain_call_and_given_to_a_served_one() -> None:
+    @tool
+    def who(text: str, ctx: ToolContext) -> str:
+        return f"{text} {ctx.call_id} {ctx.workspace} {ctx.deadline} {ctx.session} {ctx.cancelled}"
+
+    own = who("a")  # type: ignore[call-arg]
+    assert re.fullmatch(r"a call_[0-9a-f]{32} /.* None None False", own)
+    assert who("a", ToolContext(call_id="mine")).startswith("a mine ")
+    served = await who.invoke({"text": "b"}, ToolContext(call_id="toolu_1", session="s"))
+    assert served.text.startswith("b toolu_1 ")
+    assert served.text.endswith(" None s False")

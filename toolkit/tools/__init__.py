@@ -1,0 +1,26 @@
+"""A typed function becomes a tool: signature to schema, arguments to values, result to content.
+
+Nothing in this room imports mcp; `toolkit_servers` puts a Toolbox on the wire.
+"""
+
+from toolkit.tools.content import Audio, Image, Resource, Text
+from toolkit.tools.context import Budget, Deadline, ToolContext
+from toolkit.tools.decorator import tool
+from toolkit.tools.reply import Reply, ToolResult
+from toolkit.tools.tool import Tool
+from toolkit.tools.toolbox import Toolbox
+
+__all__ = [
+    "Audio",
+    "Budget",
+    "Deadline",
+    "Image",
+    "Reply",
+    "Resource",
+    "Text",
+    "Tool",
+    "ToolContext",
+    "ToolResult",
+    "Toolbox",
+    "tool",
+]

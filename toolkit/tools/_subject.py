@@ -1,0 +1,198 @@
+"""Take a callable apart: its name, where it stands, and the parameters a tool can have.
+
+Reads functions, methods, callable objects and `functools.partial`; refuses, with
+the place and the fix, what no client could call: untyped parameters, `*args`,
+`**kwargs` and positional-only parameters.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import linecache
+import re
+import types
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic.fields import FieldInfo
+
+from toolkit.errors import ToolDefinitionError
+
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A callable that is to become a tool."""
+
+    call: Callable[..., Any]
+    """What is called; for a method in a class body it still wants its receiver."""
+    function: Any
+    """The function written in the source: it has the code, the annotations and the docstring."""
+    name: str
+    parameters: tuple[inspect.Parameter, ...]
+    """Those a client may fill: no receiver, nothing a partial has filled."""
+    takes_receiver: bool
+    """Written in a class body and not bound yet: the first argument is `self` or `cls`."""
+    module: str
+    """The module that made it a tool."""
+    namespace: dict[str, Any]
+    """Names visible there, for annotations given as text."""
+
+    def location(self) -> str:
+        """`file.py:line` of the definition, relative to the current directory where possible."""
+        return _place(self.function)[0]
+
+    def source_line(self) -> str:
+        """The place and the line of code, as error messages show it."""
+        place, line = _place(self.function)
+        return f"{place}  {line}".rstrip()
+
+    def hints(self) -> dict[str, Any]:
+        """Every annotation as a type, `Annotated` kept; text annotations are looked up now."""
+        function = inspect.unwrap(self.function)
+        closure = inspect.getclosurevars(function).nonlocals if inspect.isfunction(function) else {}
+        try:
+            return typing.get_type_hints(function, localns={**self.namespace, **closure}, include_extras=True)
+        except NameError as error:
+            raise ToolDefinitionError(
+                f"tool '{self.name}': its annotations use a name that is not defined: {error.name}",
+                tool=self.name,
+                where=[self.source_line()],
+                fix=f"Import or define {error.name} before the Toolbox is made, outside of TYPE_CHECKING",
+            ) from error
+
+
+def read_subject(target: object, name: str | None, module: str, namespace: dict[str, Any]) -> Subject:
+    """Take `target` apart and refuse what cannot be a tool.
+
+    Raises:
+        ToolDefinitionError: not callable, a bad name, or a parameter no client can fill.
+    """
+    if isinstance(target, classmethod | staticmethod):
+        target = target.__func__
+    if not callable(target):
+        raise ToolDefinitionError(
+            f"@tool needs a function, not {type(target).__name__}",
+            tool=name or repr(target),
+            fix="Put @tool directly above a def",
+        )
+    function, filled = _written_function(target)
+    title = str(name or getattr(target, "__name__", None) or getattr(function, "__name__", ""))
+    if title == "__call__":
+        title = type(target).__name__
+    parameters = _parameters(target, function, title, filled)
+    in_class = function is target and _is_in_class_body(function)
+    takes_receiver = bool(in_class and parameters and parameters[0].name in ("self", "cls"))
+    subject = Subject(
+        call=target,
+        function=function,
+        name=title,
+        parameters=parameters[1:] if takes_receiver else parameters,
+        takes_receiver=takes_receiver,
+        module=module,
+        namespace=namespace,
+    )
+    _refuse_bad_name(subject)
+    for parameter in subject.parameters:
+        _refuse_bad_parameter(subject, parameter)
+    return subject
+
+
+def _written_function(target: Any) -> tuple[Any, frozenset[str]]:
+    """The function in the source behind a callable, and the keywords a partial has filled."""
+    filled: set[str] = set()
+    while isinstance(target, functools.partial):
+        filled.update(target.keywords)
+        target = target.func
+    if inspect.ismethod(target):
+        target = target.__func__
+    if inspect.isclass(target):
+        target = target.__init__
+    elif not inspect.isroutine(target):
+        target = type(target).__call__
+    return target, frozenset(filled)
+
+
+def _parameters(target: Any, function: Any, title: str, filled: frozenset[str]) -> tuple[inspect.Parameter, ...]:
+    try:
+        signature = inspect.signature(target)
+    except (ValueError, TypeError) as error:
+        raise ToolDefinitionError(
+            f"tool '{title}': Python cannot tell its parameters",
+            tool=title,
+            where=[_place(function)[0]],
+            fix="Wrap it in a def with typed parameters",
+        ) from error
+    return tuple(p for p in signature.parameters.values() if p.name not in filled)
+
+
+def _is_in_class_body(function: Any) -> bool:
+    outer = getattr(function, "__qualname__", "").rpartition(".")[0]
+    return bool(outer) and not outer.endswith("<locals>")
+
+
+def _refuse_bad_name(subject: Subject) -> None:
+    if _TOOL_NAME.fullmatch(subject.name):
+        return
+    raise ToolDefinitionError(
+        f"'{subject.name}' cannot be a tool's name",
+        tool=subject.name,
+        where=[subject.source_line()],
+        fix='Use 1 to 64 letters, digits, "_" or "-": @tool(name="…")',
+    )
+
+
+def _refuse_bad_parameter(subject: Subject, parameter: inspect.Parameter) -> None:
+    def refuse(what: str, fix: str) -> typing.NoReturn:
+        raise ToolDefinitionError(
+            f"tool '{subject.name}': {what}",
+            tool=subject.name,
+            parameter=parameter.name,
+            where=[subject.source_line()],
+            fix=fix,
+        )
+
+    name = parameter.name
+    if parameter.kind is parameter.VAR_POSITIONAL:
+        refuse(f"'*{name}' has no names a client could fill", f"Take a list: {name}: list[str]")
+    if parameter.kind is parameter.VAR_KEYWORD:
+        refuse(f"'**{name}' has no names a client could fill", f"Take an object: {name}: dict[str, str]")
+    if parameter.kind is parameter.POSITIONAL_ONLY:
+        refuse(f"parameter '{name}' is positional-only, and clients pass names", "Remove the '/' from the signature")
+    if isinstance(parameter.default, FieldInfo):
+        refuse(
+            f"parameter '{name}' has Field(...) as its default, so a plain call would get the Field itself",
+            f"Move it into the type: {name}: Annotated[…, Field(...)] = …",
+        )
+    if parameter.annotation is parameter.empty:
+        refuse(f"parameter '{name}' has no type", f"Write its type, for example: {name}: {_guess(parameter)}")
+
+
+def _guess(parameter: inspect.Parameter) -> str:
+    """A type to suggest: the default's, or one that the name hints at."""
+    if parameter.default is not parameter.empty and parameter.default is not None:
+        return type(parameter.default).__name__
+    return "Path" if re.search(r"path|file|folder|dir", parameter.name) else "str"
+
+
+def _place(function: Any) -> tuple[str, str]:
+    """`file:line` of the `def` line (decorators stand above it) and that line's text."""
+    function = inspect.unwrap(function)
+    code: types.CodeType | None = getattr(function, "__code__", None)
+    if code is None:
+        return f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', function)}", ""
+    path = Path(code.co_filename)
+    if path.is_relative_to(Path.cwd()):
+        path = path.relative_to(Path.cwd())
+    for number in range(code.co_firstlineno, code.co_firstlineno + 50):
+        line = linecache.getline(code.co_filename, number)
+        if code.co_name == "<lambda>" or re.match(rf"\s*(async\s+)?def\s+{re.escape(code.co_name)}\b", line):
+            return f"{path}:{number}", line.strip().removesuffix(":").rstrip()
+        if not line:
+            break
+    return f"{path}:{code.co_firstlineno}", ""

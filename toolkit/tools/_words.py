@@ -1,0 +1,70 @@
+"""Say what is wrong with arguments in words a model can act on."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import ValidationError
+
+_MOST_SHOWN = 80
+"""Characters of a wrong value that are repeated to the model."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence about an unknown name: the nearest known one, or all of them."""
+    known = list(known)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    if near:
+        return f"; did you mean '{near[0]}'?"
+    return f"; there are: {', '.join(known)}" if known else "; there are none"
+
+
+def in_words(name: str, value: Any, error: ValidationError) -> list[str]:
+    """One line for each wrong place; the alternatives of a union share a line."""
+    places: dict[str, list[str]] = {}
+    found: dict[str, Any] = {}
+    for detail in error.errors(include_url=False, include_context=False):
+        place, reached = _place(name, value, detail["loc"], missing=detail["type"] == "missing")
+        message = lower_first(detail["msg"]).removeprefix("input ").removeprefix("value error, ")
+        if detail["type"] == "missing":
+            message = "missing"
+        elif detail["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
+            message = "no such field"
+        places.setdefault(place, [])
+        if message not in places[place]:
+            places[place].append(message)
+        found[place] = reached
+    return [
+        f"{place}: {', or '.join(messages)}"
+        + ("" if messages in (["missing"], ["no such field"]) else f"; got {shown(found[place])}")
+        for place, messages in places.items()
+    ]
+
+
+def _place(name: str, value: Any, location: tuple[int | str, ...], *, missing: bool) -> tuple[str, Any]:
+    """`items[2].name` and what stands there; pydantic's own labels for union members are left out."""
+    place = name
+    for step in location:
+        if isinstance(step, int) and isinstance(value, list | tuple) and step < len(value):
+            place, value = f"{place}[{step}]", value[step]
+        elif isinstance(step, str) and isinstance(value, dict):
+            if step in value:
+                place, value = f"{place}.{step}", value[step]
+            elif missing and step == location[-1]:
+                place = f"{place}.{step}"
+    return place, value
+
+
+def lower_first(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+def shown(value: Any) -> str:
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError):
+        text = repr(value)
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}… ({len(text)} characters)"

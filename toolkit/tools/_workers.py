@@ -1,0 +1,160 @@
+"""Threads for sync tools, made so that one can be given up.
+
+A thread cannot be stopped from outside. When nobody waits for its result any
+more it is given up: it no longer counts against the number of tools that may run
+at once, and when it ends, it ends. Threads are daemons, so that a tool which
+never returns does not keep the process alive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from queue import SimpleQueue
+from typing import Any
+
+import anyio
+import anyio.from_thread
+import anyio.lowlevel
+
+MOST_AT_ONCE = 256
+"""Sync tools that run at the same time; further calls wait their turn."""
+_MOST_IDLE = 32
+"""Threads kept for the next call."""
+
+Post = Callable[[Callable[[], None]], object]
+
+
+def poster() -> Post:
+    """A function that runs its argument in the current event loop, callable from any thread."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:  # trio
+        return partial(anyio.from_thread.run_sync, token=anyio.lowlevel.current_token())
+    return loop.call_soon_threadsafe
+
+
+class _Job:
+    """One call: what to do, and whom to tell."""
+
+    __slots__ = ("announce", "error", "finished", "given_up", "lock", "value", "work")
+
+    def __init__(self, work: Callable[[], Any], announce: Callable[[], object]) -> None:
+        self.work = work
+        self.announce = announce
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self.finished = False
+        self.given_up = False
+        self.lock = threading.Lock()
+
+    def do(self) -> None:
+        try:
+            self.value = self.work()
+        except BaseException as error:  # sys.exit() and the like end the call, not the server
+            self.error = error
+
+
+class Workers:
+    """A pool of threads whose members can be given up."""
+
+    def __init__(self, most_at_once: int = MOST_AT_ONCE) -> None:
+        self._most_at_once = most_at_once
+        self._lock = threading.Lock()
+        self._idle: deque[SimpleQueue[_Job | None]] = deque()
+        self._waiting: deque[_Job] = deque()
+        self._running = 0
+        self._given_up = 0
+
+    @property
+    def running(self) -> int:
+        """Calls that are running and awaited."""
+        return self._running
+
+    @property
+    def given_up(self) -> int:
+        """Threads still busy with a call nobody waits for."""
+        return self._given_up
+
+    async def run(self, work: Callable[[], Any]) -> Any:
+        """Run `work` in a thread and give its result; when cancelled, give the thread up at once."""
+        post = poster()
+        done = anyio.Event()
+        job = _Job(work, lambda: post(done.set))
+        self._submit(job)
+        try:
+            await done.wait()
+        except BaseException:
+            self._give_up(job)
+            raise
+        if job.error is not None:
+            raise job.error
+        return job.value
+
+    def _submit(self, job: _Job) -> None:
+        with self._lock:
+            if self._running >= self._most_at_once:
+                self._waiting.append(job)
+                return
+            self._running += 1
+        self._start(job)
+
+    def _start(self, job: _Job) -> None:
+        with self._lock:
+            queue = self._idle.pop() if self._idle else None
+        if queue is None:
+            queue = SimpleQueue()
+            threading.Thread(target=self._serve, args=(queue,), name="toolkit-tool", daemon=True).start()
+        queue.put(job)
+
+    def _serve(self, queue: SimpleQueue[_Job | None]) -> None:
+        while True:
+            job = queue.get()
+            if job is None:
+                return
+            try:
+                job.do()
+            finally:  # also when the thread is made to end between two lines of ours
+                self._settle(job)
+            del job
+            with self._lock:
+                if len(self._idle) >= _MOST_IDLE:
+                    return
+                self._idle.append(queue)
+
+    def _settle(self, job: _Job) -> None:
+        with self._lock:
+            job.finished = True
+            if job.given_up:
+                self._given_up -= 1
+                return
+        self._free_place()
+        with contextlib.suppress(RuntimeError):  # the event loop has closed: nobody is left to tell
+            job.announce()
+
+    def _give_up(self, job: _Job) -> None:
+        with self._lock:
+            if job in self._waiting:
+                self._waiting.remove(job)
+                return
+            if job.finished:
+                return
+            job.given_up = True
+            self._given_up += 1
+        self._free_place()
+
+    def _free_place(self) -> None:
+        with self._lock:
+            if not self._waiting:
+                self._running -= 1
+                return
+            job = self._waiting.popleft()
+        self._start(job)
+
+
+workers = Workers()
+"""The threads all toolboxes of this process share."""

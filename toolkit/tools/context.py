@@ -1,0 +1,130 @@
+"""What a running tool can know and say about the call it serves.
+
+A parameter annotated `ToolContext` is filled in and hidden from the schema.
+Outside a run every field has a sensible value, so that a tool can be called
+and tested as the plain function it is.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+ProgressSink = Callable[[float, float | None, str | None], None]
+LogSink = Callable[[str, str, Any], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """A moment after which work is no longer wanted."""
+
+    at: float
+    """On the clock of `time.monotonic()`."""
+
+    @classmethod
+    def after(cls, seconds: float) -> Deadline:
+        """The moment this many seconds from now."""
+        return cls(time.monotonic() + seconds)
+
+    def remaining(self) -> float:
+        """Seconds left; zero when it has passed."""
+        return max(0.0, self.at - time.monotonic())
+
+
+@dataclass(slots=True)
+class Budget:
+    """Tokens a run may use, and those it has used so far."""
+
+    limit: int | None = None
+    used: int = 0
+
+    def remaining(self) -> int | None:
+        """Tokens left; None without a limit."""
+        return None if self.limit is None else max(0, self.limit - self.used)
+
+
+class ToolContext:
+    """The call a tool serves: its id, its limits, and a way to report from within."""
+
+    def __init__(
+        self,
+        *,
+        call_id: str | None = None,
+        on_progress: ProgressSink | None = None,
+        on_log: LogSink | None = None,
+        deadline: Deadline | None = None,
+        budget: Budget | None = None,
+        session: str | None = None,
+        workspace: Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        self._call_id = call_id
+        self._on_progress = on_progress
+        self._on_log = on_log
+        self._workspace = workspace
+        self._env = env
+        self._cancelled = False
+        self._post: Callable[[Callable[[], None]], object] | None = None
+        self._home_thread = threading.get_ident()
+        self.deadline = deadline
+        """When the run ends; None outside a run."""
+        self.budget = budget or Budget()
+        """The run's tokens; without a limit outside a run."""
+        self.session = session
+        """The session this call belongs to; None outside a run."""
+
+    @property
+    def call_id(self) -> str:
+        """The client's own id of this call, the one its events carry; a fresh one outside a run."""
+        if self._call_id is None:
+            self._call_id = f"call_{uuid4().hex}"
+        return self._call_id
+
+    @property
+    def workspace(self) -> Path:
+        """The directory the agent works in; the current directory outside a run."""
+        return self._workspace or Path.cwd()
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        """The environment meant for the tool; the process's own outside a run."""
+        return os.environ if self._env is None else self._env
+
+    @property
+    def cancelled(self) -> bool:
+        """True once nobody waits for the result any more: cancelled by the client, or past its timeout."""
+        return self._cancelled
+
+    def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
+        """Say how far the work is. Works from a thread too; ignored by clients that did not ask."""
+        if self._on_progress is not None:
+            self._emit(partial(self._on_progress, done, total, message))
+
+    def log(self, message: str, level: str = "info", data: Any = None) -> None:
+        """Send a log message to the client, beside the result."""
+        if self._on_log is not None:
+            self._emit(partial(self._on_log, level, message, data))
+
+    def attach(self, post: Callable[[Callable[[], None]], object]) -> None:
+        """Let reports from other threads reach this thread, in order, through `post`."""
+        self._post = post
+        self._home_thread = threading.get_ident()
+
+    def cancel(self) -> None:
+        """Tell the tool that nobody waits any more; later reports go nowhere."""
+        self._cancelled = True
+
+    def _emit(self, report: Callable[[], None]) -> None:
+        if self._cancelled:
+            return
+        if self._post is None or threading.get_ident() == self._home_thread:
+            report()
+        else:
+            self._post(report)

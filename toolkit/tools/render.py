@@ -1,0 +1,112 @@
+"""A tool's value as the content a model reads.
+
+In order: the tool's own renderer, the value's `render()`, text as it is, content
+objects as they are, compact JSON for everything pydantic can serialise. Nothing
+(None, an empty text) renders to no content: an empty text block is refused by the
+model API.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import Enum
+from typing import Any
+
+from pydantic_core import PydanticSerializationError, to_json
+
+from toolkit.errors import ToolkitError
+from toolkit.tools.content import Block, as_block, is_content
+from toolkit.tools.reply import Reply, ToolResult
+
+Renderer = Callable[[Any], Any]
+
+
+class RenderError(ToolkitError):
+    """A value that cannot be shown to the model."""
+
+
+def render(value: Any, *, renderer: Renderer | None = None, max_chars: int | None = None) -> Reply:
+    """The reply for a tool's value.
+
+    Raises:
+        RenderError: the value is nothing pydantic can serialise.
+        Exception: whatever the renderer raises.
+    """
+    message, ok = "", True
+    if isinstance(value, ToolResult):
+        value, message, ok = value.value, value.message, value.ok
+    content = list(_blocks(value if renderer is None else renderer(value)))
+    if not content and message:
+        content = [{"type": "text", "text": message}]
+    if max_chars is not None:
+        content = cut(content, max_chars)
+    return Reply(content, is_error=not ok)
+
+
+def _blocks(value: Any) -> Iterable[Block]:
+    if isinstance(value, Enum):
+        value = value.value
+    if value is None:
+        return
+    if is_content(value):
+        yield as_block(value)
+    elif isinstance(value, list | tuple) and any(is_content(item) for item in value):
+        for item in value:
+            yield from _blocks(item)
+    else:
+        text = _text(value)
+        if text:
+            yield {"type": "text", "text": text}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return str(value)
+    own = getattr(value, "render", None)
+    if callable(own) and not isinstance(value, type):
+        return str(own())
+    return as_json(value)
+
+
+def as_json(value: Any) -> str:
+    """Compact JSON of anything pydantic can serialise: bytes as base64, numbers without a JSON form as text."""
+    try:
+        return to_json(value, bytes_mode="base64", inf_nan_mode="strings").decode()
+    except (PydanticSerializationError, ValueError, RecursionError) as error:
+        raise RenderError(
+            f"the tool returned a {type(value).__name__}, which has no rendering: {error}",
+            fix="Give it a render() method, or the tool a renderer: @my_tool.renders",
+        ) from error
+
+
+def cut(content: list[Block], max_chars: int) -> list[Block]:
+    """The content with at most `max_chars` characters of text, cut at a line, and a sentence on what is missing."""
+    total = sum(len(block["text"]) for block in content if block["type"] == "text")
+    if total <= max_chars:
+        return content
+    room = max_chars - len(_notice(total, total))
+    kept: list[Block] = []
+    shown = 0
+    for block in content:
+        if block["type"] != "text":
+            kept.append(block)
+            continue
+        part = _whole_lines(block["text"], room - shown)
+        shown += len(part)
+        if part:
+            kept.append({**block, "text": part})
+        if len(part) < len(block["text"]):
+            room = shown
+    return [*kept, {"type": "text", "text": _notice(total - shown, total)}]
+
+
+def _whole_lines(text: str, room: int) -> str:
+    """As much of the text as fits, up to the end of a line; a first line that is too long is cut within."""
+    if len(text) <= room:
+        return text
+    head = text[: max(0, room)]
+    return head[: head.rfind("\n")] if "\n" in head else head
+
+
+def _notice(missing: int, total: int) -> str:
+    return f"[cut here: {missing:,} of {total:,} characters are missing; ask for less at a time]"

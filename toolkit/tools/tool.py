@@ -1,0 +1,248 @@
+"""`Tool`: a function with everything a client needs to know about it. Still the function."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import inspect
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+
+from toolkit.tools._docstring import description
+from toolkit.tools._output import Output
+from toolkit.tools._subject import Subject
+from toolkit.tools.arguments import Arguments
+from toolkit.tools.context import ToolContext
+from toolkit.tools.invoke import invoke
+from toolkit.tools.render import Renderer, render
+from toolkit.tools.reply import Reply
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Q = ParamSpec("Q")
+S = TypeVar("S")
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[[Any], Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What `@tool(...)` can say; the signature and the docstring say the rest."""
+
+    title: str | None = None
+    description: str | None = None
+    read_only: bool | None = None
+    destructive: bool | None = None
+    idempotent: bool | None = None
+    open_world: bool | None = None
+    timeout: float | None = None
+    max_chars: int | None = None
+    structured: bool = False
+    always_load: bool = True
+
+    def hints(self) -> dict[str, bool]:
+        """The MCP annotations that were given."""
+        given = {
+            "readOnlyHint": self.read_only,
+            "destructiveHint": self.destructive,
+            "idempotentHint": self.idempotent,
+            "openWorldHint": self.open_world,
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+    def meta(self) -> dict[str, Any]:
+        """What Claude Code reads beside the MCP fields."""
+        meta: dict[str, Any] = {}
+        if self.always_load:
+            meta["anthropic/alwaysLoad"] = True
+        if self.max_chars is not None:
+            meta["anthropic/maxResultSizeChars"] = self.max_chars
+        return meta
+
+
+class _Shared:
+    """What a tool and all its bound copies have in common, built when it is first needed."""
+
+    def __init__(self, subject: Subject, options: Options) -> None:
+        self.subject = subject
+        self.options = options
+        self.renderer: Renderer | None = None
+        written = subject.function
+        self.is_async = inspect.iscoroutinefunction(written) or inspect.isasyncgenfunction(written)
+
+    @functools.cached_property
+    def arguments(self) -> Arguments:
+        return Arguments(self.subject)
+
+    @functools.cached_property
+    def output(self) -> Output | None:
+        return Output(self.subject) if self.options.structured else None
+
+    @functools.cached_property
+    def description(self) -> str:
+        return self.options.description or description(self.subject.function.__doc__)
+
+
+class Tool(Generic[P, R]):
+    """A function that an agent can call. Call it yourself as before: sync stays sync, async stays async."""
+
+    __name__: str
+    __qualname__: str
+    __wrapped__: Callable[P, R]
+
+    def __init__(self, subject: Subject, options: Options) -> None:
+        functools.update_wrapper(self, subject.call)
+        self._shared = _Shared(subject, options)
+        self._call: Callable[..., Any] = subject.call
+        self._wants_receiver = subject.takes_receiver
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function. A ToolContext that is not given is made for the call."""
+        name = self.arguments.context_parameter if self._may_take_context else None
+        if name is not None and not self._gives(name, args, kwargs):
+            kwargs[name] = ToolContext()
+        result: R = self._call(*args, **kwargs)
+        return result
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self: Tool[Concatenate[S, Q], T], instance: S, owner: type | None = None) -> Tool[Q, T]: ...
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None or not self._wants_receiver:
+            return self
+        return self.bind(instance)
+
+    def bind(self, receiver: object) -> Tool[..., R]:
+        """The same tool as a method of `receiver`."""
+        bound = copy.copy(self)
+        bound._call = functools.partial(self._call, receiver)
+        bound._wants_receiver = False
+        return bound
+
+    def renders(self, renderer: F) -> F:
+        """Use a function to render this tool's value: `@my_tool.renders`. It gives text or content objects."""
+        self._shared.renderer = renderer
+        return renderer
+
+    @property
+    def name(self) -> str:
+        """The name a client calls."""
+        return self._shared.subject.name
+
+    @property
+    def description(self) -> str:
+        """What the model reads about the tool: the docstring without its parameter section."""
+        return self._shared.description
+
+    @property
+    def input_schema(self) -> dict[str, Any]:
+        """The JSON Schema of the arguments."""
+        return self.arguments.schema
+
+    @property
+    def output_schema(self) -> dict[str, Any] | None:
+        """The JSON Schema of the structured result; None unless the tool asks for one."""
+        return None if self._shared.output is None else self._shared.output.schema
+
+    @property
+    def options(self) -> Options:
+        """What `@tool(...)` was given."""
+        return self._shared.options
+
+    @property
+    def location(self) -> str:
+        """`file.py:line` of the function."""
+        return self._shared.subject.location()
+
+    @property
+    def module(self) -> str:
+        """The module that made it a tool."""
+        return self._shared.subject.module
+
+    @property
+    def source_line(self) -> str:
+        """The place and the line of code, as error messages show it."""
+        return self._shared.subject.source_line()
+
+    @property
+    def arguments(self) -> Arguments:
+        """The compiled parameters."""
+        return self._shared.arguments
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The callable itself, bound where the tool is."""
+        return self._call
+
+    @property
+    def is_unbound_method(self) -> bool:
+        """True for a method taken from its class: it cannot be served without an object."""
+        return self._wants_receiver
+
+    @property
+    def is_async(self) -> bool:
+        """Whether calling it gives something to await; then it runs in the event loop, not in a thread."""
+        return self._shared.is_async
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds a call may take."""
+        return self._shared.options.timeout
+
+    @property
+    def max_chars(self) -> int | None:
+        """Characters of text a result may have."""
+        return self._shared.options.max_chars
+
+    def listing(self) -> dict[str, Any]:
+        """The `tools/list` entry, JSON-ready."""
+        options = self._shared.options
+        entry: dict[str, Any] = {
+            "name": self.name,
+            "title": options.title,
+            "description": self.description or None,
+            "inputSchema": self.input_schema,
+            "outputSchema": self.output_schema,
+            "annotations": options.hints() or None,
+            "_meta": options.meta() or None,
+        }
+        return {key: value for key, value in entry.items() if value is not None}
+
+    def reply(self, value: Any) -> Reply:
+        """A value of this tool as a client gets it."""
+        rendered = render(value, renderer=self._shared.renderer, max_chars=self.max_chars)
+        output = self._shared.output
+        if output is None or rendered.is_error:
+            return rendered
+        return Reply(rendered.content, structured=output.structured(value))
+
+    async def invoke(self, arguments: Mapping[str, Any] | None = None, context: ToolContext | None = None) -> Reply:
+        """Call the tool as a client does: JSON arguments in, a reply out, never an exception."""
+        return await invoke(self, arguments, context or ToolContext())
+
+    @functools.cached_property
+    def _may_take_context(self) -> bool:
+        """Asked of the annotations' text, so that calling a plain function compiles nothing."""
+        subject = self._shared.subject
+        return any("Context" in str(parameter.annotation) for parameter in subject.parameters)
+
+    def _gives(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+        if name in kwargs:
+            return True
+        names = [parameter.name for parameter in self._shared.subject.parameters]
+        return len(args) - int(self._wants_receiver) > names.index(name)
+
+    def __repr__(self) -> str:
+        return f"<Tool {self.name} at {self.location}>"
+
+
+def as_tool(value: object) -> Tool[..., Any] | None:
+    """The tool in a value: a Tool, or a class method made of one; None for anything else."""
+    if isinstance(value, Tool):
+        return value
+    if isinstance(value, types.MethodType) and isinstance(value.__func__, Tool):
+        return value.__func__.bind(value.__self__)
+    return None
