@@ -51,6 +51,11 @@ class State:
     def read(self) -> dict[str, Any]:
         return _read_owner(self.state_dir)
 
+    def identities(self) -> frozenset[tuple[int, int]]:
+        """(st_dev, st_ino) of both folders: a mount that contains them must not copy them into themselves."""
+        stats = [self.temp_dir.lstat(), self.state_dir.lstat()]
+        return frozenset((st.st_dev, st.st_ino) for st in stats)
+
     def release(self) -> None:
         """Give up the lock; the workspace stays."""
         if self.lock >= 0:

@@ -175,7 +175,7 @@ class WorkspaceSection:
             for index, source in enumerate(sources):
                 notes = Notes()
                 follow = roots if source.mount.follow_symlinks else None
-                walk = source.walk(notes, roots, strict=self._strict)
+                walk = source.walk(notes, roots, strict=self._strict, never=state.identities())
                 job = Job(index, source.landing, walk, notes, source.mount.max_bytes, follow)
                 _copy_source(copier, job, source)
                 ticker.mount_done(job.tally)
