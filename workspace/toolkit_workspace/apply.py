@@ -29,6 +29,7 @@ from toolkit_workspace._journal import Journal, PlannedStep
 from toolkit_workspace._manifest import Entry, Manifest
 from toolkit_workspace._prepared import Prepared
 from toolkit_workspace._render import shown
+from toolkit_workspace._state import has_unfinished_apply
 from toolkit_workspace._suspicious import LEADS_OUT, leads_out, links_below
 from toolkit_workspace.changes import Change, changes_of
 from toolkit_workspace.snapshot import Snapshots
@@ -118,11 +119,6 @@ def undo(prepared: Prepared) -> bool:
                 return True
             shutil.rmtree(folder, ignore_errors=True)
         return False
-
-
-def is_unfinished(prepared: Prepared) -> bool:
-    """Whether an apply was interrupted after it had begun to write."""
-    return (_open_journal(prepared) / "plan.json").exists()
 
 
 def _carry_out(prepared: Prepared, hosts: Hosts, decider: Decider) -> None:
@@ -268,7 +264,7 @@ def _conflict(conflicts: list[tuple[str, str]]) -> WorkspaceConflictError:
 
 
 def _refuse_unfinished(prepared: Prepared) -> None:
-    if is_unfinished(prepared):
+    if has_unfinished_apply(prepared.state):
         raise WorkspaceError(
             "an earlier apply was interrupted",
             where=[str(_open_journal(prepared))],
