@@ -175,7 +175,7 @@ def _write_plan(folder: Path, facts: dict[str, Any]) -> None:
     """The plan appears whole or not at all; from then on the apply has begun."""
     unfinished = folder / "plan.new"
     with unfinished.open("w", encoding="utf-8") as out:
-        json.dump(facts, out)
+        out.write(json.dumps(facts))
         out.flush()
         os.fsync(out.fileno())
     unfinished.rename(folder / "plan.json")
