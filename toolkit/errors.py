@@ -69,9 +69,43 @@ class WorkspaceError(ToolkitError):
 class WorkspaceSecurityError(WorkspaceError):
     """A path the workspace may not touch."""
 
+    def __init__(
+        self,
+        what: str,
+        *,
+        path: str = "",
+        roots: Sequence[str] = (),
+        rule: str = "",
+        where: Sequence[str] = (),
+        fix: str = "",
+    ) -> None:
+        super().__init__(what, where=where, fix=fix)
+        self.path = path
+        self.roots = tuple(roots)
+        """The allowed host roots there were."""
+        self.rule = rule
+        """Which rule refused it: allowed-roots, link-out, mount-path."""
+
 
 class WorkspaceBudgetError(WorkspaceError):
     """A selection larger than its byte budget."""
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        max_bytes: int = 0,
+        needed: int = 0,
+        largest: Sequence[tuple[str, int]] = (),
+        where: Sequence[str] = (),
+        fix: str = "",
+    ) -> None:
+        super().__init__(what, where=where, fix=fix)
+        self.max_bytes = max_bytes
+        self.needed = needed
+        """Bytes the selection has, as far as they were counted."""
+        self.largest = tuple(largest)
+        """The five largest entries: path and bytes."""
 
 
 class WorkspaceConflictError(WorkspaceError):
