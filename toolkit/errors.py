@@ -4,6 +4,7 @@
     ├── ToolError                   raised inside a tool: the model reads it as written
     ├── ToolDefinitionError         a function that cannot become a tool
     ├── TargetError                 a TARGET that does not load, or holds no tools
+    ├── ClientConfigError           an MCP client's configuration file that cannot take a server
     ├── WorkspaceError              a workspace that cannot be prepared or read
     │   ├── WorkspaceSecurityError  a path outside the allowed roots, or a link leading out
     │   ├── WorkspaceBudgetError    a selection larger than its byte budget
@@ -21,6 +22,7 @@ carry the facts as attributes, so that nobody has to parse the text.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 
 class ToolkitError(Exception):
@@ -60,6 +62,14 @@ class TargetError(ToolkitError):
     def __init__(self, what: str, *, target: str, where: Sequence[str] = (), fix: str = "") -> None:
         super().__init__(what, where=where, fix=fix)
         self.target = target
+
+
+class ClientConfigError(ToolkitError):
+    """An MCP client's configuration file that cannot take a server; it was left as it is."""
+
+    def __init__(self, what: str, *, file: Path, where: Sequence[str] = (), fix: str = "") -> None:
+        super().__init__(what, where=where, fix=fix)
+        self.file = file
 
 
 class WorkspaceError(ToolkitError):
