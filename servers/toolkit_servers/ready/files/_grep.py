@@ -94,7 +94,9 @@ def compile_expression(pattern: str, *, ignore_case: bool, literal: bool) -> Any
         return re2.compile(source.encode(), options)
     except re2.error as error:
         reason = error.args[0].decode("utf-8", "replace") if isinstance(error.args[0], bytes) else error.args[0]
-        hint = "; look-around and back references do not exist here" if "(?" in str(reason) else ""
+        reason = reason.replace("(?m)", "", 1)  # not what the model wrote
+        unknown = "operator" in reason or "escape" in reason
+        hint = "; look-around and back references do not exist here" if unknown else ""
         raise ToolError(f"{as_path(pattern)} is not a regular expression: {reason}{hint}") from error
 
 

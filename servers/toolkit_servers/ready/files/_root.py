@@ -27,6 +27,7 @@ from toolkit.tools._words import did_you_mean
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _MOST_NAMES_SHOWN = 20
+_LONGEST_PATH = 4_095
 
 _IN_WORDS = {
     errno.EXDEV: "leads out of the root of these files",
@@ -98,6 +99,8 @@ class Root:
         """Read a path as the model wrote it; an absolute one must begin with the root's own."""
         if "\0" in path:
             raise ToolError("a path cannot hold a NUL character")
+        if len(path) > _LONGEST_PATH:
+            raise ToolError(f"a path of {len(path):,} characters is too long; {_LONGEST_PATH:,} is the most")
         clean = posixpath.normpath(path) if path else "."
         if clean.startswith("/"):
             clean = self._below_alias(clean, path)
