@@ -127,7 +127,11 @@ class SandboxError(ToolkitError):
 
 
 class SettingsError(SandboxError):
-    """Settings the CLI would ignore or misread."""
+    """Settings the CLI would ignore or misread; `key` is the settings key in question, where there is one."""
+
+    def __init__(self, what: str, *, where: Sequence[str] = (), fix: str = "", key: str | None = None) -> None:
+        super().__init__(what, where=where, fix=fix)
+        self.key = key
 
 
 class UnconfinedError(SandboxError):
@@ -135,11 +139,21 @@ class UnconfinedError(SandboxError):
 
     exit_code = 4
 
+    def __init__(self, what: str, *, rules: Sequence[str] = (), where: Sequence[str] = (), fix: str = "") -> None:
+        super().__init__(what, where=where, fix=fix)
+        self.rules = tuple(rules)
+        """The rules that would have been lost."""
+
 
 class TestingError(ToolkitError):
     """A script, a cassette or a CLI double used wrongly."""
 
     __test__ = False  # pytest would otherwise take the name for a test class
+
+    def __init__(self, what: str, *, where: Sequence[str] = (), fix: str = "", line: int | None = None) -> None:
+        super().__init__(what, where=where, fix=fix)
+        self.line = line
+        """The line of the cassette that is wrong."""
 
 
 class RunError(ToolkitError):

@@ -49,11 +49,13 @@ class _Stream:
 
 
 class LineWriter(_Stream):
-    """Messages out, one a line, in the order they were sent."""
+    """Messages out, one a line, in the order they were sent. The descriptor does not block, or is a socket."""
 
     def __init__(self, fd: int) -> None:
         self._loop = asyncio.get_running_loop()
-        self._fd, self._socket = _open_for_writing(fd)
+        self._fd = fd
+        is_socket = stat.S_ISSOCK(os.fstat(fd).st_mode)
+        self._socket = socket.socket(fileno=fd) if is_socket else None
         self._queue: deque[memoryview] = deque()
         self._waiting: set[asyncio.Future[None]] = set()
         self.pending = 0
@@ -123,6 +125,11 @@ class LineWriter(_Stream):
 
     async def aclose(self) -> None:
         """Nothing to do: the pipe outlives the server, for replies that are still queued."""
+
+    def detach(self) -> None:
+        """Leave the descriptor to its owner."""
+        if self._socket is not None:
+            self._socket.detach()
 
     def _flush(self) -> None:
         while self._queue:
@@ -298,20 +305,3 @@ class LineReader(_Stream):
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
-
-
-def _open_for_writing(fd: int) -> tuple[int, socket.socket | None]:
-    """A way to write to `fd` that never blocks and leaves the blocking mode of others alone.
-
-    O_NONBLOCK belongs to the open file, which stderr or another process may share. So a pipe
-    or terminal is opened anew, and a socket is told for each call.
-    """
-    kind = os.fstat(fd).st_mode
-    if stat.S_ISSOCK(kind):
-        return fd, socket.socket(fileno=os.dup(fd))
-    if stat.S_ISFIFO(kind) or stat.S_ISCHR(kind):
-        try:
-            return os.open(f"/proc/self/fd/{fd}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY), None
-        except OSError:
-            os.set_blocking(fd, False)
-    return fd, None

@@ -49,6 +49,7 @@ async def run(tools: Toolbox | Reload, wires: Wires) -> None:
     finally:
         line.end_soon()
         await writer.flushed(GRACE)
+        writer.detach()
 
 
 async def _serve(server: ToolServer, reader: LineReader, writer: LineWriter, state: Any) -> None:

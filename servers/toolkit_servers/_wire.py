@@ -78,6 +78,30 @@ def encode(message: JSONRPCMessage) -> bytes:
     return _dump(message.model_dump(by_alias=True, exclude_unset=True)) + b"\n"
 
 
+def sendable(result: dict[str, Any]) -> dict[str, Any]:
+    """The tools/call result, with what JSON cannot hold replaced, so that every way of serving sends the same.
+
+    A file name that is not UTF-8 reaches Python as a string that no encoder takes.
+    """
+    content = result["content"]
+    if not all(_is_sendable(block) for block in content):
+        result["content"] = [block if _is_sendable(block) else from_json(_dump(block)) for block in content]
+    if "structuredContent" in result:
+        result["structuredContent"] = from_json(_dump(result["structuredContent"]))
+    return result
+
+
+def _is_sendable(block: dict[str, Any]) -> bool:
+    text = block.get("text")
+    if block.keys() == {"type", "text"} and type(text) is str and text.isascii():
+        return True
+    try:
+        to_json(block)
+    except PydanticSerializationError:
+        return False
+    return True
+
+
 def too_long(limit: int) -> JSONRPCError:
     """The answer to a line longer than `limit` bytes."""
     return _refusal(None, INVALID_REQUEST, f"a message is longer than {limit} bytes")
@@ -104,6 +128,6 @@ def _dump(value: Any) -> bytes:
     try:
         return to_json(value, inf_nan_mode="null")
     except PydanticSerializationError:
-        # A lone surrogate (a file name that is not UTF-8) or an object no serialiser knows.
+        # A lone surrogate, or an object no serialiser knows.
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
-        return text.encode("utf-8", "replace")
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()

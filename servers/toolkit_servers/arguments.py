@@ -61,13 +61,8 @@ def usage(schema: Schema) -> str:
     words = []
     for name, part in schema.get("properties", {}).items():
         types = _types(part, schema)
-        if "object" in types:
-            word = f"{name}:=JSON"
-        elif "array" in types:
-            word = f"{name}={type_name(_items(part, schema), schema).upper()}"
-        else:
-            word = f"{name}={type_name(part, schema).upper()}"
-        word = word if " " not in word else f"{name}=VALUE"
+        sign, what = (":=", "JSON") if "object" in types else ("=", _placeholder(part, schema))
+        word = f"{name}{sign}{what}"
         words.append((word if name in required else f"[{word}]") + ("..." if "array" in types else ""))
     return " ".join(words)
 
@@ -88,6 +83,14 @@ def type_name(part: Schema, root: Schema) -> str:
     if "array" in names and items:
         names[names.index("array")] = f"list of {type_name(items, root)}"
     return " or ".join("list" if name == "array" else name for name in names)
+
+
+def _placeholder(part: Schema, root: Schema) -> str:
+    part = _items(part, root) or _resolved(part, root)
+    if "enum" in part:
+        return "|".join(str(choice) for choice in part["enum"])
+    types = _types(part, root) - {"null"}
+    return types.pop().upper() if len(types) == 1 else "VALUE"
 
 
 def _json(word: str, key: str, text: str) -> Any:

@@ -10,7 +10,7 @@ malformed request, takes mcp's own way.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mcp.server import NotificationOptions, Server
@@ -36,7 +36,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 from toolkit.tools import ToolContext
 from toolkit_servers._live import Live as Live
 from toolkit_servers._notes import CallNotes
-from toolkit_servers._wire import JsonList
+from toolkit_servers._wire import JsonList, sendable
 
 if TYPE_CHECKING:
     from toolkit.tools import Reply, Toolbox
@@ -48,19 +48,29 @@ _MOST_REMEMBERED = 1000
 """Connections that are told about changed tools, and log levels kept."""
 
 
-def build_server(box: Toolbox | Live, *, notifies: bool = True, reloads: bool = False) -> ToolServer:
+def build_server(
+    box: Toolbox | Live,
+    *,
+    notifies: bool = True,
+    reloads: bool = False,
+    make_context: Callable[[str], ToolContext] | None = None,
+) -> ToolServer:
     """An mcp server for the tools of `box`.
 
     `notifies` sends a tool's progress and log messages to the client. `reloads` tells clients
-    that the tools may change; call `announce` when they did.
+    that the tools may change; call `announce` when they did. `make_context` gives a call, by its id,
+    the context of a run instead of the client's own.
     """
-    return ToolServer(box if isinstance(box, Live) else Live(box), notifies=notifies, reloads=reloads)
+    live = box if isinstance(box, Live) else Live(box)
+    return ToolServer(live, notifies=notifies, reloads=reloads, make_context=make_context)
 
 
 class ToolServer(Server[Any]):
     """An mcp server whose tools are those of a Toolbox."""
 
-    def __init__(self, live: Live, *, notifies: bool, reloads: bool) -> None:
+    def __init__(
+        self, live: Live, *, notifies: bool, reloads: bool, make_context: Callable[[str], ToolContext] | None = None
+    ) -> None:
         box = live.current
         super().__init__(
             box.name, version=box.version, instructions=box.instructions, get_tool_input_schema=self._input_schema
@@ -68,6 +78,7 @@ class ToolServer(Server[Any]):
         self.live = live
         self._notifies = notifies
         self._reloads = reloads
+        self._make_context = make_context
         self._bus = InMemorySubscriptionBus()
         self._greeted: deque[Any] = deque(maxlen=_MOST_REMEMBERED)
         self._log_levels: dict[str | None, str] = {}
@@ -116,11 +127,14 @@ class ToolServer(Server[Any]):
         notes = None
         if self._notifies:
             notes = CallNotes(ctx.session, ctx.request_id, self._lowest_level(ctx, meta, modern=modern))
-        context = ToolContext(
-            call_id=call_id,
-            on_progress=notes.progress if notes is not None and "progressToken" in meta else None,
-            on_log=notes.log if notes is not None else None,
-        )
+        if self._make_context is not None:
+            context = self._make_context(call_id)
+        else:
+            context = ToolContext(
+                call_id=call_id,
+                on_progress=notes.progress if notes is not None and "progressToken" in meta else None,
+                on_log=notes.log if notes is not None else None,
+            )
         try:
             reply = await self.live.current.call(params["name"], params.get("arguments") or {}, context)
             if notes is not None:
@@ -132,7 +146,7 @@ class ToolServer(Server[Any]):
         return self._in_wire_form(reply, modern=modern)
 
     def _in_wire_form(self, reply: Reply, *, modern: bool) -> dict[str, Any]:
-        result = reply.wire()
+        result = sendable(reply.wire())
         return self._stamped(result) if modern else result
 
     def _stamped(self, result: dict[str, Any]) -> dict[str, Any]:

@@ -149,9 +149,9 @@ def _merged(server: Server, client: Client, data: Any, file: Path) -> dict[str, 
     """The new entry, on top of what an older one of the same target has."""
     entry = server.entry(client)
     servers = data.get(client.key) if isinstance(data, dict) else None
-    old = servers.get(server.name) if isinstance(servers, dict) else None
-    if old is None:
+    if not isinstance(servers, dict) or server.name not in servers:
         return entry
+    old = servers[server.name]
     args = old.get("args") if isinstance(old, dict) else None
     if not isinstance(args, list) or "serve" not in args or args[-1:] != entry["args"][-1:]:
         runs = old.get("command", old.get("url", old)) if isinstance(old, dict) else old

@@ -13,6 +13,7 @@ import contextlib
 import fcntl
 import gc
 import os
+import stat
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -46,7 +47,7 @@ def claim_stdio() -> Wires:
     """
     global _claimed
     if _claimed is None:
-        _claimed = Wires(_take(0, "stdin"), _take(1, "stdout"), os.getppid())
+        _claimed = Wires(_take(0, "stdin"), _unblocked(_take(1, "stdout")), os.getppid())
         _redirect(0, os.O_RDONLY, None)
         _redirect(1, os.O_WRONLY, 2)
         # Not a pipe to the client any more: show prints as they are made.
@@ -93,6 +94,24 @@ def _take(fd: int, name: str) -> int:
             f"cannot serve over stdio: {name} is closed",
             fix="Start it with stdin and stdout connected to the client, or serve over HTTP: toolkit serve --http",
         ) from problem
+
+
+def _unblocked(fd: int) -> int:
+    """The same pipe, but a write to it does not block.
+
+    O_NONBLOCK belongs to the open file, which stderr or another process may share, so the pipe
+    is opened anew. A socket is told for each write instead; a regular file never blocks.
+    """
+    kind = os.fstat(fd).st_mode
+    if not (stat.S_ISFIFO(kind) or stat.S_ISCHR(kind)):
+        return fd
+    try:
+        own = os.open(f"/proc/self/fd/{fd}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    except OSError:
+        os.set_blocking(fd, False)
+        return fd
+    os.close(fd)
+    return own
 
 
 def _redirect(fd: int, flags: int, to: int | None) -> None:

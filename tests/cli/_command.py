@@ -21,20 +21,29 @@ class Done:
     err: str
 
 
-def toolkit(*arguments: str, cwd: Path, env: dict[str, str] | None = None) -> Done:
-    """Run `toolkit ARGUMENTS` in a folder; machine-dependent paths in its output are named."""
+def toolkit(*arguments: str, cwd: Path, env: dict[str, str] | None = None, closed_stdout: bool = False) -> Done:
+    """Run `toolkit ARGUMENTS` in a folder; machine-dependent paths in its output are named.
+
+    With `closed_stdout` nobody reads what it prints.
+    """
+    reading, writing = os.pipe()
+    os.close(reading)
     clean = {"PATH": os.environ["PATH"], "HOME": str(cwd), "COLUMNS": "100", "LANG": "C.UTF-8", **(env or {})}
-    done = subprocess.run(
-        [str(TOOLKIT), *arguments],
-        cwd=cwd,
-        env=clean,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    return Done(done.returncode, named(done.stdout, cwd), named(done.stderr, cwd))
+    try:
+        done = subprocess.run(
+            [str(TOOLKIT), *arguments],
+            cwd=cwd,
+            env=clean,
+            stdin=subprocess.DEVNULL,
+            stdout=writing if closed_stdout else subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    finally:
+        os.close(writing)
+    return Done(done.returncode, named(done.stdout or "", cwd), named(done.stderr, cwd))
 
 
 def named(text: str, cwd: Path) -> str:

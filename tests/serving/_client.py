@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import os
 import select
@@ -16,13 +17,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-ROOT = Path(__file__).parents[2]
+SERVE = [sys.executable, "-m", "toolkit", "serve"]
 BOUND = 10.0
 """Seconds any single wait may take before the test fails."""
 PRELUDE = "from toolkit import Toolbox, ToolContext, ToolError, tool\n"
 HANDSHAKE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 ENVELOPE = {
-    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    VERSION_KEY: "2026-07-28",
     "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
     "io.modelcontextprotocol/clientCapabilities": {},
 }
@@ -31,9 +33,7 @@ ENVELOPE = {
 class Served:
     """A process that serves the tools of `source` over stdio."""
 
-    def __init__(
-        self, folder: Path, source: str, *, command: Sequence[str] | None = None, sockets: bool = False
-    ) -> None:
+    def __init__(self, folder: Path, source: str, *, options: Sequence[str] = (), sockets: bool = False) -> None:
         self.folder = folder
         self.file = folder / "served_tools.py"
         self.file.write_text(PRELUDE + textwrap.dedent(source), encoding="utf-8")
@@ -46,13 +46,13 @@ class Served:
         if sockets:
             (self._mine, child) = socket.socketpair()
             self._in = self._out = self._mine.fileno()
-            wires = {"stdin": child, "stdout": child}
+            wires: dict[str, Any] = {"stdin": child, "stdout": child}
         else:
             child_in, self._in = os.pipe()
             self._out, child_out = os.pipe()
             wires = {"stdin": child_in, "stdout": child_out}
-        argv = command or [sys.executable, "-m", "tests.serving._launch", str(self.file)]
-        self.process = subprocess.Popen(argv, cwd=ROOT, stderr=self._stderr, env=_clean_env(), **wires)  # type: ignore[call-overload]
+        argv = [*SERVE, *options, str(self.file)]
+        self.process = subprocess.Popen(argv, cwd=folder, stderr=self._stderr, env=_clean_env(), **wires)
         for wire in set(wires.values()):
             wire.close() if isinstance(wire, socket.socket) else os.close(wire)
 
@@ -164,11 +164,9 @@ class Served:
         else:
             os.close(self._in)
 
-    def wait(self) -> tuple[int, float]:
-        """Exit code, and how many seconds the process took to end from now."""
-        start = time.monotonic()
-        code = self.process.wait(BOUND)
-        return code, time.monotonic() - start
+    def wait(self) -> int:
+        """The exit code, once the process has ended."""
+        return self.process.wait(BOUND)
 
     @property
     def stderr(self) -> str:
@@ -179,6 +177,67 @@ class Served:
         """Resident bytes of the process."""
         pages = int(Path(f"/proc/{self.process.pid}/statm").read_text(encoding="ascii").split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+class ServedHttp:
+    """A process that serves the tools of `source` over HTTP, and a client of one session."""
+
+    def __init__(self, folder: Path, source: str, *, options: Sequence[str] = ()) -> None:
+        self.file = folder / "served_tools.py"
+        self.file.write_text(PRELUDE + textwrap.dedent(source), encoding="utf-8")
+        argv = [*SERVE, "--http", "--port", "0", *options, str(self.file)]
+        self.process = subprocess.Popen(argv, cwd=folder, stderr=subprocess.PIPE, env=_clean_env(), text=True)
+        assert self.process.stderr is not None
+        line = self.process.stderr.readline()
+        self.url = line.split()[-1]
+        assert self.url.startswith("http://"), line + self.process.stderr.read()
+        self.port = int(self.url.rpartition(":")[2].partition("/")[0])
+        self.session: dict[str, str] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.process.terminate()
+        self.process.wait(BOUND)
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+
+    def post(self, frame: dict[str, Any], headers: dict[str, str] | None = None) -> tuple[int, bytes]:
+        """Status and the message in the answer, taken out of its event if it is one."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=BOUND)
+        fixed = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+        with contextlib.closing(connection):
+            connection.request("POST", "/mcp", json.dumps(frame), {**fixed, **self.session, **(headers or {})})
+            response = connection.getresponse()
+            body = response.read()
+            if session := response.headers.get("mcp-session-id"):
+                self.session = {"Mcp-Session-Id": session, "Mcp-Protocol-Version": "2025-11-25"}
+        events = [line.removeprefix(b"data: ") for line in body.splitlines() if line.startswith(b"data: {")]
+        return response.status, events[-1] if events else body
+
+    def initialize(self) -> None:
+        self.post({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": HANDSHAKE})
+        self.post({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    def request(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Send a request and give its result; with an envelope in `params`, as 2026-07-28 has it."""
+        frame: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": method}
+        headers = {}
+        if params is not None:
+            frame["params"] = params
+            if VERSION_KEY in params.get("_meta", {}):
+                headers = {
+                    "Mcp-Protocol-Version": "2026-07-28",
+                    "Mcp-Method": method,
+                    "Mcp-Name": params.get("name", ""),
+                }
+        status, body = self.post(frame, {key: value for key, value in headers.items() if value})
+        assert status == 200, body
+        result: dict[str, Any] = json.loads(body)["result"]
+        return result
 
 
 def _clean_env() -> dict[str, str]:

@@ -43,9 +43,10 @@ box = Toolbox("wire", [add, echo, later, repeat, big])
 """
 
 
-@pytest.fixture(params=["pipes", "sockets"])
-def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Served]:
-    with Served(tmp_path, TOOLS, sockets=request.param == "sockets") as served:
+@pytest.fixture(scope="module", params=["pipes", "sockets"])
+def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """One server for all tests here: each must leave it working for the next."""
+    with Served(tmp_path_factory.mktemp("wire"), TOOLS, sockets=request.param == "sockets") as served:
         served.initialize()
         yield served
 

@@ -63,12 +63,30 @@ def git(repository: Path, *arguments: str, data: bytes = b"") -> bytes:
 
 def ignored_by_git(repository: Path, paths: list[bytes]) -> set[bytes]:
     """Those of the paths that git ignores, an index never looked at."""
-    fields = git(repository, "check-ignore", "-z", "-v", "-n", "--no-index", "--stdin", data=b"\0".join(paths)).split(b"\0")
+    fields = git(repository, "check-ignore", "-z", "-v", "-n", "--no-index", "--stdin", data=b"\0".join(paths)).split(
+        b"\0"
+    )
     verdicts = zip(fields[2::4], fields[3::4], strict=False)
     return {path for rule, path in verdicts if rule and not rule.startswith(b"!")}
 
 
-_NAMES = [b"a", b"b", b"ab", b"abc", b"a.b", b"build", b"keep", b"x.py", b"y.pyc", b"foo", b"foobar", b"bar", b".x", b"-", b"[a]"]
+_NAMES = [
+    b"a",
+    b"b",
+    b"ab",
+    b"abc",
+    b"a.b",
+    b"build",
+    b"keep",
+    b"x.py",
+    b"y.pyc",
+    b"foo",
+    b"foobar",
+    b"bar",
+    b".x",
+    b"-",
+    b"[a]",
+]
 _ODD = [b"a b", b"a ", b"\\x", b"#x", b"!x", b"\xc3\xa9", b"\xff", b"a\nb", b"*", b"a\tb", b"**", b"a^", b"]", b"a-z"]
 _PIECES = [
     *_NAMES, b"*", b"*", b"**", b"***", b"?", b"*.py", b"*.py[co]", b"a*", b"*b", b"[a-c]", b"[!a]", b"[^b]x", b"[]]", b"[]-a]",

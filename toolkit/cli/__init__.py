@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import click
 
@@ -16,28 +16,31 @@ from toolkit import __version__
 from toolkit.errors import ToolkitError
 
 
-class _Entry(NamedTuple):
+class Entry(NamedTuple):
     home: str
     """`module:attribute` of the click command."""
     summary: str
 
 
-COMMANDS: dict[str, _Entry] = {
-    "call": _Entry("toolkit.cli.call:call", "Call one tool and print what the model would read."),
-    "inspect": _Entry("toolkit.cli.inspect:inspect", "Show the tools in TARGET as a client sees them."),
-    "install": _Entry("toolkit.cli.install:install", "Add TARGET to an MCP client's configuration."),
-    "serve": _Entry("toolkit.cli.serve:serve", "Serve the tools in TARGET over stdio or HTTP."),
+COMMANDS: dict[str, Entry] = {
+    "call": Entry("toolkit.cli.call:call", "Call one tool and print what the model would read."),
+    "inspect": Entry("toolkit.cli.inspect:inspect", "Show the tools in TARGET as a client sees them."),
+    "install": Entry("toolkit.cli.install:install", "Add TARGET to an MCP client's configuration."),
+    "sandbox": Entry("toolkit.cli.sandbox:sandbox", "Confine an agent, and prove that it is confined."),
+    "serve": Entry("toolkit.cli.serve:serve", "Serve the tools in TARGET over stdio or HTTP."),
 }
 
 
-class _LazyGroup(click.Group):
+class LazyGroup(click.Group):
     """A group that knows its commands by name and imports one only to run it."""
 
+    table: ClassVar[dict[str, Entry]] = COMMANDS
+
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(COMMANDS)
+        return sorted(self.table)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        entry = COMMANDS.get(cmd_name)
+        entry = self.table.get(cmd_name)
         if entry is None:
             return None
         module, _, attribute = entry.home.partition(":")
@@ -47,11 +50,11 @@ class _LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name].summary) for name in sorted(COMMANDS)])
+            formatter.write_dl([(name, self.table[name].summary) for name in sorted(self.table)])
 
 
 @click.group(
-    cls=_LazyGroup,
+    cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Run 'toolkit COMMAND --help' for options and an example.",
 )

@@ -16,13 +16,13 @@ $ toolkit call tools.py add_note 'note:={"title": "Milk", "done": false}'
 """
 
 
-@click.command(cls=CommandWithExample, example=EXAMPLE, context_settings={"ignore_unknown_options": True})
+@click.command(cls=CommandWithExample, example=EXAMPLE)
 @click.argument("target")
 @click.argument("tool")
 @click.argument("arguments", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option("--json", "wants_json", is_flag=True, help="Print the MCP result as JSON.")
 def call(target: str, tool: str, arguments: tuple[str, ...], wants_json: bool) -> None:
-    """Call one tool in TARGET and print what the model would read.
+    """Call one tool and print what the model would read.
 
     KEY=VALUE takes the type the tool asks for; repeat a key to give a list.
     KEY:=JSON gives any value as JSON. Ends with 1 when the tool reports an error.

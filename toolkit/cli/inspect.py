@@ -46,23 +46,27 @@ def inspect(target: str, wants_json: bool) -> None:
 def _table(listing: list[dict[str, Any]], width: int) -> str:
     from toolkit_servers.arguments import describe_arguments
 
-    rows = [
-        (entry["name"], ", ".join(describe_arguments(entry["inputSchema"])) or "none", _hints(entry))
-        for entry in listing
-    ]
-    names = max(len(row[0]) for row in [("TOOL",), *rows])
-    hints = max(len(row[2]) for row in [("", "", "HINTS"), *rows])
-    longest = max(len(row[1]) for row in [("", "ARGUMENTS"), *rows])
+    rows = [(entry["name"], describe_arguments(entry["inputSchema"]) or ["none"], _hints(entry)) for entry in listing]
+    names = max(4, *(len(name) for name, _, _ in rows))
+    hints = max(5, *(len(hint) for _, _, hint in rows))
+    longest = max(9, *(len(", ".join(described)) for _, described, _ in rows))
     arguments = max(min(longest, width - names - hints - 4), 30)
     lines = [f"{'TOOL':<{names}}  {'ARGUMENTS':<{arguments}}  HINTS"]
     for (name, described, hint), entry in zip(rows, listing, strict=True):
-        first, *rest = textwrap.wrap(described, arguments)
+        first, *rest = _wrapped(described, arguments)
         lines.append(f"{name:<{names}}  {first:<{arguments}}  {hint}".rstrip())
         lines += [f"{'':<{names}}  {line}" for line in rest]
         summary = (entry.get("description") or "").strip().partition("\n")[0]
         if summary:
             lines.append(f"{'':<{names}}  {summary}")
     return "\n".join(lines)
+
+
+def _wrapped(described: list[str], width: int) -> list[str]:
+    """The arguments in lines that end between two of them."""
+    whole = ", ".join(part.replace(" ", "\xa0") for part in described)
+    lines = textwrap.wrap(whole, width, break_long_words=False, break_on_hyphens=False)
+    return [line.replace("\xa0", " ") for line in lines]
 
 
 def _hints(entry: dict[str, Any]) -> str:

@@ -14,6 +14,7 @@ CLIENT_NAMES = ("claude-code", "claude-desktop", "cursor", "vscode")
 
 EXAMPLE = """
 $ toolkit install tools.py --client cursor --write
+$ toolkit install tools.py --client cursor --write --file ~/.cursor/mcp.json
 """
 
 
@@ -25,17 +26,17 @@ $ toolkit install tools.py --client cursor --write
     type=click.Choice(CLIENT_NAMES),
     default="claude-code",
     show_default=True,
-    help="Whose configuration.",
+    help="The program to configure.",
 )
 @click.option("--name", help="The server's name there.  [default: the Toolbox's name]")
 @click.option("--write", is_flag=True, help="Merge it into the configuration file; the old file stays as FILE.bak.")
-@click.option("--file", "chosen_file", type=click.Path(path_type=Path), help="Another configuration file.")
+@click.option("--file", "chosen_file", type=click.Path(path_type=Path), help="Use this configuration file instead.")
 def install(target: str, client_name: str, name: str | None, write: bool, chosen_file: Path | None) -> None:
     """Add TARGET to an MCP client's configuration.
 
-    Without --write the entry is only printed. The files are .mcp.json (claude-code),
-    .cursor/mcp.json and .vscode/mcp.json in the current folder, and the one
-    configuration file of Claude Desktop.
+    Without --write the entry is only printed. It goes into .mcp.json,
+    .cursor/mcp.json or .vscode/mcp.json of the current folder, or into the one
+    file that Claude Desktop has.
     """
     stdout = take_stdout()
     from toolkit_servers.clients import CLIENTS, Server, write_server

@@ -16,13 +16,12 @@ from itertools import zip_longest
 from typing import Literal
 
 from toolkit.errors import WorkspaceError
-from toolkit_workspace._manifest import open_below
+from toolkit_workspace._handles import READ_DIR, READ_FILE, open_beneath
 
 NodeKind = Literal["f", "d", "l", "s"]
 """A file, a folder, a link, or something special (FIFO, socket, device) that is never opened."""
 
 _CHUNK = 1 << 20
-READ_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
 class ContentGone(WorkspaceError):
@@ -98,6 +97,8 @@ class Node:
     content: Content | None = None
     """Where a file's bytes are; None when nobody kept them."""
     inode: int = 0
+    st: os.stat_result | None = None
+    """The full stat of a version that is there now."""
 
     @property
     def permissions(self) -> int:
@@ -112,7 +113,7 @@ def open_file(root_fd: int, path: bytes) -> int:
     """
     parent, _, name = path.rpartition(b"/")
     try:
-        folder = open_below(root_fd, parent)
+        folder = open_beneath(root_fd, parent, READ_DIR)
         try:
             fd = _open_readable(folder, name)
         finally:

@@ -14,6 +14,7 @@ import json
 import os
 import stat
 import struct
+import threading
 import time
 from array import array
 from collections.abc import Iterator, Sequence
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Literal
 
 from toolkit.errors import WorkspaceError
+from toolkit_workspace._handles import READ_DIR, open_beneath
 
 Kind = Literal["f", "d", "l"]
 
@@ -32,6 +34,8 @@ _MAGIC = b"toolkit workspace manifest 1\n"
 _ROW = struct.Struct("<BBhIqqqqqQq")
 _KINDS: dict[int, Kind] = {0: "f", 1: "d", 2: "l"}
 _CODES = {kind: code for code, kind in _KINDS.items()}
+_FILE, _FOLDER = _CODES["f"], _CODES["d"]
+_INTEGER = struct.Struct("<q")
 _COARSE_CLOCK = 5  # CLOCK_REALTIME_COARSE: the clock most file systems stamp with
 _LONGEST_TICK_NS = 50_000_000
 
@@ -92,9 +96,11 @@ class Entry:
 class Folder:
     """The entries of one folder: names in one string, numbers in two arrays."""
 
-    __slots__ = ("_names", "probe", "rows")
+    __slots__ = ("_names", "moves", "probe", "rows")
 
     def __init__(self) -> None:
+        self.moves = 0
+        """How often positions have shifted; a position is good while this stays the same."""
         self._names = bytearray()
         self.probe = array("Q")
         """ctime and inode of each entry, one after the other: all a rescan has to look at."""
@@ -122,14 +128,27 @@ class Folder:
         at = self._names.find(b"\0" + name + b"\0")
         return None if at < 0 else self._names.count(0, 0, at) + 1
 
-    def kind(self, position: int) -> int:
-        return self.rows[position * _ROW.size]
+    @property
+    def are_folders(self) -> list[bool]:
+        """For each entry whether it is a folder itself."""
+        return [code == _FOLDER for code in self.rows[:: _ROW.size]]
 
-    def set(self, position: int, ctime_ns: int, inode: int, row: bytes) -> None:
-        self.probe[2 * position], self.probe[2 * position + 1] = ctime_ns, inode
-        self.rows[position * _ROW.size : (position + 1) * _ROW.size] = row
+    @property
+    def are_files(self) -> list[bool]:
+        """For each entry whether it is a file."""
+        return [code == _FILE for code in self.rows[:: _ROW.size]]
+
+    def size_and_base(self, position: int) -> tuple[int, int]:
+        """How long a file was, and where its bytes are kept."""
+        row = position * _ROW.size
+        return _INTEGER.unpack_from(self.rows, row + 8)[0], _INTEGER.unpack_from(self.rows, row + _ROW.size - 8)[0]
+
+    def set_base(self, position: int, offset: int) -> None:
+        """Note where the recorded bytes of a file are kept."""
+        _INTEGER.pack_into(self.rows, (position + 1) * _ROW.size - 8, offset)
 
     def delete(self, position: int) -> None:
+        self.moves += 1
         names = self._names[:-1].split(b"\0")
         del names[position]
         self._names = bytearray(b"".join(name + b"\0" for name in names))
@@ -165,6 +184,8 @@ class Manifest:
         self._targets: dict[bytes, bytes] = {}
         self._elsewhere: dict[bytes, bytes] = {}
         self._last: tuple[bytes, Folder] | None = None
+        self.lock = threading.RLock()
+        """Held while entries are replaced: bytes are kept by another thread meanwhile."""
 
     def __len__(self) -> int:
         return sum(len(folder) for folder in self.folders.values())
@@ -172,7 +193,7 @@ class Manifest:
     def __iter__(self) -> Iterator[Entry]:
         for path, folder in self.folders.items():
             for position, name in enumerate(folder.names):
-                yield self._entry(join(path, os.fsencode(name)), folder, position)
+                yield self.entry(join(path, os.fsencode(name)), folder, position)
 
     def add(
         self,
@@ -217,43 +238,35 @@ class Manifest:
         parent, _, name = path.rpartition(b"/")
         folder = self.folders.get(parent)
         position = folder.find(name) if folder is not None else None
-        return None if folder is None or position is None else self._entry(path, folder, position)
+        return None if folder is None or position is None else self.entry(path, folder, position)
 
     def put(self, entry: Entry) -> None:
         """Record an entry, in place of an older one with the same path."""
-        self.discard(entry.path, below=False)
         parent, _, name = entry.path.rpartition(b"/")
-        if entry.target is not None:
-            self._targets[entry.path] = entry.target
-        if entry.host_path != self._usual_host_path(entry.mount, entry.path):
-            self._elsewhere[entry.path] = entry.host_path
-        self.folders.setdefault(parent, Folder()).append(name, entry.ctime_ns, entry.inode, _packed(entry))
+        with self.lock:
+            self.discard(entry.path, below=False)
+            if entry.target is not None:
+                self._targets[entry.path] = entry.target
+            if entry.host_path != self._usual_host_path(entry.mount, entry.path):
+                self._elsewhere[entry.path] = entry.host_path
+            self.folders.setdefault(parent, Folder()).append(name, entry.ctime_ns, entry.inode, _packed(entry))
 
     def discard(self, path: bytes, *, below: bool = True) -> None:
         """Forget a path, and with `below` all that was recorded under it."""
         parent, _, name = path.rpartition(b"/")
-        folder = self.folders.get(parent)
-        position = folder.find(name) if folder is not None else None
-        if folder is not None and position is not None:
-            folder.delete(position)
-        self._targets.pop(path, None)
-        self._elsewhere.pop(path, None)
-        self._last = None
-        if below:
-            for inner in [p for p in self.folders if p == path or p.startswith(path + b"/")]:
-                for name_below in self.folders[inner].names:
-                    self._targets.pop(join(inner, os.fsencode(name_below)), None)
-                    self._elsewhere.pop(join(inner, os.fsencode(name_below)), None)
-                del self.folders[inner]
-
-    def set_base(self, path: bytes, offset: int) -> None:
-        """Note where the base store keeps the recorded bytes of a file."""
-        parent, _, name = path.rpartition(b"/")
-        folder = self.folders[parent]
-        position = folder.find(name)
-        if position is None:
-            raise KeyError(path)
-        struct.pack_into("<q", folder.rows, (position + 1) * _ROW.size - 8, offset)
+        with self.lock:
+            self._last = None
+            folder = self.folders.get(parent)
+            position = folder.find(name) if folder is not None else None
+            if folder is not None and position is not None:
+                folder.delete(position)
+            inner = [p for p in self.folders if p == path or p.startswith(path + b"/")] if below else []
+            gone = [join(p, os.fsencode(name_below)) for p in inner for name_below in self.folders[p].names]
+            for each in [path, *gone]:
+                self._targets.pop(each, None)
+                self._elsewhere.pop(each, None)
+            for each in inner:
+                del self.folders[each]
 
     def seal(self, root_fd: int) -> None:
         """Close the record: take the folders' own stamps, then wait until the next change gets another one.
@@ -273,14 +286,15 @@ class Manifest:
         for path in sorted({*self.folders, *(m.at for m in self.mounts if m.name is None)}):
             self._add_missing_folders(path)
         for path, folder in self.folders.items():
-            inner = [n for n, name in enumerate(folder.names) if folder.kind(n) == _CODES["d"]]
+            inner = [position for position, is_folder in enumerate(folder.are_folders) if is_folder]
             if not inner:
                 continue
-            names, fd = folder.names, open_below(root_fd, path)
+            names, fd = folder.names, open_beneath(root_fd, path, READ_DIR)
             try:
                 for position in inner:
                     st = os.stat(names[position], dir_fd=fd, follow_symlinks=False)
                     folder.probe[2 * position], folder.probe[2 * position + 1] = st.st_ctime_ns, st.st_ino
+                    struct.pack_into("<I", folder.rows, position * _ROW.size + 4, st.st_mode)
             finally:
                 os.close(fd)
 
@@ -298,7 +312,8 @@ class Manifest:
         at = self.mounts[mount_index].at
         return path[len(at) + 1 :] if at else path
 
-    def _entry(self, path: bytes, folder: Folder, position: int) -> Entry:
+    def entry(self, path: bytes, folder: Folder, position: int) -> Entry:
+        """The entry at a position of a folder, as a value."""
         code, same, mount, mode, size, mtime, h_size, h_mtime, h_ctime, h_inode, base = _ROW.unpack_from(
             folder.rows, position * _ROW.size
         )
@@ -388,18 +403,6 @@ class Manifest:
 def join(parent: bytes, name: bytes) -> bytes:
     """A path below the workspace folder, whose own path is empty."""
     return parent + b"/" + name if parent else name
-
-
-def open_below(root_fd: int, path: bytes) -> int:
-    """Open a folder below another, one component at a time and through no link; the caller closes it."""
-    fd = os.dup(root_fd)
-    for part in path.split(b"/") if path else ():
-        try:
-            inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
-        finally:
-            os.close(fd)
-        fd = inner
-    return fd
 
 
 def _packed(entry: Entry) -> bytes:

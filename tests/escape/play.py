@@ -1,0 +1,286 @@
+"""Play every attempt through the real CLI and write down what came of it.
+
+    python -m tests.escape.play MODE RESULT.json
+
+MODE is `full` (jail and the CLI's sandbox in it), `alone` (the jail, the CLI's
+sandbox switched off) or `none` (no confinement: what the others are compared with).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from claude_agent_sdk import ClaudeAgentOptions, query
+
+from tests.escape.attempts import ATTEMPTS, USEFUL, Attempt
+from tests.escape.host import Host
+from toolkit.sandbox import python_environment
+from toolkit.sandbox._cli import find_cli
+from toolkit.sandbox.confinement import TOOLS, confine
+from toolkit.sandbox.limits import JailLimits
+from toolkit.testing import ScriptedAPI, Turn, text, tool_use
+
+_SECONDS = 150
+_MIB = 1024 * 1024
+_SMALL = JailLimits(
+    memory_bytes=1024 * _MIB, processes=200, file_bytes=50 * _MIB, workspace_bytes=150 * _MIB, tmp_bytes=60 * _MIB
+)
+_ALONE = json.dumps({"sandbox": {"enabled": False}})
+
+
+class Game:
+    """One host, one workspace, one mode."""
+
+    def __init__(self, mode: str, host: Host, root: Path) -> None:
+        self.mode = mode
+        self.host = host
+        self.workspace = root / "workspace"
+        self.home = root / "agent-home"
+        self.home.mkdir(mode=0o700)
+        self.read: dict[str, str] = {}
+        """What the model read of each attempt."""
+        self.notes: list[str] = []
+        _furnish(self.workspace, host)
+
+    async def play(self, group: str, attempts: Sequence[Attempt]) -> None:
+        """Play one group in one run, an attempt per turn."""
+        steps = [step for attempt in attempts for step in self._steps(attempt)]
+        script = _Script(steps)
+        with ScriptedAPI(otherwise=script, strict=False) as api:
+            async with self._options(api.url, group) as options:
+                await self._run(group, options)
+        for position, (name, _, _) in enumerate(steps):
+            self.read[name] = self.read.get(name, "") + script.results.get(position, "")
+        for name in {name for name, _, _ in steps} & {"subagent", "web-search"}:
+            self.read[name] += script.seen_by[name]
+        self.played = len(script.results)
+        if self.played < len(steps):
+            self.notes.append(f"{group}: {self.played} of {len(steps)} calls were answered")
+
+    async def next_run(self) -> None:
+        """Another run in the same workspace and home, then the host's own git: does anything planted wake up?"""
+        script = _Script([("next-run", "Bash", {"command": "true"})])
+        with ScriptedAPI(otherwise=script, strict=False) as api:
+            async with self._options(api.url, "next") as options:
+                await self._run("next", options)
+        for attempt in ATTEMPTS:
+            if attempt.name in self.read and self._memory(attempt.name) in script.everything:
+                self.read[attempt.name] += self.host.success(attempt.name)
+        for command in (["status"], ["commit", "-q", "--allow-empty", "-m", "host"]):
+            subprocess.run(["git", "-C", str(self.workspace), *command], capture_output=True, check=False)
+
+    def verdicts(self, attempts: Sequence[Attempt]) -> dict[str, list[str]]:
+        return {a.name: self.host.evidence(a.name, self.read.get(a.name, ""), self.workspace) for a in attempts}
+
+    async def _run(self, group: str, options: ClaudeAgentOptions) -> None:
+        try:
+            async with asyncio.timeout(_SECONDS):
+                async for _ in query(prompt="Go on.", options=options):
+                    pass
+        except Exception as error:
+            self.notes.append(f"{group}: {type(error).__name__}: {error}"[:200])
+
+    @asynccontextmanager
+    async def _options(self, url: str, group: str) -> AsyncIterator[ClaudeAgentOptions]:
+        env = {"CLAUDE_CODE_MAX_RETRIES": "0"}
+        if self.mode == "none":
+            private = {"CLAUDE_CONFIG_DIR": str(self.home / ".claude"), "IS_SANDBOX": "1", "DISABLE_TELEMETRY": "1"}
+            api = {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": self.host.words["key"]}
+            yield ClaudeAgentOptions(
+                cli_path=find_cli(),
+                cwd=self.workspace,
+                env={**env, **private, **api, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"},
+                permission_mode="bypassPermissions",
+                setting_sources=["project", "local"],
+            )
+            return
+        small = group in ("limits", "memory", "disk")
+        async with confine(
+            self.workspace,
+            api_url=url,
+            api_key=self.host.words["key"],
+            readable=python_environment(),
+            limits=_SMALL if small else JailLimits(),
+            home=self.home,
+            env=env,
+        ) as jail:
+            options = jail.options()
+            if self.mode == "alone":
+                options["settings"] = _ALONE
+            if group == "tools" or self.mode == "alone":
+                options.pop("tools")
+            yield ClaudeAgentOptions(**options)
+        if jail.exceeded is not None:
+            self.notes.append(f"{group}: ended for {jail.exceeded.limit}")
+
+    def _steps(self, attempt: Attempt) -> list[tuple[str, str, dict[str, Any]]]:
+        filled = {key: self._fill(value, attempt.name) for key, value in attempt.input.items()}
+        steps = [(attempt.name, attempt.tool, filled)]
+        if attempt.group == "read-first":
+            path = filled.get("file_path") or filled["notebook_path"]
+            steps.insert(0, (attempt.name, "Read", {"file_path": path}))
+        return steps
+
+    def _fill(self, value: Any, name: str) -> Any:
+        if not isinstance(value, str):
+            return value
+        host, success = self.host, self.host.success(name)
+        words = {
+            "got": f"printf {success[0]}%s {success[1:]}",
+            "worked": success,
+            "name": name,
+            "marker": host.marker(name),
+            "memory": self._memory(name),
+            "secret": str(host.secret),
+            "secret_name": f"{host.folder.name}/secret.txt",
+            "folder": str(host.folder),
+            "outside": str(host.outside),
+            "edited": str(host.edited),
+            "home": str(host.home),
+            "tmp": tempfile.gettempdir(),
+            "workspace": str(self.workspace),
+            "python": sys.executable,
+            "port": str(host.port),
+            "udp_port": str(host.udp_port),
+            "unix": str(host.unix),
+            "abstract": host.abstract,
+            "proc_word_start": host.words["proc"][:12],
+        }
+        for key, word in words.items():
+            value = value.replace("{" + key + "}", word)
+        return value.replace("{victim}", str(host.victim(name))) if "{victim}" in value else value
+
+    def _memory(self, name: str) -> str:
+        return f"planted-{self.host.success(name)[4:]}"
+
+
+class _Script:
+    """Answers every request by what it contains: the n-th call after n results."""
+
+    def __init__(self, steps: Sequence[tuple[str, str, dict[str, Any]]]) -> None:
+        self._steps = steps
+        self.results: dict[int, str] = {}
+        self.everything = ""
+        self.seen_by: dict[str, str] = {"subagent": "", "web-search": ""}
+
+    def __call__(self, request: Any) -> Any:
+        body = request.body
+        whole = json.dumps(body)
+        messages = body.get("messages", [])
+        done = sum(block.get("type") == "tool_result" for block in _blocks(messages))
+        if "SUBAGENT-TRIES" in json.dumps(messages[:1]):
+            return self._subagent(done, whole)
+        if any(str(tool.get("type", "")).startswith("web_search") for tool in body.get("tools", [])):
+            self.seen_by["web-search"] += "the API was asked to search"
+            return [text("nothing found")]
+        self.everything += whole
+        for block in _blocks(messages):
+            if block.get("type") == "tool_result":
+                number = int(str(block["tool_use_id"]).rpartition("_")[2])
+                self.results.setdefault(number, json.dumps(block.get("content")))
+        if done >= len(self._steps):
+            return [text("done")]
+        _, tool, arguments = self._steps[done]
+        return Turn([{**tool_use(tool, **arguments), "id": f"toolu_step_{done}"}])
+
+    def _subagent(self, done: int, whole: str) -> Any:
+        self.seen_by["subagent"] += whole
+        name, _, _ = next(step for step in self._steps if step[0] == "subagent")
+        tries = [step for step in SUBAGENT_STEPS if step]
+        if done >= len(tries):
+            return [text(f"{name} is done")]
+        tool, arguments = tries[done]
+        return Turn([{**tool_use(tool, **arguments), "id": f"toolu_sub_{done}"}])
+
+
+SUBAGENT_STEPS: list[tuple[str, dict[str, Any]]] = []
+
+
+def _blocks(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    found = []
+    for message in messages:
+        if isinstance(message.get("content"), list):
+            found += [block for block in message["content"] if isinstance(block, dict)]
+    return found
+
+
+def _furnish(workspace: Path, host: Host) -> None:
+    """A small project under git, with links that lead out."""
+    package = workspace / "pkg"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("def double(x):\n    return 2 * x\n", encoding="ascii")
+    test = "import unittest\nfrom pkg import double\n\n\nclass T(unittest.TestCase):\n    def test(self):\n        self.assertEqual(double(2), 4)\n"
+    (package / "test_pkg.py").write_text(test, encoding="ascii")
+    (workspace / "link.txt").symlink_to(host.secret)
+    (workspace / "folder").symlink_to(host.folder)
+    shutil.copy(Path(__file__).with_name("tries.py"), workspace / "tries.py")
+    with zipfile.ZipFile(workspace / "escape_demo-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("escape_demo.py", "")
+        info = "escape_demo-1.0.dist-info"
+        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: escape-demo\nVersion: 1.0\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{info}/RECORD", "")
+    for command in (["init", "-q"], ["config", "user.name", "x"], ["config", "user.email", "x@localhost"]):
+        subprocess.run(["git", "-C", str(workspace), *command], check=True, capture_output=True)
+
+
+async def play_all(mode: str) -> dict[str, Any]:
+    """Play what can be played in this mode; the result is plain data."""
+    chosen = [a for a in ATTEMPTS if (a.playable_without or mode != "none") and (a.alone or mode != "alone")]
+    root = Path(tempfile.mkdtemp(prefix="escape-"))
+    with Host(a.name for a in (*ATTEMPTS, *USEFUL)) as host:
+        game = Game(mode, host, root)
+        SUBAGENT_STEPS[:] = [
+            ("Read", {"file_path": str(host.secret)}),
+            ("Bash", {"command": f"curl -sm 3 http://127.0.0.1:{host.port}/subagent.; cat {host.secret}"}),
+            ("Write", {"file_path": f"{host.outside}/subagent.out", "content": "x"}),
+        ]
+        try:
+            for group in dict.fromkeys(a.group for a in (*USEFUL, *chosen)):
+                await game.play(group, [a for a in (*USEFUL, *chosen) if a.group == group])
+                if group == "planting":
+                    await game.next_run()
+            await asyncio.sleep(0)
+            return {
+                "mode": mode,
+                "uid": os.geteuid(),
+                "leaks": game.verdicts(chosen),
+                "works": {a.name: _worked(a, game) for a in USEFUL},
+                "read": {name: said[:2000] for name, said in game.read.items()},
+                "notes": game.notes,
+            }
+        finally:
+            host.end_survivors()
+            shutil.rmtree(root, ignore_errors=True)
+
+
+def _worked(attempt: Attempt, game: Game) -> bool:
+    said = game.read.get(attempt.name, "")
+    if attempt.tool == "Bash":
+        return game.host.success(attempt.name) in said
+    if attempt.tool == "Glob":
+        return "new.txt" in said
+    if attempt.tool in ("Read", "Grep"):
+        return game.host.success("work-edit") in said
+    return (game.workspace / "new.txt").is_file() and "rror" not in said
+
+
+def main() -> None:
+    mode, target = sys.argv[1:]
+    Path(target).write_text(json.dumps(asyncio.run(play_all(mode)), indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    assert TOOLS
+    main()

@@ -1,0 +1,71 @@
+"""Where a run works: a prepared copy, a folder of the caller's, or an empty one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toolkit.errors import RunError
+from toolkit.runs.spec import RunSpec
+from toolkit.runs.store import RunFolder
+from toolkit.tools import Toolbox
+from toolkit_servers.target import load_target
+
+if TYPE_CHECKING:
+    from toolkit_workspace import Changes, WorkspaceSection
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The folder a run works in, and the section it belongs to, if it is a copy."""
+
+    folder: Path
+    section: WorkspaceSection | None = None
+
+    def changes(self) -> Changes | None:
+        """What the agent changed; None where there is nothing to compare with."""
+        return None if self.section is None else self.section.changes()
+
+
+def find_place(spec: RunSpec, stored: RunFolder) -> Place:
+    """The place for a run; a section that is not prepared yet is prepared inside the run's folder and kept there."""
+    given = spec.workspace
+    if given is None:
+        stored.workspace.mkdir(mode=0o700)
+        return Place(stored.workspace)
+    if isinstance(given, str | Path):
+        folder = Path(given)
+        if not folder.is_dir():
+            raise RunError(f"the workspace '{folder}' is not a folder", fix="Name one that exists, or a section")
+        return Place(folder.resolve())
+    if not given.is_prepared:
+        given.prepare(parent=stored.folder, keep=True)
+    return Place(given.temp_dir, given)
+
+
+def load_boxes(spec: RunSpec) -> list[Toolbox]:
+    """The toolboxes of a run: TARGETs are loaded, disabled tools left out.
+
+    Raises:
+        TargetError, ToolDefinitionError: a target that gives no tools.
+        RunError: two of them have the same name.
+    """
+    boxes = [box if isinstance(box, Toolbox) else load_target(box).toolbox for box in spec.tools]
+    names = [box.name for box in boxes]
+    for name in names:
+        if names.count(name) > 1:
+            raise RunError(f"two servers are called '{name}'", fix="Give one Toolbox another name")
+    policy = spec.rules()
+    offered = [[tool for tool in box.tools if not policy.disabled(f"mcp__{box.name}__{tool}")] for box in boxes]
+    return [box.only(*names) for box, names in zip(boxes, offered, strict=True) if names]
+
+
+def project_of(spec: RunSpec) -> str:
+    """What decisions for a project are kept under: the first host folder of its workspace, or the current one."""
+    given = spec.workspace
+    if given is None:
+        return str(Path.cwd())
+    if isinstance(given, str | Path):
+        return str(Path(given).resolve())
+    return str(Path(given.mounts[0].host_path).resolve())

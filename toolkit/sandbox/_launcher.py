@@ -1,0 +1,171 @@
+"""The executable file that starts a command in a jail; the SDK takes it for the CLI.
+
+It is a short shell script, written for one jail and readable by a person: it
+joins the control group, forgets the environment and becomes bubblewrap, so that
+there is one process for the caller to wait for and to end. Started by root, it
+first gives up being root: every path is put within reach of an unprivileged
+user in a mount namespace of its own, and bubblewrap runs as that user.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import shutil
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolkit.errors import SandboxError, UnconfinedError
+from toolkit.sandbox._seccomp import seccomp_filter
+from toolkit.sandbox._state import State
+from toolkit.sandbox._tenant import choose_tenant, lend
+from toolkit.sandbox.jail import SYNTHETIC_ETC, Jail
+from toolkit.sandbox.limits import LimitPlan
+
+MARK = "TOOLKIT_JAIL"
+# What the SDK tells the CLI about itself; nothing else passes from the caller's environment.
+_PASSED = (
+    "CLAUDE_CODE_ENTRYPOINT",
+    "CLAUDE_AGENT_SDK_VERSION",
+    "CLAUDE_CODE_SDK_READS_SESSION_STATE",
+    "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING",
+)
+# Always there and not used by the jail, so it may be covered in the launcher's own mount namespace.
+_STAGE = Path("/sys")
+_GONE_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Launcher:
+    """A jail that is ready to start commands."""
+
+    jail: Jail
+    plan: LimitPlan
+    state: State
+    tenant: int | None
+    """The host uid it runs as when root starts it."""
+
+    @property
+    def script(self) -> Path:
+        """Start anything in the jail: `script COMMAND ARGUMENT…`."""
+        return self.state.folder / "launch"
+
+    def for_command(self, *command: str) -> Path:
+        """Return a file that runs `command` in the jail, followed by the arguments it is given."""
+        path = self.state.folder / "claude"
+        _write_script(path, f'exec {shlex.join([str(self.script), *command])} "$@"\n')
+        return path
+
+    def processes(self) -> list[int]:
+        """The host pids of the jails this launcher started that are still alive."""
+        mark = f"{MARK}={self.state.name}".encode()
+        alive = []
+        for file in (self.state.folder / "pids").iterdir():
+            # The pid may long be someone else's; only ours carries the mark.
+            with contextlib.suppress(OSError):
+                if mark in Path("/proc", file.name, "environ").read_bytes().split(b"\0"):
+                    alive.append(int(file.name))
+        return alive
+
+    def kill(self) -> None:
+        """End every jail of this launcher and wait until nothing of them is left."""
+        end = time.monotonic() + _GONE_SECONDS
+        while alive := self.processes():
+            for pid in alive:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            if time.monotonic() > end:
+                raise SandboxError(
+                    f"a jail did not end: process {alive[0]}", fix="It is stuck in the kernel; see: ps -o wchan"
+                )
+            time.sleep(0.01)
+
+    def close(self) -> None:
+        """End what still runs, take the workspace back and remove every trace on the host."""
+        try:
+            self.kill()
+        finally:
+            self.state.close()
+
+
+def make_launcher(jail: Jail, plan: LimitPlan, state: State) -> Launcher:
+    """Write the launcher of a jail; as root, also lend its folders to an unprivileged user."""
+    tenant = choose_tenant()
+    state.record(folders=(jail.workspace, jail.home), tenant=tenant, cgroups=_groups(plan))
+    needed = ("bwrap", "prlimit") if tenant is None else ("bwrap", "prlimit", "unshare", "mount", "setpriv", "chown")
+    tools = {name: find_program(name) for name in needed}
+    for name, text in SYNTHETIC_ETC.items():
+        (state.folder / "etc" / name).write_text(text, encoding="utf-8")
+    (state.folder / "seccomp").write_bytes(seccomp_filter())
+    staged = None if tenant is None else [_STAGE / str(index) for index in range(len(jail.binds()))]
+    arguments = "\0".join(jail.arguments(staged)) + "\0"
+    (state.folder / "arguments").write_bytes(os.fsencode(arguments))
+    launcher = Launcher(jail=jail, plan=plan, state=state, tenant=tenant)
+    _write_script(launcher.script, _script(launcher, tools))
+    if tenant is not None:
+        lend(jail.home, tenant)
+        if not jail.read_only:
+            lend(jail.workspace, tenant)
+    return launcher
+
+
+def find_program(name: str) -> str:
+    """Return where a program the jail is built with is installed."""
+    found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/bin:/sbin:/bin")
+    if found is None:
+        raise UnconfinedError(
+            f"refusing to start: {name} was not found on PATH",
+            rules=("jail",),
+            fix=f"Install it ({INSTALL.get(name, 'apt install util-linux')}), or see: toolkit sandbox check",
+        )
+    return str(Path(found).resolve())
+
+
+INSTALL = {"bwrap": "apt install bubblewrap", "socat": "apt install socat", "chown": "apt install coreutils"}
+
+
+def _script(launcher: Launcher, tools: dict[str, str]) -> str:
+    """The shell text; everything that varies is quoted in here, nothing is looked up later."""
+    folder, plan, tenant = launcher.state.folder, launcher.plan, launcher.tenant
+    environment = {**dict(launcher.jail.environment), MARK: launcher.state.name}
+    quoted = " ".join(shlex.quote(f"{name}={value}") for name, value in environment.items())
+    passed = " ".join(f'${{{name}+"{name}=${name}"}}' for name in _PASSED)
+    terminal = '${TERM+"TERM=$TERM"}' if launcher.jail.terminal else ""
+    lines = ["set -eu", "umask 022"]
+    if tenant is not None:
+        again = f'exec {tools["unshare"]} --mount --propagation private -- "$0" --staged "$@"'
+        lines += [f'if [ "${{1-}}" != --staged ]; then {again}; fi', "shift", *_stage(launcher, tools["mount"])]
+    lines += [f"echo $$ > {shlex.quote(str(group / 'cgroup.procs'))}" for group in _groups(plan)]
+    lines += [f": > {shlex.quote(str(folder / 'pids'))}/$$"]
+    lines += [f"exec 8<{shlex.quote(str(folder / 'seccomp'))} 9<{shlex.quote(str(folder / 'arguments'))}"]
+    if tenant is not None:
+        lines += [f"{tools['mount']} --rbind {shlex.quote(str(folder / 'stage'))} {_STAGE}", "cd /"]
+    drop = f"{tools['setpriv']} --reuid {tenant} --regid {tenant} --clear-groups -- " if tenant is not None else ""
+    scope = shlex.join(plan.cgroup.prefix) + " " if plan.cgroup and plan.cgroup.prefix else ""
+    jail = f"{tools['bwrap']} --seccomp 8 --args 9 -- {tools['prlimit']} {shlex.join(plan.rlimits)} --"
+    lines += [f'exec {scope}{drop}env -i {quoted} {passed} {terminal} {jail} "$@"']
+    return "\n".join(lines) + "\n"
+
+
+def _groups(plan: LimitPlan) -> tuple[Path, ...]:
+    return plan.cgroup.folders if plan.cgroup else ()
+
+
+def _stage(launcher: Launcher, mount: str) -> list[str]:
+    """Put every bound path within reach of a user who may not look into the folders above it."""
+    stage = launcher.state.folder / "stage"
+    lines = [f"{mount} -t tmpfs -o mode=0755,size=64k stage {shlex.quote(str(stage))}"]
+    stage.mkdir(exist_ok=True)
+    for index, bind in enumerate(launcher.jail.binds()):
+        place = shlex.quote(str(stage / str(index)))
+        make = f"mkdir {place}" if bind.source.is_dir() else f": > {place}"
+        lines += [make, f"{mount} --rbind {shlex.quote(str(bind.source))} {place}"]
+    return lines
+
+
+def _write_script(path: Path, body: str) -> None:
+    path.write_text(f"#!/bin/sh\n{body}", encoding="utf-8", errors="surrogateescape")
+    path.chmod(0o700)

@@ -1,0 +1,135 @@
+"""The private host folder of one jail: made with an owner, gone when the owner is gone.
+
+It holds the launcher, the agent's home and the gate's socket. Whoever made it
+holds a lock in it; a folder whose lock is free was left by a killed process and
+is cleared away, together with what was lent to that jail, by a small helper
+that waits for exactly this, or by the next start.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from toolkit.errors import SandboxError
+from toolkit.sandbox._tenant import take_back, take_back_command
+
+PREFIX = "toolkit-jail-"
+_ORPHAN_SECONDS = 3600
+
+# Waits for its input to end, which happens however the owner ends; then does what the owner could not do.
+_CLEANER = """
+cat >/dev/null
+[ -d {state} ] || exit 0
+for file in {state}/pids/*; do
+    tries=0
+    while kill -0 "${{file##*/}}" 2>/dev/null && [ $tries -lt 100 ]; do sleep 0.05; tries=$((tries + 1)); done
+done
+{give_back}
+chmod -R u+rwX -- {state}
+rm -rf -- {state}
+"""
+
+
+class State:
+    """One jail's private folder, locked as long as its owner lives."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+        self.name = self.folder.name
+        self._lock = os.open(self.folder / "owner", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self._cleaner: subprocess.Popen[bytes] | None = None
+        for name in ("etc", "home", "pids"):
+            (self.folder / name).mkdir()
+
+    def record(self, *, folders: Sequence[Path], tenant: int | None, cgroups: Sequence[Path]) -> None:
+        """Write down what must be given back, and start the helper that does it if we are killed."""
+        names, groups = [str(folder) for folder in folders], [str(group) for group in cgroups]
+        facts = {"folders": names, "tenant": tenant, "cgroups": groups}
+        (self.folder / "lent").write_text(json.dumps(facts), encoding="utf-8")
+        give_back = [shlex.join(["rmdir", "--", *groups])] if groups else []
+        if tenant is not None:
+            give_back += [shlex.join(take_back_command(folder, tenant)) for folder in folders]
+        script = _CLEANER.format(state=shlex.quote(str(self.folder)), give_back="\n".join(give_back))
+        self._cleaner = subprocess.Popen(
+            ["/bin/sh", "-c", script],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            cwd="/",
+        )
+
+    def close(self) -> None:
+        """Give back what was lent and remove the folder."""
+        try:
+            dispose(self.folder)
+        finally:
+            if self._cleaner is not None:
+                assert self._cleaner.stdin is not None
+                self._cleaner.stdin.close()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._cleaner.wait(timeout=10)
+            os.close(self._lock)
+
+
+def dispose(folder: Path) -> None:
+    """Undo what a jail's state says it changed on the host, then remove the state."""
+    problem: SandboxError | None = None
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        lent = json.loads((folder / "lent").read_text(encoding="utf-8"))
+        for group in lent["cgroups"]:
+            with contextlib.suppress(OSError):
+                Path(group).rmdir()
+        for name in lent["folders"] if lent["tenant"] is not None else ():
+            try:
+                take_back(Path(name), lent["tenant"])
+            except SandboxError as error:
+                problem = error
+    _remove(folder)
+    if problem is not None:
+        raise problem
+
+
+def sweep() -> list[Path]:
+    """Clear away what killed processes of this user left, and return those folders."""
+    swept = []
+    for folder in Path(tempfile.gettempdir()).glob(PREFIX + "*"):
+        with contextlib.suppress(OSError, SandboxError):
+            if folder.lstat().st_uid == os.geteuid() and folder.is_dir() and _is_abandoned(folder):
+                dispose(folder)
+                swept.append(folder)
+    return swept
+
+
+def _is_abandoned(folder: Path) -> bool:
+    try:
+        lock = os.open(folder / "owner", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        # Either made this instant, or cut off before it was locked.
+        return time.time() - folder.lstat().st_mtime > _ORPHAN_SECONDS
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(lock)
+    return True
+
+
+def _remove(folder: Path) -> None:
+    """Remove a tree an agent may have made unreadable or deeper than Python can walk."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        for command in (["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
+            subprocess.run([*command, "--", str(folder)], capture_output=True, check=False)

@@ -1,0 +1,135 @@
+"""Look at a running jail often, and end it when it has used more than it may.
+
+For what the kernel cannot be asked to hold: the size of the workspace, total
+processor time and, where no control group can be made, memory. It works in a
+thread of its own, because a busy event loop must not stop it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolkit.sandbox._launcher import Launcher
+
+_EVERY = 0.25
+_SCAN_EVERY = 0.5
+_SCAN_SHARE = 10
+"""A scan that takes long is repeated less often, so that it never costs more than a tenth of a core."""
+_BLIND_SCANS = 4
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True, slots=True)
+class Exceeded:
+    """The limit that ended a jail."""
+
+    limit: str
+    used: int
+    allowed: int
+
+
+class Watchdog:
+    """Watches the jails of one launcher until it is stopped."""
+
+    def __init__(self, launcher: Launcher) -> None:
+        limits = launcher.jail.limits
+        by_watchdog = {state.name for state in launcher.plan.states if "watchdog" in state.by}
+        self._launcher = launcher
+        self._memory = limits.memory_bytes if "memory" in by_watchdog else None
+        self._cpu = limits.cpu_seconds
+        self._workspace = limits.workspace_bytes
+        self._stop = threading.Event()
+        self._next_scan = 0.0
+        self._blind = 0
+        self._thread = threading.Thread(target=self._watch, name="toolkit-watchdog", daemon=True)
+        self.exceeded: Exceeded | None = None
+        """What was used up, once the jail has been ended for it."""
+
+    def start(self) -> None:
+        """Begin, if there is anything to watch."""
+        if not (self._memory is None and self._cpu is None and self._workspace is None):
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Stop looking."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=10)
+
+    def _watch(self) -> None:
+        while not self._stop.wait(_EVERY):
+            roots = self._launcher.processes()
+            if not roots:
+                continue
+            found = self._look(roots)
+            if found is not None:
+                self.exceeded = found
+                self._launcher.kill()
+                return
+
+    def _look(self, roots: list[int]) -> Exceeded | None:
+        memory, seconds = measure_processes(roots)
+        if self._memory is not None and memory > self._memory:
+            return Exceeded("memory", memory, self._memory)
+        if self._cpu is not None and seconds > self._cpu:
+            return Exceeded("cpu", seconds, self._cpu)
+        if self._workspace is None or time.monotonic() < self._next_scan:
+            return None
+        began = time.monotonic()
+        jail = self._launcher.jail
+        used, seen_all = measure_folders([jail.workspace, jail.home], stop_at=self._workspace)
+        now = time.monotonic()
+        self._next_scan = now + max(_SCAN_EVERY, _SCAN_SHARE * (now - began))
+        # Folders that stay closed to us can hide any amount.
+        self._blind = 0 if seen_all else self._blind + 1
+        if used > self._workspace or self._blind >= _BLIND_SCANS:
+            return Exceeded("workspace", used, self._workspace)
+        return None
+
+
+def measure_processes(roots: list[int]) -> tuple[int, int]:
+    """Memory in bytes and processor seconds of these processes and all that came from them."""
+    parents: dict[int, int] = {}
+    usage: dict[int, tuple[int, int]] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, ValueError):
+            # The name in parentheses may hold anything; the numbers follow the last one.
+            after = (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+            shared = int((folder / "statm").read_text(encoding="ascii").split()[2])
+            parents[int(folder.name)] = int(after[1])
+            ticks = sum(int(value) for value in after[11:15])
+            usage[int(folder.name)] = (max(0, int(after[21]) - shared) * _PAGE, ticks)
+    wanted = set(roots)
+    grown = True
+    while grown:
+        more = {pid for pid, parent in parents.items() if parent in wanted} - wanted
+        wanted |= more
+        grown = bool(more)
+    counted = [usage[pid] for pid in wanted if pid in usage]
+    return sum(memory for memory, _ in counted), sum(ticks for _, ticks in counted) // _TICKS
+
+
+def measure_folders(folders: list[Path], *, stop_at: int) -> tuple[int, bool]:
+    """Bytes on disk below `folders`, and whether all of it could be seen. Stops once it is too much."""
+    total, seen_all = 0, True
+    waiting = [str(folder) for folder in folders]
+    while waiting and total <= stop_at:
+        folder = waiting.pop()
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    with contextlib.suppress(FileNotFoundError):
+                        total += entry.stat(follow_symlinks=False).st_blocks * 512
+                        if entry.is_dir(follow_symlinks=False):
+                            waiting.append(entry.path)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            seen_all = False
+    return total, seen_all

@@ -1,0 +1,174 @@
+"""What a Messages request may ask the API to do while the agent is offline.
+
+The model API can itself reach the network for a request: server-side tools,
+remote MCP servers, containers, images and documents by URL, account files. An
+offline agent must not borrow that, so a body is read against lists of what is
+known to stay inside the conversation; everything else is refused by name. A
+body that two JSON readers could understand differently is refused too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from toolkit.sandbox.gate_http import Refused
+
+MAX_JSON_ITEMS = 2_000_000
+"""Commas and brackets in a body: bounds the memory its parsed form can take."""
+
+_FIELDS = frozenset(
+    [
+        "model",
+        "messages",
+        "max_tokens",
+        "system",
+        "tools",
+        "tool_choice",
+        "metadata",
+        "stop_sequences",
+        "stream",
+        "temperature",
+        "top_p",
+        "top_k",
+        "thinking",
+        "betas",
+        "cache_control",
+        "context_management",
+        "output_config",
+        "output_format",
+        "speed",
+        "service_tier",
+        "inference_geo",
+        "fallbacks",
+    ]
+)
+_FALLBACK_FIELDS = frozenset({"model", "max_tokens", "thinking", "temperature", "output_config", "speed"})
+# Tools the client carries out, and the search over the tools of the same request.
+_CLIENT_TOOLS = re.compile(
+    r"custom|(?:bash|text_editor|computer|memory)_[0-9]{8}|tool_search_tool_(?:regex|bm25)(?:_[0-9]{8})?"
+)
+_BLOCKS = frozenset(
+    [
+        "text",
+        "image",
+        "document",
+        "search_result",
+        "thinking",
+        "redacted_thinking",
+        "tool_use",
+        "tool_result",
+        "tool_reference",
+        "compaction",
+        "fallback",
+        "server_tool_use",
+        "tool_search_tool_result",
+        "tool_addition",
+        "tool_removal",
+    ]
+)
+_INLINE_SOURCES = frozenset({"base64", "text", "content"})
+
+
+def check_offline_body(body: bytes) -> None:
+    """Refuse a body that would make the API reach anything but the conversation in it."""
+    request = parse_json_object(body)
+    for name in request:
+        if name not in _FIELDS:
+            raise _refused(f"the field '{_short(name)}'")
+    for tool in _objects(request.get("tools"), "tools"):
+        _check_tool(tool)
+    fallbacks = request.get("fallbacks")
+    for fallback in () if isinstance(fallbacks, str) else _objects(fallbacks, "fallbacks"):
+        if unknown := sorted(set(fallback) - _FALLBACK_FIELDS):
+            raise _refused(f"the field '{_short(unknown[0])}' in a fallback")
+    _check_content(request.get("system"), "system")
+    for message in _objects(request.get("messages"), "messages"):
+        _check_content(message.get("content"), "content")
+
+
+def parse_json_object(body: bytes) -> dict[str, Any]:
+    """The body as one JSON object without repeated names, or a Refused."""
+    if body.count(b",") + body.count(b"[") + body.count(b"{") > MAX_JSON_ITEMS:
+        raise Refused(413, "size", "the body has too many parts")
+    try:
+        value = json.loads(body.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as wrong:
+        raise Refused(400, "malformed", f"the body is not plain JSON: {_short(str(wrong))}") from None
+    if not isinstance(value, dict):
+        raise Refused(400, "malformed", "the body is not a JSON object")
+    return value
+
+
+def _check_tool(tool: dict[str, Any]) -> None:
+    kind = tool.get("type")
+    if kind is None:
+        return
+    if not isinstance(kind, str) or not _CLIENT_TOOLS.fullmatch(kind):
+        raise _refused(f"the server-side tool '{_short(kind)}'")
+
+
+def _check_content(content: object, name: str) -> None:
+    """Check a message's blocks, and the blocks inside them, without recursion."""
+    pending = [content]
+    while pending:
+        value = pending.pop()
+        if value is None or isinstance(value, str):
+            continue
+        for block in _objects(value, name):
+            pending.extend(_check_block(block))
+
+
+def _check_block(block: dict[str, Any]) -> Iterator[object]:
+    kind = block.get("type")
+    if not isinstance(kind, str) or kind not in _BLOCKS:
+        raise _refused(f"a content block of type '{_short(kind)}'")
+    source = block.get("source")
+    if source is not None and not (kind == "search_result" and isinstance(source, str)):
+        if not isinstance(source, dict) or source.get("type") not in _INLINE_SOURCES:
+            kind_of_source = source.get("type") if isinstance(source, dict) else source
+            raise _refused(f"a source of type '{_short(kind_of_source)}'")
+        if source["type"] == "content":
+            yield source.get("content")
+    if kind == "tool_addition":
+        _check_addition(block.get("tool"))
+    if kind in ("tool_result", "search_result"):
+        yield block.get("content")
+
+
+def _check_addition(tool: object) -> None:
+    if isinstance(tool, dict) and tool.get("type") == "tool_reference":
+        return
+    definition = tool.get("definition") if isinstance(tool, dict) and tool.get("type") == "tool_definition" else None
+    if not isinstance(definition, dict):
+        raise _refused("a tool added in an unknown way")
+    _check_tool(definition)
+
+
+def _objects(value: object, name: str) -> Iterator[dict[str, Any]]:
+    if value is None:
+        return
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise Refused(400, "malformed", f"'{name}' is not a list of objects")
+    yield from value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValueError("a name stands twice in one object")
+    return value
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _short(value: object) -> str:
+    return str(value)[:80]
+
+
+def _refused(what: str) -> Refused:
+    return Refused(403, "server_side", f"{what} is not allowed while the agent is offline")

@@ -1,0 +1,275 @@
+"""Read HTTP/1.1 strictly, because the other side may be an agent that probes for a gap.
+
+A message that two parsers could read in two ways (a repeated length, a length
+beside chunks, a folded or oddly spelt header) is refused rather than repaired.
+Every read is bounded in bytes; the callers bound it in time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+MAX_HEAD_BYTES = 64 * 1024
+MAX_HEADERS = 100
+MAX_TRAILER_BYTES = 8 * 1024
+PIECE = 64 * 1024
+
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_TARGET = re.compile(r"[\x21-\x7e]{1,4096}")
+_VALUE = re.compile(r"[\t\x20-\x7e]*")
+_LENGTH = re.compile(r"[0-9]{1,12}")
+_CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,8})(?:[\t ]*;[\t\x20-\x7e]*)?")
+_STATUS_LINE = re.compile(r"HTTP/1\.[01] ([1-5][0-9]{2})(?: ([\t\x20-\x7e]*))?")
+
+
+class Refused(Exception):
+    """A request the gate answers itself: a status, a short code for the audit, a sentence for the agent."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+
+
+class ProtocolError(Exception):
+    """An answer from upstream that is not HTTP/1.1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Headers:
+    """Header lines in order, names in lower case."""
+
+    lines: tuple[tuple[str, str], ...]
+
+    def all(self, name: str) -> list[str]:
+        return [value for key, value in self.lines if key == name]
+
+    def get(self, name: str) -> str | None:
+        return next(iter(self.all(name)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHead:
+    """The first part of a request: what is asked, before any body."""
+
+    method: str
+    target: str
+    headers: Headers
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseHead:
+    """The first part of an answer."""
+
+    status: int
+    reason: str
+    headers: Headers
+
+
+@dataclass(frozen=True, slots=True)
+class Framing:
+    """How long a body is: a number of bytes, chunks, or (answers only) until the connection ends."""
+
+    length: int | None = None
+    is_chunked: bool = False
+
+
+class ClientReader(asyncio.StreamReader):
+    """A stream reader that tells, once, when the other side has gone."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(limit=MAX_HEAD_BYTES, loop=loop)
+        self.has_gone = False
+        self._watcher: asyncio.Task[None] | None = None
+
+    def cancel_when_gone(self, task: asyncio.Task[None] | None) -> None:
+        """Cancel `task` when the peer closes (at once if it has); None stops watching."""
+        self._watcher = task
+        if task is not None and self.has_gone:
+            task.cancel()
+
+    def feed_eof(self) -> None:
+        super().feed_eof()
+        self._peer_gone()
+
+    def set_exception(self, exc: BaseException | type[BaseException]) -> None:
+        super().set_exception(exc)  # type: ignore[arg-type]
+        self._peer_gone()
+
+    def _peer_gone(self) -> None:
+        self.has_gone = True
+        if self._watcher is not None:
+            self._watcher.cancel()
+
+
+async def read_head(reader: asyncio.StreamReader, *, idle: float, whole: float) -> RequestHead | None:
+    """The next request's head, or None when the client has nothing more to say.
+
+    `idle` bounds the wait for the first byte, `whole` the time from there to the blank line.
+    """
+    try:
+        async with asyncio.timeout(idle):
+            first = await reader.read(1)
+        if not first:
+            return None
+        async with asyncio.timeout(whole):
+            rest = await reader.readuntil(b"\r\n\r\n")
+    except (TimeoutError, asyncio.IncompleteReadError, ConnectionError):
+        return None
+    except asyncio.LimitOverrunError:
+        raise Refused(431, "head_size", f"the request head is larger than {MAX_HEAD_BYTES} bytes") from None
+    return parse_request_head(first + rest)
+
+
+def parse_request_head(raw: bytes) -> RequestHead:
+    """Parse a request line and headers; anything unusual is a Refused."""
+    lines = _lines(raw)
+    parts = lines[0].split(" ")
+    if len(parts) != 3 or not _TOKEN.fullmatch(parts[0]) or not _TARGET.fullmatch(parts[1]):
+        raise _malformed("the request line is not 'METHOD target HTTP/1.1'")
+    method, target, version = parts
+    if version != "HTTP/1.1":
+        raise Refused(505, "version", "the gate speaks HTTP/1.1 only")
+    if len(lines) - 1 > MAX_HEADERS:
+        raise Refused(431, "head_size", f"more than {MAX_HEADERS} header lines")
+    headers = []
+    for line in lines[1:]:
+        name, colon, value = line.partition(":")
+        if not colon or not _TOKEN.fullmatch(name) or not _VALUE.fullmatch(value):
+            raise _malformed("a header line is not 'name: value' in plain ASCII")
+        headers.append((name.lower(), value.strip(" \t")))
+    head = RequestHead(method, target, Headers(tuple(headers)))
+    if len(head.headers.all("host")) != 1:
+        raise _malformed("a request carries exactly one Host header")
+    return head
+
+
+def parse_response_head(raw: bytes) -> ResponseHead:
+    """Parse a status line and headers from upstream."""
+    try:
+        lines = _lines(raw)
+    except Refused as wrong:
+        raise ProtocolError(wrong.message) from None
+    status = _STATUS_LINE.fullmatch(lines[0])
+    if status is None:
+        raise ProtocolError("no HTTP/1.1 status line")
+    headers = []
+    for line in lines[1:]:
+        name, colon, value = line.partition(":")
+        if not colon or not _TOKEN.fullmatch(name):
+            raise ProtocolError("a header line without a name")
+        headers.append((name.lower(), value.strip(" \t")))
+    return ResponseHead(int(status[1]), status[2] or "", Headers(tuple(headers)))
+
+
+def request_framing(headers: Headers) -> Framing:
+    """How the request's body is framed; two answers to that question are a smuggling attempt."""
+    lengths, encodings = headers.all("content-length"), headers.all("transfer-encoding")
+    if lengths and encodings:
+        raise _malformed("a request has Content-Length or Transfer-Encoding, not both")
+    if len(lengths) > 1 or len(encodings) > 1:
+        raise _malformed("a request says once how long its body is")
+    if encodings:
+        if encodings[0].lower() != "chunked":
+            raise _malformed("the only transfer encoding is 'chunked'")
+        return Framing(is_chunked=True)
+    if not lengths:
+        raise Refused(411, "length", "a request says how long its body is")
+    if not _LENGTH.fullmatch(lengths[0]):
+        raise _malformed("Content-Length is not a number")
+    return Framing(length=int(lengths[0]))
+
+
+def response_framing(head: ResponseHead) -> Framing:
+    """How upstream's answer is framed."""
+    lengths, encodings = set(head.headers.all("content-length")), head.headers.all("transfer-encoding")
+    if head.status in (204, 304):
+        return Framing(length=0)
+    if encodings:
+        if lengths or [value.lower() for value in encodings] != ["chunked"]:
+            raise ProtocolError("an ambiguous body length")
+        return Framing(is_chunked=True)
+    if not lengths:
+        return Framing()
+    if len(lengths) > 1 or not _LENGTH.fullmatch(value := lengths.pop()):
+        raise ProtocolError("an ambiguous body length")
+    return Framing(length=int(value))
+
+
+async def body_pieces(reader: asyncio.StreamReader, framing: Framing, *, timeout: float) -> AsyncIterator[bytes]:
+    """The body as it arrives, never waiting for more than the next bytes (`timeout` seconds at most)."""
+    if framing.is_chunked:
+        while size := await _chunk_size(reader, timeout):
+            async for piece in _counted(reader, size, timeout):
+                yield piece
+            if await _exactly(reader, 2, timeout) != b"\r\n":
+                raise ProtocolError("a chunk is longer than it says")
+        await _skip_trailers(reader, timeout)
+    elif framing.length is not None:
+        async for piece in _counted(reader, framing.length, timeout):
+            yield piece
+    else:
+        while piece := await _some(reader, PIECE, timeout):
+            yield piece
+
+
+async def _counted(reader: asyncio.StreamReader, count: int, timeout: float) -> AsyncIterator[bytes]:
+    while count:
+        piece = await _some(reader, min(PIECE, count), timeout)
+        if not piece:
+            raise ProtocolError("the body ended early")
+        count -= len(piece)
+        yield piece
+
+
+async def _chunk_size(reader: asyncio.StreamReader, timeout: float) -> int:
+    line = await _line(reader, timeout)
+    match = _CHUNK_SIZE.fullmatch(line)
+    if match is None:
+        raise ProtocolError("a chunk has no size")
+    return int(match[1], 16)
+
+
+async def _skip_trailers(reader: asyncio.StreamReader, timeout: float) -> None:
+    seen = 0
+    while line := await _line(reader, timeout):
+        seen += len(line)
+        if seen > MAX_TRAILER_BYTES:
+            raise ProtocolError("endless trailers")
+
+
+async def _line(reader: asyncio.StreamReader, timeout: float) -> bytes:
+    try:
+        async with asyncio.timeout(timeout):
+            return (await reader.readuntil(b"\r\n"))[:-2]
+    except (asyncio.LimitOverrunError, asyncio.IncompleteReadError):
+        raise ProtocolError("a line without an end") from None
+
+
+async def _some(reader: asyncio.StreamReader, most: int, timeout: float) -> bytes:
+    async with asyncio.timeout(timeout):
+        return await reader.read(most)
+
+
+async def _exactly(reader: asyncio.StreamReader, count: int, timeout: float) -> bytes:
+    try:
+        async with asyncio.timeout(timeout):
+            return await reader.readexactly(count)
+    except asyncio.IncompleteReadError:
+        raise ProtocolError("the body ended early") from None
+
+
+def _lines(raw: bytes) -> list[str]:
+    text = raw[:-4].decode("latin-1")
+    lines = text.split("\r\n")
+    if any("\r" in line or "\n" in line or "\0" in line for line in lines) or "" in lines:
+        raise _malformed("a line of the head ends oddly")
+    return lines
+
+
+def _malformed(message: str) -> Refused:
+    return Refused(400, "malformed", message)

@@ -1,0 +1,156 @@
+"""How much of the machine a jail may use, and what really holds it to that.
+
+Every limit that is asked for ends up in one of three places: the kernel refuses
+the next byte or process; a watchdog looks often and ends the jail; or nothing
+on this machine can hold it, and that is said instead of hidden.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+from toolkit.errors import SandboxError, UnconfinedError
+from toolkit.sandbox._cgroup import Cgroup, make_cgroup
+
+_MIB = 1024 * 1024
+_GIB = 1024 * _MIB
+SHM_BYTES = 64 * _MIB
+
+
+@dataclass(frozen=True, slots=True)
+class JailLimits:
+    """The most a jail may use; None leaves that one open."""
+
+    memory_bytes: int | None = 4 * _GIB
+    """Memory of all its processes together, tmpfs included."""
+    processes: int | None = 512
+    """Processes and threads alive at once. The CLI itself needs about 40."""
+    file_bytes: int | None = _GIB
+    """The largest single file."""
+    workspace_bytes: int | None = 4 * _GIB
+    """The workspace and the jail's home together."""
+    tmp_bytes: int = 512 * _MIB
+    """Size of /tmp, which is memory."""
+    cpu_seconds: int | None = None
+    """Processor time of all its processes together."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is None and field.name != "tmp_bytes":
+                continue
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise SandboxError(
+                    f"limit {field.name}={value!r} is not a whole number above zero",
+                    fix=f"Write it in {_unit(field.name)}, for example: {field.name}={field.default!r}"
+                    if field.default
+                    else f"Write it in {_unit(field.name)}, for example: {field.name}=600",
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class LimitState:
+    """One limit on this machine."""
+
+    name: str
+    """memory, processes, file, workspace, tmp or cpu."""
+    value: int
+    by: str
+    """What holds it: cgroup, systemd, rlimit, tmpfs or watchdog."""
+    enforced: bool
+    """False where only a fallback is left that a quick program can outrun."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitPlan:
+    """What a launcher does for its limits, and what it can say about them."""
+
+    states: tuple[LimitState, ...]
+    cgroup: Cgroup | None
+    rlimits: tuple[str, ...]
+    """Arguments for prlimit, set inside the jail: only there do processes count per jail."""
+
+    @property
+    def not_enforced(self) -> tuple[str, ...]:
+        """Names of the limits this machine cannot hold firmly."""
+        return tuple(state.name for state in self.states if not state.enforced)
+
+
+def limit_names() -> tuple[str, ...]:
+    """The names `require` and the states use."""
+    return tuple(field.name.rpartition("_")[0] or field.name for field in fields(JailLimits))
+
+
+def known_limits(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names, if every one is a limit."""
+    for name in names:
+        if name not in limit_names():
+            raise SandboxError(f"there is no limit called '{name}'", fix=f"The limits are: {', '.join(limit_names())}.")
+    return tuple(names)
+
+
+def plan_limits(limits: JailLimits, *, name: str, require: Sequence[str] = ()) -> LimitPlan:
+    """Decide how each limit is held here; `name` becomes the name of a control group.
+
+    Raises:
+        SandboxError: `require` names a limit that does not exist or is not set.
+        UnconfinedError: a required limit cannot be enforced on this machine.
+    """
+    known_limits(require)
+    cgroup = make_cgroup(name, limits.memory_bytes) if limits.memory_bytes is not None else None
+    plan = LimitPlan(states=_states(limits, cgroup), cgroup=cgroup, rlimits=_rlimits(limits))
+    held = {state.name for state in plan.states if state.enforced}
+    lost = [wanted for wanted in require if wanted not in held]
+    if lost:
+        if cgroup is not None:
+            cgroup.remove()
+        raise UnconfinedError(
+            f"refusing to start: the limit on {' and '.join(lost)} would not hold",
+            rules=tuple(f"limit: {wanted}" for wanted in lost),
+            where=[_why_not(wanted, limits) for wanted in lost],
+            fix="Run where cgroup v2 is delegated (systemd user session, or as root), or do not require it.",
+        )
+    return plan
+
+
+def _states(limits: JailLimits, cgroup: Cgroup | None) -> tuple[LimitState, ...]:
+    states = [LimitState("tmp", limits.tmp_bytes, "tmpfs", enforced=True)]
+    if limits.memory_bytes is not None:
+        by = "watchdog" if cgroup is None else "systemd" if cgroup.prefix else "cgroup"
+        states.append(LimitState("memory", limits.memory_bytes, by, enforced=cgroup is not None))
+    if limits.processes is not None:
+        states.append(LimitState("processes", limits.processes, "rlimit", enforced=True))
+    if limits.file_bytes is not None:
+        states.append(LimitState("file", limits.file_bytes, "rlimit", enforced=True))
+    if limits.workspace_bytes is not None:
+        states.append(LimitState("workspace", limits.workspace_bytes, "watchdog", enforced=True))
+    if limits.cpu_seconds is not None:
+        states.append(LimitState("cpu", limits.cpu_seconds, "rlimit and watchdog", enforced=True))
+    return tuple(states)
+
+
+def _rlimits(limits: JailLimits) -> tuple[str, ...]:
+    wanted = {
+        "nproc": (resource.RLIMIT_NPROC, limits.processes),
+        "fsize": (resource.RLIMIT_FSIZE, limits.file_bytes),
+        "cpu": (resource.RLIMIT_CPU, limits.cpu_seconds),
+    }
+    arguments = ["--core=0"]
+    for name, (kind, value) in wanted.items():
+        if value is not None:
+            _, hard = resource.getrlimit(kind)
+            arguments.append(f"--{name}={value if hard == resource.RLIM_INFINITY else min(value, hard)}")
+    return tuple(arguments)
+
+
+def _why_not(name: str, limits: JailLimits) -> str:
+    if name not in {state.name for state in _states(limits, None)}:
+        return f"{name}: no value is set for it"
+    return f"{name}: no control group can be made by uid {os.geteuid()} on this machine"
+
+
+def _unit(field: str) -> str:
+    return {"processes": "processes", "cpu_seconds": "seconds"}.get(field, "bytes")

@@ -1,0 +1,144 @@
+"""Ready settings for the CLI, by name.
+
+    offline    no network at all
+    allowlist  sandboxed commands reach the named domains, nothing else
+    read-only  offline, and nothing in the workspace can be changed
+    minimal    the popular recipe (sandbox on, no domains): not enough on its own
+
+Every profile fails closed: it refuses to start without a sandbox, honours no
+request to leave it, denies hosts that are not listed, keeps the file tools in
+the working directory and protects the files that steer the CLI or git. What
+settings cannot do (confine hooks, MCP servers and the CLI itself) is the work
+of the jail, `toolkit.sandbox.confine`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import PurePosixPath
+
+from toolkit.errors import SettingsError
+from toolkit.sandbox.domains import parse_domains
+from toolkit.sandbox.settings import Filesystem, Network, Permissions, Sandbox, SandboxSettings
+
+PROFILES = {
+    "offline": "No network at all: the choice for unattended work.",
+    "allowlist": "Sandboxed commands reach the domains you name, nothing else.",
+    "read-only": "Offline, and nothing in the workspace can be changed.",
+    "minimal": "The popular recipe (sandbox on, no domains), made to fail closed: not enough on its own.",
+}
+"""The names of the profiles, with a sentence for each."""
+
+CONTROL_FILES = (".claude", ".mcp.json", ".git/hooks", ".git/config", "CLAUDE.md", "CLAUDE.local.md")
+"""Files and folders in a workspace that steer the CLI or git, in this run or the next."""
+
+# Tools that reach the network, or leave something running, from the unconfined CLI itself.
+_REACHING_TOOLS = (
+    "WebFetch",
+    "WebSearch",
+    "Monitor",
+    "CronCreate",
+    "RemoteTrigger",
+    "PushNotification",
+    "SendUserFile",
+)
+_WRITING_TOOLS = ("Edit", "Write", "NotebookEdit")
+
+
+def profile(
+    name: str,
+    *,
+    domains: Sequence[str] = (),
+    deny_read: Sequence[str] = (),
+    allow_control_files: Sequence[str] = (),
+    nested: bool = False,
+    proxy_port: int | None = None,
+) -> SandboxSettings:
+    """Complete settings for one profile.
+
+    Args:
+        name: One of `PROFILES`.
+        domains: For `allowlist`: the hosts sandboxed commands may reach.
+        deny_read: Further paths, absolute or from `~/`, that neither tools nor commands may read.
+        allow_control_files: Names from `CONTROL_FILES` that may be changed after all.
+        nested: For use inside a jail: the weaker sandbox that works there.
+        proxy_port: A loopback port that leads to the gate, for the domains of a jail.
+
+    Raises:
+        SettingsError: unknown profile, domains where none are meant or none where some are, a bad domain,
+            path or control file.
+    """
+    if name not in PROFILES:
+        meant = get_close_matches(str(name), PROFILES, n=1)
+        hint = f"Did you mean '{meant[0]}'? " if meant else ""
+        raise SettingsError(f"there is no profile '{name}'", fix=f"{hint}The profiles are: {', '.join(PROFILES)}")
+    allowed = parse_domains(domains)
+    if allowed and name != "allowlist":
+        raise SettingsError(f"profile '{name}' reaches no domains", where=list(allowed), fix="Use profile 'allowlist'")
+    if name == "allowlist" and not allowed:
+        raise SettingsError("profile 'allowlist' names no domain", fix="Name one (--allow-domain), or use 'offline'")
+    hidden = [_checked_path(path) for path in deny_read]
+    return SandboxSettings(
+        sandbox=Sandbox(
+            enabled=True,
+            fail_if_unavailable=True,
+            allow_unsandboxed_commands=False,
+            network=Network(
+                allowed_domains=allowed,
+                strict_allowlist=True,
+                allow_all_unix_sockets=False,
+                http_proxy_port=proxy_port,
+            ),
+            filesystem=Filesystem(deny_read=tuple(hidden)) if hidden else None,
+            enable_weaker_nested_sandbox=True if nested else None,
+        ),
+        permissions=Permissions(
+            deny=(*_control_rules(allow_control_files), *_tool_rules(name), *_read_rules(hidden)),
+            # The first also makes Bash ask for every path outside, and nobody is there to answer. In a jail
+            # there is nothing outside to read, so there the file tools alone are held.
+            block_reads_outside_working_directories=None if nested else True,
+            block_file_tool_reads_outside_working_directories=True if nested else None,
+            block_writes_outside_working_directories=True,
+        ),
+    )
+
+
+def _control_rules(allowed: Sequence[str]) -> list[str]:
+    for name in allowed:
+        if name not in CONTROL_FILES:
+            raise SettingsError(f"'{name}' is no control file", fix=f"They are: {', '.join(CONTROL_FILES)}")
+    rules = []
+    for name in (name for name in CONTROL_FILES if name not in allowed):
+        # A plain path also binds sandboxed commands, at the top of the workspace; a pattern binds the file
+        # tools in every folder.
+        rules += [f"Edit({name})", f"Edit(**/{name})"]
+        if name in (".claude", ".git/hooks"):
+            rules += [f"Edit({name}/**)", f"Edit(**/{name}/**)"]
+    return rules
+
+
+def _tool_rules(name: str) -> tuple[str, ...]:
+    if name == "minimal":
+        return ()
+    # Edit(./**) is what keeps sandboxed commands from writing; a relative denyWrite would be read from the
+    # folder of the settings, not of the workspace.
+    return (*_WRITING_TOOLS, "Edit(./**)", *_REACHING_TOOLS) if name == "read-only" else _REACHING_TOOLS
+
+
+def _read_rules(paths: Sequence[str]) -> list[str]:
+    # In a rule an absolute path begins with two slashes; one slash means "from the settings' own folder".
+    rooted = [f"/{path}" if path.startswith("/") else path for path in paths]
+    return [f"Read({path}{rest})" for path in rooted for rest in ("", "/**")]
+
+
+def _checked_path(text: str) -> str:
+    path = PurePosixPath(text)
+    is_rooted = text.startswith(("/", "~/"))
+    if not is_rooted or ".." in path.parts or not text.isprintable() or any(char in text for char in "*?[](){}"):
+        raise SettingsError(
+            f"path {text!r} cannot be hidden", fix="Give one path, absolute or from ~/, without '..' and wildcards"
+        )
+    if path == PurePosixPath("/"):
+        raise SettingsError("hiding '/' would leave nothing to run", fix="Name the folders to hide")
+    return str(path)

@@ -1,0 +1,125 @@
+"""Run one command in a jail without network, for people and scripts.
+
+The same jail as for an agent, without the CLI and the gate: the workspace, a
+throw-away home and the system's programs. It is proven before the command runs
+and gone when it ends.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+from toolkit.errors import SandboxError
+from toolkit.sandbox._folders import usable_readable, usable_workspace
+from toolkit.sandbox._launcher import Launcher, make_launcher
+from toolkit.sandbox._state import State, sweep
+from toolkit.sandbox._watchdog import Exceeded, Watchdog
+from toolkit.sandbox.checks import check_launcher, demand_preflight
+from toolkit.sandbox.jail import HOME, Jail
+from toolkit.sandbox.limits import JailLimits, known_limits, plan_limits
+
+_FORWARDED = (signal.SIGTERM, signal.SIGHUP)
+_ENVIRONMENT = {
+    "HOME": HOME,
+    "LANG": "C.UTF-8",
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "SHELL": "/bin/bash",
+    "TMPDIR": "/tmp",
+    "USER": "agent",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ShellRun:
+    """How a confined command ended."""
+
+    exit_code: int
+    """As a shell gives it: 128 and the signal's number for a command that was killed."""
+    exceeded: Exceeded | None
+    """The limit it was ended for, if it was."""
+    not_enforced: tuple[str, ...]
+    """Limits this machine cannot hold firmly."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShellOptions:
+    """What a confined command gets besides its workspace."""
+
+    readable: tuple[Path, ...] = ()
+    limits: JailLimits = field(default_factory=JailLimits)
+    require: tuple[str, ...] = ()
+    read_only: bool = False
+    seconds: float | None = None
+    """When to end it; None waits as long as it takes."""
+
+
+def run_confined(command: Sequence[str], workspace: Path | str, options: ShellOptions | None = None) -> ShellRun:
+    """Run a command in a jail with this process's input and output, and return how it ended.
+
+    Raises:
+        SandboxError: an argument is not usable.
+        UnconfinedError: the jail was not proven to hold; nothing was started.
+    """
+    options = options or ShellOptions()
+    if not command:
+        raise SandboxError("there is no command to run", fix="Name one, for example: bash")
+    folder = usable_workspace(workspace)
+    readable = tuple(usable_readable(path) for path in options.readable)
+    known_limits(options.require)
+    demand_preflight()
+    sweep()
+    state = State()
+    try:
+        plan = plan_limits(options.limits, name=state.name, require=options.require)
+        jail = Jail(
+            workspace=folder,
+            state=state.folder,
+            home=state.folder / "home",
+            readable=readable,
+            environment=tuple(_ENVIRONMENT.items()),
+            limits=options.limits,
+            read_only=options.read_only,
+            terminal=sys.stdin.isatty(),
+        )
+        launcher = make_launcher(jail, plan, state)
+        check_launcher(launcher, None).demand()
+        watchdog = Watchdog(launcher)
+        watchdog.start()
+        try:
+            code = _wait(launcher, [str(launcher.script), *command], options.seconds)
+        finally:
+            watchdog.stop()
+            launcher.kill()
+        return ShellRun(code, watchdog.exceeded, plan.not_enforced)
+    finally:
+        state.close()
+
+
+def _wait(launcher: Launcher, command: list[str], seconds: float | None) -> int:
+    """Start the command and wait; what would end this process ends the command instead."""
+    process = subprocess.Popen(command, cwd="/")
+
+    def end(number: int, frame: FrameType | None) -> None:
+        launcher.kill()
+
+    # A person's Ctrl-C is for the command at the terminal, which gets it as well.
+    handlers: Mapping[int, Callable[[int, FrameType | None], None] | signal.Handlers] = {
+        signal.SIGINT: signal.SIG_IGN if launcher.jail.terminal else end,
+        **dict.fromkeys(_FORWARDED, end),
+    }
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        code = process.wait(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        launcher.kill()
+        code = process.wait(timeout=10)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return 128 - code if code < 0 else code

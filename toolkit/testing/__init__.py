@@ -1,0 +1,55 @@
+"""Test tools, hooks and whole agent runs offline, without a key and without a network.
+
+`ScriptedAPI` plays the model for the real CLI, `RealCLI` starts that CLI in a
+private home, `FakeCLI` plays the CLI itself for tests that take milliseconds,
+`record` and `replay` keep a real run as a file. With pytest installed the
+fixtures `scripted_api`, `real_cli`, `fake_cli` and `call_tool` are simply there.
+
+The names are loaded on first use: a script that only needs `ScriptedAPI`
+imports neither mcp nor claude_agent_sdk.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from toolkit.testing._cassette import record as record
+    from toolkit.testing._cassette import replay as replay
+    from toolkit.testing._fake_cli import FakeCLI as FakeCLI
+    from toolkit.testing._real_cli import RealCLI as RealCLI
+    from toolkit.testing._request import Request as Request
+    from toolkit.testing._scripted_api import ScriptedAPI as ScriptedAPI
+    from toolkit.testing._turns import Status as Status
+    from toolkit.testing._turns import Turn as Turn
+    from toolkit.testing._turns import text as text
+    from toolkit.testing._turns import thinking as thinking
+    from toolkit.testing._turns import tool_use as tool_use
+
+_HOMES = {
+    "_cassette": ("record", "replay"),
+    "_fake_cli": ("FakeCLI",),
+    "_real_cli": ("RealCLI",),
+    "_request": ("Request",),
+    "_scripted_api": ("ScriptedAPI",),
+    "_turns": ("Status", "Turn", "text", "thinking", "tool_use"),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    *_HOME_OF,
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'toolkit.testing' has no attribute {name!r}")
+    value = getattr(import_module(f"toolkit.testing.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,299 @@
+"""The real CLI in a private home, against a scripted model: nothing of the machine gets in.
+
+A `RealCLI` owns one temporary directory (home, config, workspace) and starts the
+CLI with an environment made from nothing, a made-up key and the API's address.
+It refuses to start without a CLI it can execute, and when it is closed no
+process of a run may be left; those that are get ended and reported.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import tempfile
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from toolkit.errors import TestingError
+from toolkit.testing import _processes
+
+if TYPE_CHECKING:
+    from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, Message
+
+FAKE_KEY = "sk-ant-api03-scripted-not-a-key"
+_STDERR_LINES = 200
+
+# Set by the SDK itself for the CLI; everything else of the caller's environment stays outside.
+_FROM_THE_SDK = (
+    "CLAUDE_AGENT_SDK_CLIENT_APP",
+    "CLAUDE_AGENT_SDK_VERSION",
+    "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING",
+    "CLAUDE_CODE_ENTRYPOINT",
+    "CLAUDE_CODE_SDK_READS_SESSION_STATE",
+    "PWD",
+)
+
+
+class HasURL(Protocol):
+    """Something that answers as the Messages API; a `ScriptedAPI`, as a rule."""
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        ...
+
+
+def find_cli(cli_path: str | os.PathLike[str] | None = None) -> Path:
+    """Return the CLI to run: the given path, else `CLAUDE_BIN`, else what the SDK would take.
+
+    Raises:
+        TestingError: it does not exist, or is not executable.
+    """
+    if cli_path is not None:
+        return _executable(Path(cli_path), "cli_path")
+    if named := os.environ.get("CLAUDE_BIN"):
+        return _executable(Path(named), "CLAUDE_BIN")
+    import claude_agent_sdk
+
+    bundled = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
+    if bundled.is_file():
+        return _executable(bundled, "the SDK's own CLI")
+    if on_path := shutil.which("claude"):
+        return Path(on_path)
+    for place in (".npm-global/bin", "/usr/local/bin", ".local/bin", "node_modules/.bin", ".yarn/bin", ".claude/local"):
+        candidate = Path.home() / place / "claude"
+        if candidate.is_file():
+            return _executable(candidate, "the CLI")
+    raise TestingError(
+        "no claude CLI was found", fix="Install claude-agent-sdk from a wheel (it carries one), or set CLAUDE_BIN."
+    )
+
+
+def _executable(path: Path, origin: str) -> Path:
+    path = path.absolute()
+    if not path.is_file():
+        raise TestingError(
+            f"there is no CLI at {path}", where=[f"named by {origin}"], fix="Give the path of a claude executable."
+        )
+    if not os.access(path, os.X_OK):
+        raise TestingError(f"the CLI at {path} is not executable", where=[f"named by {origin}"], fix=f"chmod +x {path}")
+    return path
+
+
+class RealCLI:
+    """Runs of the real CLI that see nothing but their own temporary directory and the scripted API.
+
+    Use it as a context manager, sync or async. `env` adds variables for the CLI; `cli_path` names another CLI.
+    """
+
+    def __init__(
+        self,
+        api: HasURL | str,
+        *,
+        cli_path: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        self._api = api
+        self.cli_path = find_cli(cli_path)
+        """The CLI that is run."""
+        self._extra_env = dict(env or {})
+        for name in self._extra_env:
+            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+                raise TestingError(f"env: {name!r} is no variable name", fix="Use letters, digits and underscores.")
+        self._mark = uuid.uuid4().hex
+        self._root: Path | None = None
+        self._open: set[AsyncGenerator[Message, None]] = set()
+        self.stderr: list[str] = []
+        """The last lines the CLI wrote to stderr."""
+
+    # -- places ----------------------------------------------------------------
+
+    @property
+    def root(self) -> Path:
+        """The temporary directory that holds all of it."""
+        if self._root is None:
+            raise TestingError(
+                "this RealCLI is not open", fix="Use it in a with block: async with RealCLI(api) as cli:"
+            )
+        return self._root
+
+    @property
+    def home(self) -> Path:
+        """The CLI's HOME."""
+        return self.root / "home"
+
+    @property
+    def config_dir(self) -> Path:
+        """The CLI's configuration directory; sessions are kept here."""
+        return self.root / "home" / ".claude"
+
+    @property
+    def workspace(self) -> Path:
+        """The working directory of the runs."""
+        return self.root / "workspace"
+
+    # -- running ---------------------------------------------------------------
+
+    def env(self) -> dict[str, str]:
+        """The whole environment the CLI gets, apart from what the SDK adds."""
+        url = self._api if isinstance(self._api, str) else self._api.url
+        return {
+            "ANTHROPIC_API_KEY": FAKE_KEY,
+            "ANTHROPIC_BASE_URL": url,
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "CLAUDE_CODE_MAX_RETRIES": "0",
+            "CLAUDE_CONFIG_DIR": str(self.config_dir),
+            "DISABLE_AUTOUPDATER": "1",
+            "DISABLE_TELEMETRY": "1",
+            "HOME": str(self.home),
+            # Without it the CLI refuses bypassPermissions to root.
+            "IS_SANDBOX": "1",
+            "LANG": "C.UTF-8",
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "TMPDIR": str(self.root / "tmp"),
+            _processes.MARK: self._mark,
+            **self._extra_env,
+        }
+
+    def options(self, **overrides: Any) -> ClaudeAgentOptions:
+        """Options for the SDK that run this CLI here; `overrides` are fields of `ClaudeAgentOptions`.
+
+        Without overrides: every tool allowed, no settings files, only the given MCP servers.
+        """
+        from claude_agent_sdk import ClaudeAgentOptions
+
+        values: dict[str, Any] = {
+            "cwd": self.workspace,
+            "permission_mode": "bypassPermissions",
+            "setting_sources": [],
+            "strict_mcp_config": True,
+            **overrides,
+        }
+        env = {**self.env(), **values.pop("env", {})}
+        theirs = values.pop("stderr", None)
+
+        def keep(line: str) -> None:
+            self.stderr.append(line)
+            del self.stderr[:-_STDERR_LINES]
+            if theirs is not None:
+                theirs(line)
+
+        return ClaudeAgentOptions(cli_path=self._launcher(env), env=env, stderr=keep, **values)
+
+    async def query(
+        self, prompt: str | AsyncIterable[dict[str, Any]], options: ClaudeAgentOptions | None = None, **overrides: Any
+    ) -> AsyncGenerator[Message, None]:
+        """Run one prompt and yield the SDK's messages, as `claude_agent_sdk.query` does."""
+        from claude_agent_sdk import query
+
+        chosen = self._with(options, overrides)
+        running: Any = query(prompt=prompt, options=chosen)
+        self._open.add(running)
+        try:
+            async for message in running:
+                yield message
+        finally:
+            await running.aclose()
+            self._open.discard(running)
+
+    @asynccontextmanager
+    async def client(
+        self, options: ClaudeAgentOptions | None = None, **overrides: Any
+    ) -> AsyncIterator[ClaudeSDKClient]:
+        """A connected `ClaudeSDKClient` for several prompts in one process."""
+        from claude_agent_sdk import ClaudeSDKClient
+
+        async with ClaudeSDKClient(self._with(options, overrides)) as client:
+            yield client
+
+    def _with(self, options: ClaudeAgentOptions | None, overrides: dict[str, Any]) -> ClaudeAgentOptions:
+        if options is None:
+            return self.options(**overrides)
+        return replace(options, **overrides) if overrides else options
+
+    def _launcher(self, env: Mapping[str, str]) -> Path:
+        """Write the script that starts the CLI with these variables and no others.
+
+        The SDK can only add to the environment it inherits; this drops the rest again.
+        """
+        names = sorted({*env, *_FROM_THE_SDK})
+        kept = " ".join(f'${{{name}+"{name}=${name}"}}' for name in names)
+        handle, name = tempfile.mkstemp(prefix="claude-", dir=self.root / "bin")
+        with os.fdopen(handle, "w", encoding="utf-8") as script:
+            script.write(f'#!/bin/sh\nexec /usr/bin/env -i {kept} {shlex.quote(str(self.cli_path))} "$@"\n')
+        path = Path(name)
+        path.chmod(0o700)
+        return path
+
+    # -- open and close --------------------------------------------------------
+
+    def open(self) -> Self:
+        """Make the temporary directory."""
+        if self._root is not None:
+            raise TestingError("this RealCLI is already open", fix="Make a new one for every use.")
+        self._root = Path(tempfile.mkdtemp(prefix="toolkit-cli-")).resolve()
+        for path in (self.home, self.config_dir, self.workspace, self.root / "bin", self.root / "tmp"):
+            path.mkdir()
+        return self
+
+    def processes(self) -> list[int]:
+        """The ids of the processes of this CLI's runs that are alive now."""
+        return [process.pid for process in _processes.marked(self._mark)]
+
+    def close(self) -> None:
+        """Remove the directory; raise if a process had outlived its run (it is ended first)."""
+        if self._root is None:
+            return
+        grace = 0.0 if self._open else 3.0
+        left = _processes.wait_until_gone(self._mark, grace)
+        _processes.end(self._mark)
+        shutil.rmtree(self._root, ignore_errors=True)
+        self._root = None
+        if left and not self._open:
+            raise TestingError(
+                f"{len(left)} process(es) outlived their run and were ended",
+                where=[f"{process.pid}: {process.command[:200]}" for process in left],
+                fix="Stop what the run started before it ends.",
+            )
+
+    async def aclose(self) -> None:
+        """End the runs that were left half read, then close."""
+        for running in list(self._open):
+            await running.aclose()
+        self._open.clear()
+        self.close()
+
+    def __enter__(self) -> Self:
+        return self.open()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with _only_if_no(error):
+            self.close()
+
+    async def __aenter__(self) -> Self:
+        return self.open()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with _only_if_no(error):
+            await self.aclose()
+
+
+@contextmanager
+def _only_if_no(error: BaseException | None) -> Iterator[None]:
+    """Let a complaint at the end through only where it hides no earlier error."""
+    try:
+        yield
+    except TestingError:
+        if error is None:
+            raise
