@@ -6,6 +6,7 @@ import os
 import shutil
 import stat
 import subprocess
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -16,6 +17,11 @@ from toolkit_workspace._prepared import Prepared
 
 Tree = dict[bytes, tuple[str, bytes]]
 """Path → what it is ('-', 'x' for an executable, 'l', 'd') and its bytes or target."""
+
+
+def memory_folder() -> tempfile.TemporaryDirectory[str]:
+    """A temporary folder where syncing costs nothing, if the machine has one: for tests with thousands of syncs."""
+    return tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
 
 
 def make_tree(root: Path, files: Mapping[str | bytes, bytes | str]) -> Path:
@@ -53,7 +59,7 @@ def tree_of(root: Path, *, folders: bool = True) -> Tree:
 
 
 def prepare(host: Path, root: Path, state: Path, *, at: str = "src", keep: bool = True) -> Prepared:
-    """Copy one host folder into a workspace, record it and, with `keep`, keep its bytes."""
+    """Copy one host folder into a workspace, record it and, unless told otherwise, keep its bytes."""
     state.mkdir(parents=True, exist_ok=True)
     root.mkdir(mode=0o700)
     (root / at).parent.mkdir(parents=True, exist_ok=True)
@@ -66,7 +72,8 @@ def prepare(host: Path, root: Path, state: Path, *, at: str = "src", keep: bool 
     prepared = Prepared.at(root, state, manifest)
     fd = os.open(root, os.O_RDONLY)
     manifest.seal(fd)
-    keep_bases(manifest, prepared.store, fd, only_fresh=not keep)
+    if keep:
+        keep_bases(manifest, prepared.store, fd)
     os.close(fd)
     prepared.save()
     return prepared
