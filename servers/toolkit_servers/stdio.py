@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from toolkit.errors import ToolkitError
+from toolkit_servers._end import Lifeline
 
 if TYPE_CHECKING:
     from toolkit.tools import Toolbox
@@ -32,8 +33,8 @@ class Wires:
 
     reading: int
     writing: int
-    parent: int
-    """The process that started this one, when it did."""
+    lifeline: Lifeline
+    """Ends the process when its parent dies, from now on."""
 
 
 _claimed: Wires | None = None
@@ -47,7 +48,8 @@ def claim_stdio() -> Wires:
     """
     global _claimed
     if _claimed is None:
-        _claimed = Wires(_take(0, "stdin"), _unblocked(_take(1, "stdout")), os.getppid())
+        reading, writing = _take(0, "stdin"), _unblocked(_take(1, "stdout"))
+        _claimed = Wires(reading, writing, Lifeline(reading))
         _redirect(0, os.O_RDONLY, None)
         _redirect(1, os.O_WRONLY, 2)
         # Not a pipe to the client any more: show prints as they are made.

@@ -164,6 +164,9 @@ class Served:
         else:
             os.close(self._in)
 
+    def close_stdout(self) -> None:
+        os.close(self._out)
+
     def wait(self) -> int:
         """The exit code, once the process has ended."""
         return self.process.wait(BOUND)
@@ -193,6 +196,8 @@ class ServedHttp:
         assert self.url.startswith("http://"), line + self.process.stderr.read()
         self.port = int(self.url.rpartition(":")[2].partition("/")[0])
         self.session: dict[str, str] = {}
+        self.messages: list[dict[str, Any]] = []
+        """All messages of the last answer, notifications included."""
 
     def __enter__(self) -> Self:
         return self
@@ -216,6 +221,7 @@ class ServedHttp:
             if session := response.headers.get("mcp-session-id"):
                 self.session = {"Mcp-Session-Id": session, "Mcp-Protocol-Version": "2025-11-25"}
         events = [line.removeprefix(b"data: ") for line in body.splitlines() if line.startswith(b"data: {")]
+        self.messages = [json.loads(event) for event in events]
         return response.status, events[-1] if events else body
 
     def initialize(self) -> None:
