@@ -14,11 +14,11 @@ from typing import Any
 
 import anyio
 import pytest
-from toolkit_servers.ready.files import files
-from toolkit_workspace import _handles
 
 from tests.ready._client import names_in, refused, said
 from toolkit import Toolbox
+from toolkit_servers.ready.files import files
+from toolkit_workspace import _handles
 
 SECRET = "the-secret-of-the-host"
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from toolkit_servers.ready.files import files
 
 from tests.ready._client import refused, said
 from toolkit import Toolbox
+from toolkit_servers.ready.files import files
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
 

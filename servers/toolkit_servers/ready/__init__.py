@@ -6,10 +6,13 @@ by name, with options as text or as values, which is how the command line does i
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from inspect import Parameter, signature
+from importlib.machinery import PathFinder
+from inspect import signature
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +32,9 @@ class Ready:
     """`module:function` of its factory."""
     summary: str
     main: str | None = None
-    """The option that is meant by a value without a name."""
+    """The option that is meant by a value without a name: a path."""
+    main_default: str | None = None
+    """What it is when nothing is said, relative to the working directory."""
 
     def factory(self) -> Callable[..., Toolbox]:
         """The function that makes the toolbox."""
@@ -40,7 +45,7 @@ class Ready:
 
 READY: Mapping[str, Ready] = MappingProxyType(
     {
-        "files": Ready("toolkit_servers.ready.files:files", "Read, search and change the files of one folder.", "root"),
+        "files": Ready("toolkit_servers.ready.files:files", "Read, search and change one folder's files.", "root", "."),
         "notes": Ready("toolkit_servers.ready.notes:notes", "Keep notes, and find them again later.", "database"),
         "planning": Ready("toolkit_servers.ready.planning:planning", "Plan work in steps and keep track of it."),
     }
@@ -62,7 +67,7 @@ def load_ready(name: str, **options: Any) -> Toolbox:
     if ready is None:
         raise TargetError(f"there is no ready-made '{name}'{did_you_mean(name, READY)}", target=name)
     factory = ready.factory()
-    known = [each.name for each in signature(factory).parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
+    known = signature(factory).parameters
     for option in options:
         if option not in known:
             raise TargetError(f"'{name}' has no option '{option}'{did_you_mean(option, known)}", target=name)
@@ -78,20 +83,33 @@ def load_ready(name: str, **options: Any) -> Toolbox:
         ) from error
 
 
-def read_ready(spec: str) -> tuple[str, dict[str, str]] | None:
-    """Take `NAME`, `NAME:VALUE` or `NAME:VALUE,option=value` apart; None if no ready-made toolbox is named.
+def ready_for(spec: str, cwd: Path) -> Toolbox | None:
+    """The toolbox that a TARGET of the form NAME, NAME:PATH or NAME:PATH,option=value stands for.
 
-    VALUE is the one that NAME is about: a folder for files, a database for notes.
+    None if no ready-made toolbox is named, or if a Python module of that name is at
+    hand: what people write themselves comes first. PATH is what NAME is about, such
+    as a folder for files, and is read from `cwd`.
+
+    Raises:
+        TargetError: an option is wrong, or the toolbox cannot be made.
     """
-    name, colon, rest = spec.partition(":")
+    name, _, rest = spec.partition(":")
     ready = READY.get(name)
-    if ready is None:
+    if ready is None or _is_module(name, cwd):
         return None
+    options = _options(spec, rest, ready)
+    if ready.main is not None:
+        value = options.get(ready.main, ready.main_default)
+        if value is not None:
+            options[ready.main] = str(cwd / Path(value).expanduser())
+    return load_ready(name, **options)
+
+
+def _options(spec: str, rest: str, ready: Ready) -> dict[str, str]:
+    """The options written behind the colon."""
     options: dict[str, str] = {}
-    if not colon:
-        return name, options
     known = signature(ready.factory()).parameters
-    while True:
+    while rest:
         # From the end, so that a comma or an equals sign in a path stays part of it.
         before, _, last = rest.rpartition(",")
         key, equals, value = last.partition("=")
@@ -99,8 +117,19 @@ def read_ready(spec: str) -> tuple[str, dict[str, str]] | None:
             break
         options[key] = value
         rest = before
-    if rest:
-        if ready.main is None:
-            raise TargetError(f"'{name}' takes no value, but was given '{rest}'", target=spec, fix=f"Write: {name}")
-        options[ready.main] = rest
-    return name, options
+    key, equals, value = rest.partition("=")
+    if equals and key in known:
+        return {**options, key: value}
+    if rest and ready.main is None:
+        raise TargetError(
+            f"'{spec.partition(':')[0]}' takes no path, but was given '{rest}'",
+            target=spec,
+            where=[f"options: {', '.join(known)}"] if known else [],
+        )
+    return {**options, ready.main: rest} if rest and ready.main is not None else options
+
+
+def _is_module(name: str, cwd: Path) -> bool:
+    """Whether a file or package of this name could be imported; a folder without Python in it is none."""
+    found = PathFinder.find_spec(name, [str(cwd), *sys.path])
+    return found is not None and found.origin is not None

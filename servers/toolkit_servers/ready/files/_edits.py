@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
-from toolkit_workspace._patch import Version, file_patch
 
 from toolkit.errors import ToolError
 from toolkit_servers.ready.files._root import Place
+from toolkit_workspace._patch import Version, file_patch
 
 _MOST_LINES_SHOWN = 12
 

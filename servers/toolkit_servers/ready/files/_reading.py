@@ -8,8 +8,6 @@ import stat
 from typing import Annotated
 
 from pydantic import Field
-from toolkit_workspace._patch import is_binary
-from toolkit_workspace._render import size_text
 
 from toolkit.errors import ToolError, ToolkitError
 from toolkit.tools import Audio, Image, Resource, ToolContext, tool
@@ -18,6 +16,8 @@ from toolkit_servers.ready.files._lines import Stretch, read_stretch
 from toolkit_servers.ready.files._root import Place, Root
 from toolkit_servers.ready.files._shown import MOST_ENTRIES, Entry, Info, Listing, Paths, SortBy, Tree
 from toolkit_servers.ready.files._walk import Globs, Walk
+from toolkit_workspace._patch import is_binary
+from toolkit_workspace._render import size_text
 
 _LARGEST_MEDIA = 10_000_000
 _LARGEST_OTHER = 1_000_000

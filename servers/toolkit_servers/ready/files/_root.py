@@ -18,11 +18,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolkit_workspace._handles import PATH_HANDLE, READ_DIR, open_beneath
-from toolkit_workspace._render import shown
-
 from toolkit.errors import TargetError, ToolError
 from toolkit.tools._words import did_you_mean
+from toolkit_workspace._handles import PATH_HANDLE, READ_DIR, open_beneath
+from toolkit_workspace._render import shown
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -90,7 +89,7 @@ class Root:
                 f"the root of the files is not a folder that can be opened: {folder}",
                 target="files",
                 where=[reason or type(error).__name__],
-                fix="Name an existing folder: files(Path('docs'))",
+                fix="Name a folder that exists and may be entered",
             ) from error
         self._aliases = tuple(dict.fromkeys([str(real), os.path.abspath(folder)]))  # noqa: PTH100  keeps links
         weakref.finalize(self, os.close, self.handle)
