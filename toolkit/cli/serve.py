@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 EXAMPLE = """
 $ claude mcp add notes -- toolkit serve /path/to/tools.py
 $ toolkit serve --http --port 8080 --reload tools.py
-$ toolkit serve files:docs,read_only=true
+$ toolkit serve files:read_only=true
 """
 
 
