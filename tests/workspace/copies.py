@@ -85,8 +85,9 @@ def _record(manifest: Manifest, host: bytes, root: bytes, at: bytes, whole: byte
     here, there = os.lstat(whole), os.lstat(host + b"/" + inside)
     kind: Kind = "l" if stat.S_ISLNK(here.st_mode) else "d" if stat.S_ISDIR(here.st_mode) else "f"
     target = os.fsencode(Path(os.fsdecode(whole)).readlink()) if kind == "l" else None
+    stamp = 0 if kind == "d" else here.st_ctime_ns
     manifest.add(
-        0, path, kind, here.st_mode, here.st_size, here.st_mtime_ns, here.st_ctime_ns, here.st_ino, target,
+        0, path, kind, here.st_mode, here.st_size, here.st_mtime_ns, stamp, here.st_ino, target,
         inside, there.st_size, there.st_mtime_ns, there.st_ctime_ns, there.st_ino,
     )  # fmt: skip
 

@@ -28,6 +28,9 @@ COMMANDS: dict[str, Entry] = {
     "install": Entry("toolkit.cli.install:install", "Add TARGET to an MCP client's configuration."),
     "sandbox": Entry("toolkit.cli.sandbox:sandbox", "Confine an agent, and prove that it is confined."),
     "serve": Entry("toolkit.cli.serve:serve", "Serve the tools in TARGET over stdio or HTTP."),
+    "workspace": Entry(
+        "toolkit.cli.workspace:workspace", "Give an agent a safe copy of host files, and clean up after it."
+    ),
 }
 
 

@@ -138,7 +138,7 @@ class _Keeper:
 
     def folder(self, path: bytes) -> None:
         folder = self.bases.manifest.folders.get(path)
-        if folder is None:
+        if folder is None or (self.only_fresh and folder.newest_on_host() <= self.bases.manifest.created_ns - FRESH_NS):
             return
         try:
             fd = open_beneath(self.root_fd, path, READ_DIR)

@@ -105,6 +105,11 @@ class Decider:
         planned = self.steps.get((mount, host_path))
         if planned is not None and planned.step.new is None:
             return None
+        parts = host_path.split(b"/")
+        for depth in range(1, len(parts)):
+            above = self.steps.get((mount, b"/".join(parts[:depth])))
+            if above is not None and (above.step.old is None or above.step.old.kind != "d"):
+                return None  # what stands there now is no folder
         return look(self.bases.hosts, mount, host_path)
 
     def _step(self, mount: int, host_path: bytes, path: bytes, seen: Seen | None, new: HostState | None,

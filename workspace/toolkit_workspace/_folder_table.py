@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import struct
 from array import array
+from collections.abc import Sequence
 from typing import Literal
 
 Kind = Literal["f", "d", "l"]
@@ -15,6 +16,7 @@ inode; where the bytes are kept."""
 KINDS: dict[int, Kind] = {0: "f", 1: "d", 2: "l"}
 CODES = {kind: code for code, kind in KINDS.items()}
 _FILE, _FOLDER = CODES["f"], CODES["d"]
+_HOST_CTIME = 5
 _INTEGER = struct.Struct("<q")
 
 
@@ -46,6 +48,12 @@ class Folder:
         self.probe.append(inode)
         self.rows += row
 
+    def extend(self, names: bytes, stamps: Sequence[int], rows: Sequence[bytes]) -> None:
+        """Append many; each name ends with a NUL."""
+        self._names += names
+        self.probe.extend(stamps)
+        self.rows += b"".join(rows)
+
     def find(self, name: bytes) -> int | None:
         """The position of a name, or None."""
         if self._names.startswith(name + b"\0"):
@@ -62,6 +70,10 @@ class Folder:
     def are_files(self) -> list[bool]:
         """For each entry whether it is a file."""
         return [code == _FILE for code in self.rows[:: ROW.size]]
+
+    def newest_on_host(self) -> int:
+        """The latest ctime of a host file in this folder; a row is eight words, the sixth is the ctime."""
+        return max(memoryview(self.rows).cast("q")[_HOST_CTIME :: ROW.size // 8].tolist(), default=0)
 
     def size_and_base(self, position: int) -> tuple[int, int]:
         """How long a file was, and where its bytes are kept."""

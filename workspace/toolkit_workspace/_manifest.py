@@ -152,6 +152,42 @@ class Manifest:
         )
         folder.append(name, ctime_ns, inode, row)
 
+    def add_files(
+        self,
+        mount_index: int,
+        folder_path: bytes,
+        host_folder: bytes,
+        copied: Sequence[tuple[str, os.stat_result, os.stat_result]],
+    ) -> None:
+        """`add` for the files of one folder: name, stat of the copy, stat of what was read.
+
+        One call a folder: a copy of 30,000 files feels the difference.
+        """
+        folder = self.folders.setdefault(folder_path, Folder())
+        pack, code = ROW.pack, CODES["f"]
+        rows = [
+            pack(
+                code,
+                1,
+                mount_index,
+                made.st_mode,
+                made.st_size,
+                made.st_mtime_ns,
+                st.st_size,
+                st.st_mtime_ns,
+                st.st_ctime_ns,
+                st.st_ino,
+                -1,
+            )
+            for _, made, st in copied
+        ]
+        stamps = [number for _, made, _ in copied for number in (made.st_ctime_ns, made.st_ino)]
+        names = os.fsencode("\0".join([*(name for name, _, _ in copied), ""]))
+        folder.extend(names, stamps, rows)
+        if host_folder != self._usual_host_path(mount_index, folder_path):
+            for name in names[:-1].split(b"\0") if names else ():
+                self._elsewhere[join(folder_path, name)] = join(host_folder, name)
+
     def get(self, path: bytes) -> Entry | None:
         """The entry recorded for a workspace path, or None."""
         parent, _, name = path.rpartition(b"/")
@@ -196,10 +232,11 @@ class Manifest:
                 del self.folders[each]
 
     def seal(self, root_fd: int) -> None:
-        """Close the record: take the folders' own stamps, then wait until the next change gets another one.
+        """Close the record: take the stamps of folders that have none yet (ctime 0), then wait until the next
+        change gets another one.
 
-        Filling a folder stamps it, so folders are looked at last. The wait is at most one tick of the
-        file system's clock (about 4 ms).
+        Filling a folder stamps it, so a folder is added when it is full, or without a stamp. The wait is at
+        most one tick of the file system's clock (about 4 ms).
         """
         self._stamp_folders(root_fd)
         newest = max((max(f.probe[::2], default=0) for f in self.folders.values()), default=0)
@@ -211,12 +248,13 @@ class Manifest:
         _wait_past(self.created_ns)
 
     def _stamp_folders(self, root_fd: int) -> None:
+        """Take the stamps of the folders that were added without: those that only lead to a mount."""
         top = os.fstat(root_fd)
         self.root_stamp = (top.st_ctime_ns, top.st_ino)
-        for path in sorted({*self.folders, *(m.at for m in self.mounts if m.name is None)}):
-            self._add_missing_folders(path)
+        for mount in self.mounts:
+            self._add_missing_folders(mount.at if mount.name is None else mount.at.rpartition(b"/")[0])
         for path, folder in self.folders.items():
-            inner = [position for position, is_folder in enumerate(folder.are_folders) if is_folder]
+            inner = [n for n, is_folder in enumerate(folder.are_folders) if is_folder and not folder.probe[2 * n]]
             if not inner:
                 continue
             names, fd = folder.names, open_beneath(root_fd, path, READ_DIR)
@@ -273,6 +311,10 @@ class Manifest:
         Only with `durable` it is forced to the disk: that would cost a quarter of a copy, and a fresh
         workspace does not outlive the machine.
         """
+        with self.lock:
+            self._save(file, durable)
+
+    def _save(self, file: Path, durable: bool) -> None:
         header = {
             "mounts": [
                 [_text(m.host), _text(m.at), m.dev, m.inode, None if m.name is None else _text(m.name)]

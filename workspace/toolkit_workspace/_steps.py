@@ -13,7 +13,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolkit.errors import WorkspaceConflictError
+from toolkit.errors import WorkspaceConflictError, WorkspaceSecurityError
 from toolkit_workspace._content import ContentGone
 from toolkit_workspace._handles import CREATE_FILE, READ_DIR, READ_FILE, open_beneath
 from toolkit_workspace._host_state import HostState, Seen, look
@@ -57,7 +57,7 @@ def make(move: Move, hosts: Hosts) -> None:
     step = move.step
     place = hosts.place(step.mount, step.host_path)
     parent, _, name = place.rpartition(b"/")
-    if move.goal is None and hosts.stat(step.mount, step.host_path) is None:
+    if move.goal is None and not _is_there(step, hosts):
         return
     try:
         folder = open_beneath(hosts.folder(step.mount), parent, READ_DIR)
@@ -71,6 +71,13 @@ def make(move: Move, hosts: Hosts) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def _is_there(step: Step, hosts: Hosts) -> bool:
+    try:
+        return hosts.stat(step.mount, step.host_path) is not None
+    except WorkspaceSecurityError:  # behind a link there is nothing of the mount
+        return False
 
 
 def _is_made(move: Move, seen: Seen | None) -> bool:
