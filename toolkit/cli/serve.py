@@ -62,6 +62,7 @@ def serve(
       files[:FOLDER][,read_only=true]  read, search and change the files of one folder
       notes[:DATABASE]                 keep notes, and find them again later
       planning                         plan work in steps and keep track of it
+      workspace:FOLDER                 see and undo what was changed in a kept workspace
     """
     _refuse_alone(ctx, http, "host", "port", "allowed_hosts")
     if cwd is not None:

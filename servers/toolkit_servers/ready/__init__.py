@@ -48,6 +48,9 @@ READY: Mapping[str, Ready] = MappingProxyType(
         "files": Ready("toolkit_servers.ready.files:files", "Read, search and change one folder's files.", "root", "."),
         "notes": Ready("toolkit_servers.ready.notes:notes", "Keep notes, and find them again later.", "database"),
         "planning": Ready("toolkit_servers.ready.planning:planning", "Plan work in steps and keep track of it."),
+        "workspace": Ready(
+            "toolkit_servers.ready.workspace:workspace", "See and undo what was changed in a workspace.", "section"
+        ),
     }
 )
 """The ready-made toolboxes by name."""
