@@ -271,6 +271,23 @@ async def test_a_large_folder_is_listed_in_part_and_said_to_be(box: Toolbox, tre
     assert "1,000 of 1,005 are shown" in await said(box, "glob", pattern="*.txt")
 
 
+async def test_no_result_is_longer_than_the_box_allows(tree: Path) -> None:
+    for number in range(300):
+        (tree / f"{number:03}{'x' * 200}").write_text("needle\n" * 20)
+    box = files(tree, max_chars=5_000)
+    calls: dict[str, dict[str, Any]] = {
+        "list_directory": {},
+        "tree": {},
+        "glob": {"pattern": "*"},
+        "grep": {"pattern": "needle"},
+        "read_files": {"paths": [f"{number:03}{'x' * 200}" for number in range(10)]},
+    }
+    for tool, arguments in calls.items():
+        assert len(await said(box, tool, **arguments)) < 6_000
+    for show in ("files", "count"):
+        assert len(await said(box, "grep", pattern="needle", show=show)) < 6_000
+
+
 async def test_a_missing_path_suggests_the_nearest_one(box: Toolbox) -> None:
     assert "did you mean 'main.py'" in await refused(box, "read_file", path="src/mian.py")
     assert "README.md, picture.bin, src" in await refused(box, "read_file", path="zzz/y/x")

@@ -138,6 +138,10 @@ async def test_a_long_diff_is_cut_between_files_and_says_so(section: WorkspaceSe
     text = await said(workspace(section, max_chars=2_000), "show_diff")
     assert len(text) < 2_200
     assert text.splitlines()[-1].endswith("files not shown: too long; ask for one path at a time]")
+    (work / "00.txt").write_text("a line of text\n" * 1_000)
+    text = await said(workspace(section, max_chars=2_000), "show_diff", path="project/00.txt")
+    assert "+a line of text" in text
+    assert text.endswith("more characters of project/00.txt are not shown]")
 
 
 async def test_a_workspace_that_is_gone_is_an_error_the_model_can_read(box: Toolbox, section: WorkspaceSection) -> None:

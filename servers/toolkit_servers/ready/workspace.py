@@ -126,11 +126,14 @@ class Overview:
                 notes.append(f"{change.kind}: {shown(change.path)} is binary, {size_text(change.size or 0)}")
                 continue
             piece = changes[at : at + 1].patch().decode("utf-8", "replace").rstrip("\n")
-            room -= len(piece)
-            if room < 0:
+            if len(piece) > room and not pieces:
+                pieces.append(piece[:room])
+                notes.append(f"{len(piece) - room:,} more characters of {shown(change.path)} are not shown")
+            elif len(piece) > room:
                 unshown += 1
             elif piece:
                 pieces.append(piece)
+            room = max(room - len(piece), 0)
         if len(notes) > _MOST_ROWS:
             notes[_MOST_ROWS:] = [f"{len(notes) - _MOST_ROWS:,} more binary files"]
         if unshown:

@@ -62,7 +62,8 @@ class Matches:
         """Take the matching lines of one file, by number from 0, as far as there is room."""
         self.files[path] = len(hits)
         if self.show != "lines":
-            self.is_full = len(self.files) >= self.limit
+            self.room -= len(path) + 10
+            self.is_full = len(self.files) >= self.limit or self.room < 0
             return
         previous = -1
         for hit in hits:

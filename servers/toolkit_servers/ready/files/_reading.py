@@ -14,7 +14,7 @@ from toolkit.tools import Audio, Image, Resource, ToolContext, tool
 from toolkit_servers.ready.files import _grep
 from toolkit_servers.ready.files._lines import Stretch, read_stretch
 from toolkit_servers.ready.files._root import Place, Root
-from toolkit_servers.ready.files._shown import MOST_ENTRIES, Entry, Info, Listing, Paths, SortBy, Tree
+from toolkit_servers.ready.files._shown import Entry, Info, Listing, Paths, SortBy, Tree, fitting
 from toolkit_servers.ready.files._walk import Globs, Walk
 from toolkit_workspace._patch import is_binary
 from toolkit_workspace._render import size_text
@@ -54,7 +54,7 @@ class Reading:
         entries.sort(key=lambda entry: entry.name)
         if sort != "name":
             entries.sort(key=lambda e: e.size if sort == "size" else e.stat.st_mtime_ns, reverse=True)
-        return Listing(tuple(entries), details or sort != "name")
+        return Listing(tuple(entries), details or sort != "name", self._room)
 
     @tool(read_only=True, timeout=_SECONDS)
     def tree(
@@ -70,7 +70,7 @@ class Reading:
             path: The folder.
             depth: How many levels to open.
         """
-        return Tree.of(Walk(self._root, self._root.place(path), context, Globs(exclude or ()), depth))
+        return Tree.of(Walk(self._root, self._root.place(path), context, Globs(exclude or ()), depth), self._room)
 
     @tool(read_only=True, timeout=_SECONDS)
     def glob(self, pattern: str, context: ToolContext, path: str = ".", exclude: Exclude = None) -> Paths:
@@ -83,16 +83,12 @@ class Reading:
         place = self._root.place(path)
         wanted = Globs([pattern])
         walk = Walk(self._root, place, context, Globs(exclude or ()))
-        paths, total, room = list[str](), 0, self._room
-        for found in walk:
-            if not wanted.match(found.path, found.is_folder):
-                continue
-            total += 1
-            line = str(place.child(found.path)) + ("/" if found.is_folder else "")
-            room -= len(line) + 1
-            if len(paths) < MOST_ENTRIES and room >= 0:
-                paths.append(line)
-        return Paths(tuple(paths), total, tuple(walk.notes()))
+        paths = [
+            str(place.child(found.path)) + ("/" if found.is_folder else "")
+            for found in walk
+            if wanted.match(found.path, found.is_folder)
+        ]
+        return Paths(fitting(paths, self._room), len(paths), tuple(walk.notes()))
 
     @tool(read_only=True, timeout=_SECONDS)
     def grep(
