@@ -39,6 +39,11 @@ async def test_options_may_be_values_or_text(tmp_path: Path) -> None:
         assert await said(box, "read_file", path="f") == "text"
 
 
+async def test_several_folders_are_several_boxes_with_names(tmp_path: Path) -> None:
+    boxes = [load_ready("files", root=tmp_path, name="one"), load_target("files:.,name=two", cwd=tmp_path).toolbox]
+    assert [box.name for box in boxes] == ["one", "two"]
+
+
 @pytest.mark.parametrize(
     ("name", "options", "said_in_error"),
     [

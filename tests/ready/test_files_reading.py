@@ -163,13 +163,15 @@ async def test_a_file_is_read_in_ranges(
     assert await said(box, "read_file", path="five", **arguments) == text
 
 
-async def test_a_long_file_comes_in_pieces_that_join_without_a_gap(tree: Path) -> None:
-    whole = "".join(f"line {number} {'é' * (number % 50)}\n" for number in range(2_000))
+@pytest.mark.parametrize("max_chars", [12, 13, 14, 15, 29, 30, 31, 500])
+async def test_a_long_file_comes_in_pieces_that_join_without_a_gap(tree: Path, max_chars: int) -> None:
+    whole = "".join(f"{number} {'é' * (number % 10)}\n" for number in range(100))
     (tree / "long").write_text(whole)
-    box = files(tree, max_chars=5_000)
+    box = files(tree, max_chars=max_chars)
     got, start = "", 1
-    for _ in range(100):
+    for _ in range(101):
         text, _, note = (await said(box, "read_file", path="long", start=start)).rpartition("\n")
+        assert len(text) <= max_chars
         got += text + "\n"
         if "go on" not in note:
             break

@@ -56,7 +56,7 @@ READY: Mapping[str, Ready] = MappingProxyType(
 """The ready-made toolboxes by name."""
 
 
-def load_ready(name: str, **options: Any) -> Toolbox:
+def load_ready(name: str, /, **options: Any) -> Toolbox:
     """Make a ready-made toolbox: `load_ready("files", root="docs", read_only=True)`.
 
     Raises:
@@ -82,7 +82,7 @@ def load_ready(name: str, **options: Any) -> Toolbox:
         raise TargetError(
             f"'{name}': {place} has a wrong value: {wrong['msg'].lower()}",
             target=name,
-            where=[f"{place}={wrong['input']!r}"] if wrong["type"] != "missing_argument" else [],
+            where=[f"{place}={wrong['input']!r}"],
         ) from error
 
 
