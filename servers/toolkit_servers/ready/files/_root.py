@@ -123,9 +123,9 @@ class Root:
         return ToolError(f"{as_path(path)} is outside these files; write paths from their root on, such as src/main.py")
 
     @contextlib.contextmanager
-    def folder(self, place: Place) -> Iterator[int]:
-        """The folder at a place, open for reading."""
-        with self.in_words(place):
+    def folder(self, place: Place, *, for_place: Place | None = None) -> Iterator[int]:
+        """The folder at a place, open for reading; an error speaks of `for_place` where that is given."""
+        with self.in_words(for_place or place):
             handle = open_beneath(self.handle, place.raw, _FOLDER, follow_links=True)
         try:
             yield handle
@@ -137,14 +137,8 @@ class Root:
         """The folder that holds a place, which is not the root itself."""
         if not place.path:
             raise ToolError("this would change the root of these files itself; name something in it")
-        try:
-            handle = open_beneath(self.handle, place.parent.raw, _FOLDER, follow_links=True)
-        except OSError as error:
-            raise self._explained(place, error) from error
-        try:
+        with self.folder(place.parent, for_place=place) as handle:
             yield handle
-        finally:
-            os.close(handle)
 
     def stat(self, place: Place) -> os.stat_result:
         """What is at a place; a link is not followed."""
