@@ -55,7 +55,7 @@ class Lifeline:
         """From now on the process has `LAST_SECONDS` left."""
         if not self._ending:
             self._ending = True
-            threading.Thread(target=_end_after, args=(LAST_SECONDS,), name="toolkit-end", daemon=True).start()
+            end_after(LAST_SECONDS)
 
     def _watch(self) -> None:
         if self._wait_until_gone() == "parent":
@@ -72,9 +72,9 @@ class Lifeline:
     def _wait_until_gone(self) -> str:
         poller = select.poll()
         # Only hanging up: POLLHUP and POLLERR are always reported, POLLRDHUP is that of a socket.
-        poller.register(self._fd, select.POLLRDHUP)
+        poller.register(self._fd, getattr(select, "POLLRDHUP", 0))
         parent_fd = None
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, AttributeError):  # not on every kernel: then it is looked at now and then
             parent_fd = os.pidfd_open(self._parent)
             poller.register(parent_fd, select.POLLIN)
         while True:
@@ -99,17 +99,22 @@ class Lifeline:
         return True
 
 
-def end_now() -> None:
+def end_after(seconds: float, code: int = 0) -> None:
+    """End the process then, unless it has ended by itself. Returns at once."""
+
+    def wait_and_end() -> None:
+        time.sleep(seconds)
+        end_now(code)
+
+    threading.Thread(target=wait_and_end, name="toolkit-end", daemon=True).start()
+
+
+def end_now(code: int = 0) -> None:
     """Flush what was printed and leave, without waiting for anyone."""
     flushing = threading.Thread(target=_flush, daemon=True)
     flushing.start()
     flushing.join(0.1)
-    os._exit(0)
-
-
-def _end_after(seconds: float) -> None:
-    time.sleep(seconds)
-    end_now()
+    os._exit(code)
 
 
 def _flush() -> None:

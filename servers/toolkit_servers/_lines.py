@@ -152,7 +152,7 @@ class LineWriter(_Stream):
     def _put(self, data: bytes | memoryview) -> int:
         try:
             if self._socket is not None:
-                return self._socket.send(data, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+                return self._socket.send(data, socket.MSG_DONTWAIT)
             return os.write(self._fd, data)
         except (BlockingIOError, InterruptedError):
             return 0

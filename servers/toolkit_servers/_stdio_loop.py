@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mcp.server.runner import serve_dual_era_loop, serve_loop
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 _MOST_BEFORE_REQUEST = 8
 
 
-async def run(tools: Toolbox | Reload, wires: Wires) -> None:
-    """Serve until the client is gone."""
+async def run(tools: Toolbox | Reload, wires: Wires, signals: Sequence[int]) -> None:
+    """Serve until the client is gone, or one of the signals comes."""
     loop = asyncio.get_running_loop()
     writer = LineWriter(wires.writing)
     reader = LineReader(wires.reading, writer)
@@ -42,7 +43,7 @@ async def run(tools: Toolbox | Reload, wires: Wires) -> None:
     lifeline = wires.lifeline
     lifeline.attach(loop, on_hangup=lambda: loop.call_later(GRACE, give_up_when_stuck), on_end=end)
     reader.on_end = lifeline.end_soon
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in signals:
         # Not the loop's own handlers: these also run while a tool blocks the loop.
         signal.signal(number, lambda _number, _frame: lifeline.end())
     try:

@@ -13,8 +13,10 @@ import contextlib
 import fcntl
 import gc
 import os
+import signal
 import stat
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -72,12 +74,20 @@ def serve_stdio(tools: Toolbox | Reload, wires: Wires | None = None) -> None:
 
         from toolkit_servers._stdio_loop import run
 
-    asyncio.run(run(tools, wires))
+    asyncio.run(run(tools, wires, _free_signals()))
+
+
+def _free_signals() -> list[int]:
+    """The signals that end a process and that the user's code has not taken for itself."""
+    if threading.current_thread() is not threading.main_thread():
+        return []
+    untouched = (signal.SIG_DFL, signal.default_int_handler)
+    return [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) in untouched]
 
 
 @contextlib.contextmanager
 def _quick_imports() -> Iterator[None]:
-    """Import without the garbage collector walking over everything imported so far."""
+    """Import without the garbage collector walking over everything imported so far, now or later."""
     enabled = gc.isenabled()
     gc.disable()
     try:

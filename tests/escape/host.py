@@ -35,7 +35,10 @@ class Host:
         self.folder = Path(tempfile.mkdtemp(prefix="escape-host-"))
         self.folder.chmod(0o755)
         self._nonce = secrets.token_hex(8)
-        self.words = {kind: f"secret{kind}{secrets.token_hex(8)}" for kind in ("file", "name", "env", "net", "proc", "key", "ring")}
+        self.words = {
+            kind: f"secret{kind}{secrets.token_hex(8)}"
+            for kind in ("file", "name", "env", "net", "proc", "key", "ring")
+        }
         self.secret = self.folder / "secret.txt"
         self.secret.write_text(self.words["file"] + "\n", encoding="ascii")
         (self.folder / f"{self.words['name']}.txt").touch()

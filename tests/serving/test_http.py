@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -139,6 +140,39 @@ def test_an_address_of_another_machine_is_said(host: str) -> None:
     with pytest.raises(ToolkitError) as caught:
         serve_http(Toolbox("t", [nothing]), host=host, port=0)
     assert caught.value.where == (f"{host}:0",)
+
+
+@pytest.mark.parametrize(("tool", "number"), [("stubborn", signal.SIGINT), ("hogging", signal.SIGTERM)])
+def test_a_signal_ends_it_whatever_the_tools_do(tmp_path: Path, tool: str, number: signal.Signals) -> None:
+    source = """
+    import asyncio, time
+
+    @tool
+    async def stubborn() -> str:
+        "Swallow every cancellation."
+        print("running", flush=True)
+        while True:
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                pass
+
+    @tool
+    async def hogging() -> str:
+        "Block the event loop."
+        print("running", flush=True)
+        time.sleep(60)
+        return ""
+
+    box = Toolbox("stuck", [stubborn, hogging])
+    """
+    with ServedHttp(tmp_path, source) as served:
+        served.initialize()
+        call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": {}}}
+        with served.started(call):
+            served.wait_for_output("running")
+            served.process.send_signal(number)
+            assert served.process.wait(BOUND) != 0
 
 
 def test_sessions_do_not_share_log_levels(served: ServedHttp) -> None:

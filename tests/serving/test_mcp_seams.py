@@ -8,13 +8,14 @@ from typing import Any
 import anyio
 import mcp.server.runner
 import pytest
+from mcp import Client
 from mcp.shared.memory import create_client_server_memory_streams
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
 from tests.serving._client import ENVELOPE, HANDSHAKE
-from toolkit import Image, Resource, Text, Toolbox, tool
+from toolkit import Image, Resource, Text, Toolbox, ToolContext, tool
 from toolkit_servers._wire import JsonList, encode
 from toolkit_servers.build import ToolServer, build_server
 
@@ -99,6 +100,30 @@ async def test_the_list_of_tools_reaches_the_transport_with_its_json(version: st
     line = encode(JSONRPCResponse(jsonrpc="2.0", id='a"tools":0', result=result))
     assert json.loads(line) == {"jsonrpc": "2.0", "id": 'a"tools":0', "result": {**result, "tools": BOX.listing()}}
     assert line.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_server_runs_under_either_event_loop(backend: str) -> None:
+    steps: list[float] = []
+
+    @tool
+    async def count(ctx: ToolContext) -> str:
+        """Count."""
+        for step in range(3):
+            ctx.progress(step)
+        return "counted"
+
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        steps.append(progress)
+
+    async def main() -> str:
+        async with Client(Toolbox("either", [count]).server()) as client:
+            result = await client.call_tool("count", {}, progress_callback=on_progress)
+        text: str = result.content[0].model_dump()["text"]
+        return text
+
+    assert anyio.run(main, backend=backend) == "counted"
+    assert steps == [0, 1, 2]
 
 
 def test_the_loops_that_serve_a_pair_of_streams_are_public() -> None:

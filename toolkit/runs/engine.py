@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from claude_agent_sdk import ClaudeSDKClient, ResultMessage, SystemMessage
+from claude_agent_sdk import ClaudeSDKClient, ResultMessage, SessionStore, SystemMessage
 
 from toolkit.runs._tail import Tail
 from toolkit.runs.approvals import Approvals
@@ -24,6 +25,7 @@ from toolkit.runs.events import Event
 from toolkit.runs.guard import Guard
 from toolkit.runs.options import make_options, native_tools, offered
 from toolkit.runs.rules import before_deadline, only_offered, within_budget
+from toolkit.runs.sessions import Kept, SessionId, default_store, jail_config, last_entry_of, lay_out, one_at_a_time
 from toolkit.runs.spec import RunSpec
 from toolkit.runs.translate import Translator
 from toolkit.runs.usage import Meter, TurnUsage
@@ -34,6 +36,9 @@ from toolkit.tools import Budget, Deadline, Toolbox, ToolContext
 
 _PATIENCE = 2.0
 """Seconds between asking the CLI to stop and making it."""
+
+_CHECKPOINTS = {"CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING": "1"}
+"""The SDK refuses this option beside a session store, since a resumed session has no checkpoints; a live one has."""
 
 Emit = Callable[[Event], None]
 
@@ -52,10 +57,13 @@ class TurnEnd:
 class Engine:
     """The CLI in its jail, between `open` and `close`."""
 
-    def __init__(self, spec: RunSpec, boxes: list[Toolbox], folder: Path, emit: Emit, approvals: Approvals) -> None:
+    def __init__(
+        self, spec: RunSpec, boxes: list[Toolbox], folder: Path, home: Path, emit: Emit, approvals: Approvals
+    ) -> None:
         self._spec = spec
         self._boxes = boxes
         self._folder = folder
+        self._home = home
         self._emit = emit
         self._stack = AsyncExitStack()
         self._stderr = Tail()
@@ -72,14 +80,16 @@ class Engine:
         self._approvals = approvals
         self._mode = spec.rules().cli_mode
 
-    async def open(self, **more: Any) -> None:
-        """Start the CLI; `more` are further SDK options, such as a session to resume.
+    async def open(self) -> None:
+        """Start the CLI, with the session it is to go on with.
 
         Raises:
             UnconfinedError: the jail is not certain; nothing was started.
+            NoSessionError: there is no such session.
             ClaudeSDKError: the CLI could not be started.
         """
         spec = self._spec
+        more = await self._session()
         if spec.transport is None:
             self._jail = await self._stack.enter_async_context(self._confine())
         options = make_options(
@@ -103,7 +113,29 @@ class Engine:
 
     async def close(self) -> None:
         """End the process and everything in its jail; nothing survives."""
-        await self._stack.aclose()
+        try:
+            await self._stack.aclose()
+        finally:
+            await asyncio.to_thread(shutil.rmtree, self._home, ignore_errors=True)
+
+    async def _session(self) -> dict[str, Any]:
+        """The SDK's options for the session: kept outside, laid out inside where one is resumed."""
+        spec = self._spec
+        more: dict[str, Any] = {}
+        if spec.resume is not None:
+            session = SessionId(spec.resume)
+            if not spec.fork:
+                await self._stack.enter_async_context(one_at_a_time(session, spec.home))
+            more |= {"resume": session, "fork_session": spec.fork}
+        if spec.transport is not None:
+            return more
+        store: SessionStore = spec.store or default_store(spec.home)
+        if spec.resume is not None:
+            if spec.at is not None:
+                more["resume_session_at"] = await last_entry_of(store, session, spec.at)
+            self._home.mkdir(mode=0o700)
+            await lay_out(store, session, self._home, self._folder)
+        return {**more, "session_store": Kept(store), "env": jail_config()}
 
     @property
     def client(self) -> ClaudeSDKClient:
@@ -260,7 +292,8 @@ class Engine:
             limits=JailLimits(**limits.of_the_machine()),
             require=spec.require,
             spend_limit=None if limits.tokens is None else SpendLimit(tokens=limits.tokens),
-            env=spec.env,
+            home=self._home,
+            env={**_CHECKPOINTS, **spec.env},
             cli_path=spec.cli_path,
             allow_control_files=spec.allow_control_files,
         )

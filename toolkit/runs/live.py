@@ -125,7 +125,7 @@ class LiveRun(Generic[OutputT]):
         try:
             place = await asyncio.to_thread(find_place, self.spec, self._folder)
             self._folder.started(place)
-            engine = Engine(self.spec, self._boxes, place.folder, self._log.append, self.approvals)
+            engine = Engine(self.spec, self._boxes, place.folder, self._folder.home, self._log.append, self.approvals)
             try:
                 text = await self._prompt_text(place)
                 await engine.open()

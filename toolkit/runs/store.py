@@ -5,6 +5,7 @@
       events.jsonl   one line for each event, written as it happens
       result.json    what it came to; written after every turn
       workspace/     the agent's copy, where the run made it
+      home/          the agent's home, while the run lives
       lock           held while the run lives
 
 A run without a result whose lock is free has crashed. `stored.py` reads all this.
@@ -50,6 +51,7 @@ class RunFolder:
         self.folder = folder
         self.events = folder / "events.jsonl"
         self.workspace = folder / "workspace"
+        self.home = folder / "home"
         self._facts: dict[str, Any] = {}
         self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

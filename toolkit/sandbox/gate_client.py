@@ -11,17 +11,17 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from toolkit.sandbox import gate_tunnel
 from toolkit.sandbox.gate_body import check_offline_body
 from toolkit.sandbox.gate_http import (
-    ClientReader,
     Headers,
     ProtocolError,
     Refused,
     RequestHead,
+    WatchedReader,
     body_pieces,
     read_head,
     request_framing,
@@ -36,7 +36,7 @@ BODY_SECONDS = 60.0
 WRITE_SECONDS = 300.0
 LINGER_SECONDS = 2.0
 _ERROR_TYPES = {400: "invalid_request_error", 413: "request_too_large", 429: "rate_limit_error", 502: "api_error"}
-_LARGE_BODY = 256 * 1024
+_LARGE_BODY = 1024 * 1024
 _BODIES_AT_ONCE = 8
 
 
@@ -53,6 +53,8 @@ class Traffic:
     refuse: Callable[[RequestHead | None, Refused], None]
     held_bytes: int = 0
     """Bytes of request bodies in memory now."""
+    parsing_large: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Large bodies are parsed one at a time, because that takes many times their size."""
 
     def hold(self, count: int) -> None:
         """Account for body bytes before they are kept; too many at once are refused."""
@@ -64,7 +66,7 @@ class Traffic:
 class Client:
     """Serves one connection until either side ends it."""
 
-    def __init__(self, traffic: Traffic, reader: ClientReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, traffic: Traffic, reader: WatchedReader, writer: asyncio.StreamWriter) -> None:
         self._traffic = traffic
         self._reader = reader
         self._writer = writer
@@ -105,12 +107,13 @@ class Client:
 
     async def _message(self, head: RequestHead) -> None:
         path = check_route(head)
-        if (why := self._traffic.ledger.why_spent()) is not None:
-            raise Refused(429, "spend", why)
         body = await self._read_body(head)
         try:
             if self._traffic.is_offline:
                 await self._check_body(body)
+            # Judged last, so that requests kept half sent cannot slip through together afterwards.
+            if (why := self._traffic.ledger.why_spent()) is not None:
+                raise Refused(429, "spend", why)
             # From here on an end of the client's stream ends the request too.
             self._reader.cancel_when_gone(asyncio.current_task())
             await self._forward(head, path, body)
@@ -137,6 +140,8 @@ class Client:
         except BaseException as wrong:
             traffic.held_bytes -= len(body)
             if isinstance(wrong, ProtocolError):
+                if self._reader.has_gone:
+                    raise ConnectionResetError from None
                 raise Refused(400, "malformed", str(wrong)) from None
             if isinstance(wrong, TimeoutError):
                 raise Refused(408, "slow", "the body did not arrive in time") from None
@@ -146,7 +151,8 @@ class Client:
     async def _check_body(self, body: bytes) -> None:
         # A large body takes long to parse: keep the host's loop free meanwhile.
         if len(body) > _LARGE_BODY:
-            await asyncio.to_thread(check_offline_body, body)
+            async with self._traffic.parsing_large:
+                await asyncio.to_thread(check_offline_body, body)
         else:
             check_offline_body(body)
 
@@ -233,8 +239,9 @@ class Client:
 
     async def _write(self, data: bytes) -> None:
         self._writer.write(data)
-        async with asyncio.timeout(WRITE_SECONDS):
-            await self._writer.drain()
+        if self._writer.transport.get_write_buffer_size():
+            async with asyncio.timeout(WRITE_SECONDS):
+                await self._writer.drain()
 
 
 def _is_bare(headers: Headers) -> bool:

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 MAX_HEAD_BYTES = 64 * 1024
 MAX_HEADERS = 100
 MAX_TRAILER_BYTES = 8 * 1024
-PIECE = 64 * 1024
+PIECE = 256 * 1024
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _TARGET = re.compile(r"[\x21-\x7e]{1,4096}")
 _VALUE = re.compile(r"[\t\x20-\x7e]*")
 _LENGTH = re.compile(r"[0-9]{1,12}")
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,8})(?:[\t ]*;[\t\x20-\x7e]*)?")
-_STATUS_LINE = re.compile(r"HTTP/1\.[01] ([1-5][0-9]{2})(?: ([\t\x20-\x7e]*))?")
+_STATUS_LINE = re.compile(r"HTTP/1\.([01]) ([1-5][0-9]{2})(?: .*)?")
 
 
 class Refused(Exception):
@@ -66,8 +66,9 @@ class ResponseHead:
     """The first part of an answer."""
 
     status: int
-    reason: str
     headers: Headers
+    is_last: bool = False
+    """The connection ends with this answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +79,8 @@ class Framing:
     is_chunked: bool = False
 
 
-class ClientReader(asyncio.StreamReader):
-    """A stream reader that tells, once, when the other side has gone."""
+class WatchedReader(asyncio.StreamReader):
+    """A stream reader that knows when the other side has gone, and whether it has said more than was read."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(limit=MAX_HEAD_BYTES, loop=loop)
@@ -92,12 +93,17 @@ class ClientReader(asyncio.StreamReader):
         if task is not None and self.has_gone:
             task.cancel()
 
+    @property
+    def has_unread(self) -> bool:
+        """Whether bytes have come that nobody has read yet."""
+        return bool(self._buffer)  # type: ignore[attr-defined]  # there is no public way to ask
+
     def feed_eof(self) -> None:
         super().feed_eof()
         self._peer_gone()
 
-    def set_exception(self, exc: BaseException | type[BaseException]) -> None:
-        super().set_exception(exc)  # type: ignore[arg-type]
+    def set_exception(self, exc: Exception) -> None:
+        super().set_exception(exc)
         self._peer_gone()
 
     def _peer_gone(self) -> None:
@@ -163,7 +169,9 @@ def parse_response_head(raw: bytes) -> ResponseHead:
         if not colon or not _TOKEN.fullmatch(name):
             raise ProtocolError("a header line without a name")
         headers.append((name.lower(), value.strip(" \t")))
-    return ResponseHead(int(status[1]), status[2] or "", Headers(tuple(headers)))
+    found = Headers(tuple(headers))
+    is_last = status[1] == "0" or (found.get("connection") or "").lower() == "close"
+    return ResponseHead(int(status[2]), found, is_last)
 
 
 def request_framing(headers: Headers) -> Framing:
@@ -202,65 +210,60 @@ def response_framing(head: ResponseHead) -> Framing:
 
 async def body_pieces(reader: asyncio.StreamReader, framing: Framing, *, timeout: float) -> AsyncIterator[bytes]:
     """The body as it arrives, never waiting for more than the next bytes (`timeout` seconds at most)."""
+    pieces = _pieces(reader, framing)
+    while True:
+        async with asyncio.timeout(timeout):
+            piece = await anext(pieces, None)
+        if piece is None:
+            return
+        yield piece
+
+
+async def _pieces(reader: asyncio.StreamReader, framing: Framing) -> AsyncIterator[bytes]:
     if framing.is_chunked:
-        while size := await _chunk_size(reader, timeout):
-            async for piece in _counted(reader, size, timeout):
+        while size := await _chunk_size(reader):
+            async for piece in _counted(reader, size):
                 yield piece
-            if await _exactly(reader, 2, timeout) != b"\r\n":
+            if await _line(reader):
                 raise ProtocolError("a chunk is longer than it says")
-        await _skip_trailers(reader, timeout)
+        await _skip_trailers(reader)
     elif framing.length is not None:
-        async for piece in _counted(reader, framing.length, timeout):
+        async for piece in _counted(reader, framing.length):
             yield piece
     else:
-        while piece := await _some(reader, PIECE, timeout):
+        while piece := await reader.read(PIECE):
             yield piece
 
 
-async def _counted(reader: asyncio.StreamReader, count: int, timeout: float) -> AsyncIterator[bytes]:
+async def _counted(reader: asyncio.StreamReader, count: int) -> AsyncIterator[bytes]:
     while count:
-        piece = await _some(reader, min(PIECE, count), timeout)
+        piece = await reader.read(min(PIECE, count))
         if not piece:
             raise ProtocolError("the body ended early")
         count -= len(piece)
         yield piece
 
 
-async def _chunk_size(reader: asyncio.StreamReader, timeout: float) -> int:
-    line = await _line(reader, timeout)
-    match = _CHUNK_SIZE.fullmatch(line)
+async def _chunk_size(reader: asyncio.StreamReader) -> int:
+    match = _CHUNK_SIZE.fullmatch(await _line(reader))
     if match is None:
         raise ProtocolError("a chunk has no size")
     return int(match[1], 16)
 
 
-async def _skip_trailers(reader: asyncio.StreamReader, timeout: float) -> None:
+async def _skip_trailers(reader: asyncio.StreamReader) -> None:
     seen = 0
-    while line := await _line(reader, timeout):
+    while line := await _line(reader):
         seen += len(line)
         if seen > MAX_TRAILER_BYTES:
             raise ProtocolError("endless trailers")
 
 
-async def _line(reader: asyncio.StreamReader, timeout: float) -> bytes:
+async def _line(reader: asyncio.StreamReader) -> bytes:
     try:
-        async with asyncio.timeout(timeout):
-            return (await reader.readuntil(b"\r\n"))[:-2]
+        return (await reader.readuntil(b"\r\n"))[:-2]
     except (asyncio.LimitOverrunError, asyncio.IncompleteReadError):
         raise ProtocolError("a line without an end") from None
-
-
-async def _some(reader: asyncio.StreamReader, most: int, timeout: float) -> bytes:
-    async with asyncio.timeout(timeout):
-        return await reader.read(most)
-
-
-async def _exactly(reader: asyncio.StreamReader, count: int, timeout: float) -> bytes:
-    try:
-        async with asyncio.timeout(timeout):
-            return await reader.readexactly(count)
-    except asyncio.IncompleteReadError:
-        raise ProtocolError("the body ended early") from None
 
 
 def _lines(raw: bytes) -> list[str]:
