@@ -29,7 +29,9 @@ def keyring() -> int:
 
 def handle() -> int:
     # The root of most file systems; only the right to ask matters here.
-    raw = (ctypes.c_byte * 16).from_buffer_copy((8).to_bytes(4, "little") + (1).to_bytes(4, "little") + (2).to_bytes(8, "little"))
+    raw = (ctypes.c_byte * 16).from_buffer_copy(
+        (8).to_bytes(4, "little") + (1).to_bytes(4, "little") + (2).to_bytes(8, "little")
+    )
     return 0 if _call(304, 265, os.open("/", os.O_RDONLY), raw, os.O_RDONLY) >= 0 else 1
 
 
