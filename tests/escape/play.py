@@ -78,15 +78,15 @@ class Game:
         for attempt in ATTEMPTS:
             if attempt.name in self.read and self._memory(attempt.name) in script.everything:
                 self.read[attempt.name] += self.host.success(attempt.name)
-        for command in (["status"], ["commit", "-q", "--allow-empty", "-m", "host"]):
-            subprocess.run(["git", "-C", str(self.workspace), *command], capture_output=True, check=False)
+        await asyncio.to_thread(_use_git, self.workspace)
 
     def verdicts(self, attempts: Sequence[Attempt]) -> dict[str, list[str]]:
         return {a.name: self.host.evidence(a.name, self.read.get(a.name, ""), self.workspace) for a in attempts}
 
     async def _run(self, group: str, options: ClaudeAgentOptions) -> None:
+        running: Any = query(prompt="Go on.", options=options)
         try:
-            async with asyncio.timeout(_SECONDS), aclosing(query(prompt="Go on.", options=options)) as messages:
+            async with asyncio.timeout(_SECONDS), aclosing(running) as messages:
                 async for message in messages:
                     # Not to the end of the stream: that would wait for the jobs left in the background.
                     if isinstance(message, ResultMessage):
@@ -147,7 +147,7 @@ class Game:
             "marker": host.marker(name),
             "memory": self._memory(name),
             "secret": str(host.secret),
-            "secret_name": f"{host.folder.name}/secret.txt",
+            "host_name": host.folder.name,
             "folder": str(host.folder),
             "outside": str(host.outside),
             "edited": str(host.edited),
@@ -201,10 +201,9 @@ class _Script:
     def _subagent(self, done: int, whole: str) -> Any:
         self.seen_by["subagent"] += whole
         name, _, _ = next(step for step in self._steps if step[0] == "subagent")
-        tries = [step for step in SUBAGENT_STEPS if step]
-        if done >= len(tries):
+        if done >= len(SUBAGENT_STEPS):
             return [text(f"{name} is done")]
-        tool, arguments = tries[done]
+        tool, arguments = SUBAGENT_STEPS[done]
         return Turn([{**tool_use(tool, arguments), "id": f"toolu_sub_{done}"}])
 
 
@@ -217,6 +216,12 @@ def _blocks(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         if isinstance(message.get("content"), list):
             found += [block for block in message["content"] if isinstance(block, dict)]
     return found
+
+
+def _use_git(workspace: Path) -> None:
+    """What a person does next, in the hope that nothing planted runs."""
+    for command in (["status"], ["commit", "-q", "--allow-empty", "-m", "host"]):
+        subprocess.run(["git", "-C", str(workspace), *command], capture_output=True, check=False)
 
 
 def _furnish(workspace: Path, host: Host) -> None:
@@ -243,7 +248,7 @@ async def play_all(mode: str) -> dict[str, Any]:
     """Play what can be played in this mode; the result is plain data."""
     if mode == "none" and os.geteuid() == 0:
         raise SystemExit("without a jail the attempts would harm the machine: play them as an ordinary user")
-    chosen = [a for a in ATTEMPTS if (a.playable_without or mode != "none") and (a.alone or mode != "alone")]
+    chosen = [a for a in ATTEMPTS if mode != "alone" or not a.needs_sandbox]
     root = Path(tempfile.mkdtemp(prefix="escape-"))
     with Host(a.name for a in (*ATTEMPTS, *USEFUL)) as host:
         game = Game(mode, host, root)

@@ -78,7 +78,7 @@ def test_honest_work_goes_on_inside(user: str, mode: str) -> None:
 @_PLAIN_ONLY
 def test_without_the_jail_the_same_attempts_get_out() -> None:
     leaks = _play("plain", "none")["leaks"]
-    expected = {attempt.name for attempt in ATTEMPTS if attempt.leaks_without}
+    expected = {attempt.name for attempt in ATTEMPTS if not attempt.held_anyway}
 
     assert {name for name in expected if not leaks[name]} == set()
     assert len(expected) >= 50
