@@ -4,6 +4,7 @@
     ├── ToolError                   raised inside a tool: the model reads it as written
     ├── ToolDefinitionError         a function that cannot become a tool
     ├── TargetError                 a TARGET that does not load, or holds no tools
+    ├── ClientConfigError           an MCP client's configuration file that cannot take a server
     ├── WorkspaceError              a workspace that cannot be prepared or read
     │   ├── WorkspaceSecurityError  a path outside the allowed roots, or a link leading out
     │   ├── WorkspaceBudgetError    a selection larger than its byte budget
@@ -21,6 +22,7 @@ carry the facts as attributes, so that nobody has to parse the text.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 
 class ToolkitError(Exception):
@@ -62,6 +64,14 @@ class TargetError(ToolkitError):
         self.target = target
 
 
+class ClientConfigError(ToolkitError):
+    """An MCP client's configuration file that cannot take a server; it was left as it is."""
+
+    def __init__(self, what: str, *, file: Path, where: Sequence[str] = (), fix: str = "") -> None:
+        super().__init__(what, where=where, fix=fix)
+        self.file = file
+
+
 class WorkspaceError(ToolkitError):
     """A workspace that cannot be prepared, read or applied."""
 
@@ -69,9 +79,43 @@ class WorkspaceError(ToolkitError):
 class WorkspaceSecurityError(WorkspaceError):
     """A path the workspace may not touch."""
 
+    def __init__(
+        self,
+        what: str,
+        *,
+        path: str = "",
+        roots: Sequence[str] = (),
+        rule: str = "",
+        where: Sequence[str] = (),
+        fix: str = "",
+    ) -> None:
+        super().__init__(what, where=where, fix=fix)
+        self.path = path
+        self.roots = tuple(roots)
+        """The allowed host roots there were."""
+        self.rule = rule
+        """Which rule refused it: allowed-roots, link-out, mount-path."""
+
 
 class WorkspaceBudgetError(WorkspaceError):
     """A selection larger than its byte budget."""
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        max_bytes: int = 0,
+        needed: int = 0,
+        largest: Sequence[tuple[str, int]] = (),
+        where: Sequence[str] = (),
+        fix: str = "",
+    ) -> None:
+        super().__init__(what, where=where, fix=fix)
+        self.max_bytes = max_bytes
+        self.needed = needed
+        """Bytes the selection has, as far as they were counted."""
+        self.largest = tuple(largest)
+        """The five largest entries: path and bytes."""
 
 
 class WorkspaceConflictError(WorkspaceError):
@@ -105,6 +149,11 @@ class TestingError(ToolkitError):
     """A script, a cassette or a CLI double used wrongly."""
 
     __test__ = False  # pytest would otherwise take the name for a test class
+
+    def __init__(self, what: str, *, where: Sequence[str] = (), fix: str = "", line: int | None = None) -> None:
+        super().__init__(what, where=where, fix=fix)
+        self.line = line
+        """The line of the cassette that is wrong."""
 
 
 class RunError(ToolkitError):

@@ -130,6 +130,35 @@ async def test_a_connection_the_api_closed_meanwhile_is_replaced(tmp_path: Path)
         assert gate.audit == ()
 
 
+async def test_what_the_api_says_unasked_is_not_taken_for_the_next_answer(tmp_path: Path) -> None:
+    async def answer_and_complain(seen: Seen, writer: asyncio.StreamWriter) -> None:
+        await answer_hello(seen, writer)
+        writer.write(b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n\r\n")
+        await writer.drain()
+
+    async with (
+        loopback_api(answer_and_complain) as api,
+        Gate(api.url, KEY, tmp_path / "s"),
+        Jailed(tmp_path / "s") as agent,
+    ):
+        assert [(await agent.post(HELLO)).status for _ in range(5)] == [200] * 5
+        assert api.connections == 5
+
+
+async def test_an_answer_without_a_length_ends_with_its_connection(tmp_path: Path) -> None:
+    async def answer_old(seen: Seen, writer: asyncio.StreamWriter) -> None:
+        writer.write(b'HTTP/1.0 200 OK\r\ncontent-type: application/json\r\n\r\n{"usage": {"input_tokens": 2}}')
+        writer.close()
+
+    async with (
+        loopback_api(answer_old) as api,
+        Gate(api.url, KEY, tmp_path / "s") as gate,
+        Jailed(tmp_path / "s") as agent,
+    ):
+        assert [(await agent.post(HELLO)).json for _ in range(2)] == [{"usage": {"input_tokens": 2}}] * 2
+        assert gate.usage.input == 4
+
+
 async def test_a_path_in_the_base_url_is_a_prefix(tmp_path: Path) -> None:
     async with loopback_api() as api, Gate(f"{api.url}/team/a/", KEY, tmp_path / "s"), Jailed(tmp_path / "s") as agent:
         assert (await agent.post(HELLO)).status == 200

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -297,6 +298,31 @@ async def test_not_offline_a_server_side_tool_passes(tmp_path: Path) -> None:
 async def test_a_request_smuggled_behind_a_refused_one_is_not_seen(tmp_path: Path) -> None:
     smuggled = post_bytes(HELLO, path="/v1/files", headers="connection: keep-alive\r\n") + post_bytes(HELLO)
     assert await refused(tmp_path, smuggled) == (403, "path")
+
+
+async def test_no_damaged_request_reaches_the_api_in_another_shape(tmp_path: Path) -> None:
+    whole = post_bytes(HELLO, headers="content-type: application/json\r\nx-api-key: dummy\r\n")
+    chance = random.Random(5)
+    async with loopback_api() as api, Gate(api.url, "key", tmp_path / "s") as gate:
+        for _ in range(400):
+            damaged = bytearray(whole)
+            for _ in range(chance.randint(1, 3)):
+                at = chance.randrange(len(damaged))
+                damaged[at : at + chance.randrange(2)] = chance.choice(
+                    [b"\r", b"\n", b"\0", b" ", b"/", b":", b"%2e", b"0"]
+                )
+            async with Jailed(tmp_path / "s") as agent:
+                # Enough after it to complete whatever length it claims, and to end any head.
+                agent.writer.write(bytes(damaged) + b"x" * 100_000)
+                async with asyncio.timeout(WAIT):
+                    await agent.reader.read()
+        async with Jailed(tmp_path / "s") as agent:
+            assert (await agent.post(HELLO)).status == 200
+    assert gate.usage.refused == 400  # each, or the rest behind it
+    assert 20 < len(api.seen) < 300
+    assert {seen.line for seen in api.seen} == {"POST /v1/messages HTTP/1.1"}
+    assert {seen.headers["x-api-key"] for seen in api.seen} == {"key"}
+    assert all(isinstance(json.loads(seen.body), dict) for seen in api.seen)
 
 
 async def test_the_audit_keeps_the_latest_and_the_full_count(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import socket
 import ssl
 from collections.abc import AsyncIterator
@@ -15,6 +16,7 @@ import pytest
 
 from tests.sandbox.upstream import HELLO, WAIT, Jailed, loopback_api
 from toolkit.sandbox import Gate
+from toolkit.sandbox.gate_tls import NotTLS, server_name
 from toolkit.sandbox.gate_tunnel import is_public
 
 PUBLIC = "93.184.215.14"
@@ -43,9 +45,10 @@ class Network:
 
     async def lookup(self, host: str, port: int, **_: Any) -> list[Any]:
         self.lookups.append(host)
-        if host not in self.names:
+        addresses = self.names.get(host.removesuffix("."))
+        if addresses is None:
             raise socket.gaierror("unknown")
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in self.names[host]]
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in addresses]
 
     async def _open(self, host: str, port: int, **options: Any) -> Any:
         if (host, port) != ("127.0.0.1", self.port):
@@ -95,7 +98,7 @@ async def test_a_tunnel_to_an_allowed_domain_carries_tls_both_ways(tmp_path: Pat
             agent.writer.write(b"more")
             agent.writer.write_eof()
             assert await agent.reader.read() == b"echo:more"
-        assert network.lookups == ["example.com"]
+        assert network.lookups == ["example.com."]
         assert network.dialled == [(PUBLIC, 443)]
         assert gate.audit == ()
 
@@ -180,7 +183,7 @@ async def test_a_second_dns_answer_changes_nothing(tmp_path: Path, network: Netw
         agent.writer.write(client_hello("example.com"))
         async with asyncio.timeout(WAIT):
             await agent.reader.readexactly(5)
-    assert (network.dialled, network.lookups) == ([(PUBLIC, 443)], ["example.com"])
+    assert (network.dialled, network.lookups) == ([(PUBLIC, 443)], ["example.com."])
 
 
 async def test_a_domain_that_does_not_resolve_is_a_502(tmp_path: Path, network: Network) -> None:
@@ -234,10 +237,23 @@ async def test_a_tunnel_that_does_not_begin_with_tls_for_its_host_is_closed(
     assert network.dialled == []
 
 
-def test_the_hello_parser_accepts_an_added_harmless_extension() -> None:
-    from toolkit.sandbox.gate_tls import server_name
-
+def test_a_hello_with_a_harmless_extension_more_is_understood() -> None:
     assert server_name(hello_with_extension(0x1234)[5:]) == "example.com"
+
+
+def test_a_damaged_hello_is_understood_or_refused_but_never_an_error_of_another_kind() -> None:
+    whole = client_hello("example.com")[5:]
+    chance = random.Random(5)
+    for _ in range(2000):
+        damaged = bytearray(whole[: chance.randrange(len(whole) + 1)] if chance.random() < 0.3 else whole)
+        for _ in range(chance.randrange(3)):
+            if damaged:
+                damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+        try:
+            name = server_name(bytes(damaged))
+        except NotTLS:
+            continue
+        assert name.isascii()
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,7 @@ def test_a_misspelt_switch_is_said_to_leave_the_sandbox_off() -> None:
         ("permissions.deny", ["Read(/etc/**)"], "error"),
         ("permissions.deny", ["Read(("], "error"),
         ("permissions.allow", [3], "error"),
+        ("permissions.deny", ["Edit(**/CLAUDE.md)"], "note"),
         ("permissions.additionalDirectories", ["/srv"], "note"),
         ("permissions.disableBypassPermissionsMode", "disable", "note"),
         ("sandbox.bwrapPath", "/usr/bin/bwrap", "note"),

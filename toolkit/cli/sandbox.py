@@ -11,7 +11,20 @@ from typing import ClassVar
 import click
 
 from toolkit.cli import Entry, LazyGroup
+from toolkit.cli._help import CommandWithExample
 from toolkit.errors import SandboxError
+
+SETTINGS_EXAMPLE = """
+$ toolkit sandbox settings -o settings.json
+$ claude --settings settings.json --setting-sources "" -p "run the tests"
+"""
+
+VALIDATE_EXAMPLE = """
+$ toolkit sandbox validate settings.json
+error: settings.json:3  sandbox.enabld: is an unknown key
+  The CLI ignores it in silence: the sandbox would be off.
+  Did you mean 'sandbox.enabled'?
+"""
 
 
 class _SandboxGroup(LazyGroup):
@@ -28,13 +41,7 @@ def sandbox() -> None:
     """Confine an agent, and prove that it is confined."""
 
 
-@click.command(
-    epilog="""\b
-Example:
-  toolkit sandbox settings -o settings.json
-  claude --settings settings.json --setting-sources "" -p "..."
-"""
-)
+@click.command(cls=CommandWithExample, example=SETTINGS_EXAMPLE)
 @click.option(
     "--profile", help="offline, allowlist, read-only or minimal.  [default: offline, or allowlist with domains]"
 )
@@ -80,15 +87,7 @@ def settings(
     click.echo(f'wrote {output}; use it with: claude --settings {output} --setting-sources ""', err=True)
 
 
-@click.command(
-    epilog="""\b
-Example:
-  $ toolkit sandbox validate settings.json
-  error: settings.json:3  sandbox.enabld: is an unknown key
-    The CLI ignores it in silence: the sandbox would be off.
-    Did you mean 'sandbox.enabled'?
-"""
-)
+@click.command(cls=CommandWithExample, example=VALIDATE_EXAMPLE)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--json", "wants_json", is_flag=True, help="Print the problems as JSON.")
 def validate(file: Path, wants_json: bool) -> None:

@@ -182,7 +182,7 @@ def _rules(data: Mapping[str, Any], name: str) -> Iterator[Finding]:
         loc = ("permissions", name, index)
         match = _RULE.fullmatch(rule) if isinstance(rule, str) else None
         if match is None:
-            if isinstance(rule, str):
+            if isinstance(rule, str) and rule != "*":
                 yield Finding("error", loc, f"{rule!r} is no rule", "The CLI drops it.", "Write Tool or Tool(pattern).")
             continue
         tool, inside = match["tool"], match["inside"]
@@ -199,6 +199,9 @@ def _rules(data: Mapping[str, Any], name: str) -> Iterator[Finding]:
                 "It counts from the folder of the settings file, not from the root.",
                 f"Write {tool}(/{inside})",
             )
+        elif name == "deny" and inside.startswith("**/") and f"{tool}({inside[3:]})" not in rules:
+            consequence = "A pattern that begins with ** holds the file tools, but not sandboxed commands."
+            yield Finding("note", loc, f"{rule!r} stands alone", consequence, f"Add {tool}({inside[3:]})")
 
 
 def _remarks(data: Mapping[str, Any]) -> Iterator[Finding]:

@@ -197,6 +197,10 @@ class Confinement:
             "tools": list(order.tools),
         }
 
+    def kill(self) -> None:
+        """End everything inside now; the rest is closed with the block."""
+        self._opened(self._launcher).kill()
+
     async def __aenter__(self) -> Confinement:
         if self._gate is not None:
             raise SandboxError("this confinement was already used", fix="Call confine(…) again for another run.")

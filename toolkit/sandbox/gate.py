@@ -26,7 +26,7 @@ from types import TracebackType
 from toolkit.errors import SandboxError
 from toolkit.sandbox.domains import parse_domains
 from toolkit.sandbox.gate_client import Client, Traffic
-from toolkit.sandbox.gate_http import ClientReader, Refused, RequestHead
+from toolkit.sandbox.gate_http import Refused, RequestHead, WatchedReader
 from toolkit.sandbox.gate_upstream import BaseURL, Upstream
 from toolkit.sandbox.gate_usage import GateUsage, Ledger, ModelCall, SpendLimit
 
@@ -150,10 +150,10 @@ class Gate:
 
     def _protocol(self) -> asyncio.StreamReaderProtocol:
         loop = asyncio.get_running_loop()
-        return asyncio.StreamReaderProtocol(ClientReader(loop), self._connected, loop=loop)
+        return asyncio.StreamReaderProtocol(WatchedReader(loop), self._connected, loop=loop)
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        assert isinstance(reader, ClientReader)
+        assert isinstance(reader, WatchedReader)
         if len(self._tasks) >= self._max_connections:
             self._note(None, Refused(503, "busy", f"more than {self._max_connections} connections"))
             writer.close()

@@ -11,17 +11,17 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from toolkit.sandbox import gate_tunnel
 from toolkit.sandbox.gate_body import check_offline_body
 from toolkit.sandbox.gate_http import (
-    ClientReader,
     Headers,
     ProtocolError,
     Refused,
     RequestHead,
+    WatchedReader,
     body_pieces,
     read_head,
     request_framing,
@@ -53,6 +53,8 @@ class Traffic:
     refuse: Callable[[RequestHead | None, Refused], None]
     held_bytes: int = 0
     """Bytes of request bodies in memory now."""
+    parsing_large: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Large bodies are parsed one at a time, because that takes many times their size."""
 
     def hold(self, count: int) -> None:
         """Account for body bytes before they are kept; too many at once are refused."""
@@ -64,7 +66,7 @@ class Traffic:
 class Client:
     """Serves one connection until either side ends it."""
 
-    def __init__(self, traffic: Traffic, reader: ClientReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, traffic: Traffic, reader: WatchedReader, writer: asyncio.StreamWriter) -> None:
         self._traffic = traffic
         self._reader = reader
         self._writer = writer
@@ -136,6 +138,8 @@ class Client:
                         raise too_large
         except BaseException as wrong:
             traffic.held_bytes -= len(body)
+            if self._reader.has_gone:
+                raise ConnectionResetError from None
             if isinstance(wrong, ProtocolError):
                 raise Refused(400, "malformed", str(wrong)) from None
             if isinstance(wrong, TimeoutError):
@@ -146,7 +150,8 @@ class Client:
     async def _check_body(self, body: bytes) -> None:
         # A large body takes long to parse: keep the host's loop free meanwhile.
         if len(body) > _LARGE_BODY:
-            await asyncio.to_thread(check_offline_body, body)
+            async with self._traffic.parsing_large:
+                await asyncio.to_thread(check_offline_body, body)
         else:
             check_offline_body(body)
 

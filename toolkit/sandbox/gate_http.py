@@ -22,7 +22,7 @@ _TARGET = re.compile(r"[\x21-\x7e]{1,4096}")
 _VALUE = re.compile(r"[\t\x20-\x7e]*")
 _LENGTH = re.compile(r"[0-9]{1,12}")
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,8})(?:[\t ]*;[\t\x20-\x7e]*)?")
-_STATUS_LINE = re.compile(r"HTTP/1\.[01] ([1-5][0-9]{2})(?: ([\t\x20-\x7e]*))?")
+_STATUS_LINE = re.compile(r"HTTP/1\.([01]) ([1-5][0-9]{2})(?: .*)?")
 
 
 class Refused(Exception):
@@ -66,8 +66,9 @@ class ResponseHead:
     """The first part of an answer."""
 
     status: int
-    reason: str
     headers: Headers
+    is_last: bool = False
+    """The connection ends with this answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +79,8 @@ class Framing:
     is_chunked: bool = False
 
 
-class ClientReader(asyncio.StreamReader):
-    """A stream reader that tells, once, when the other side has gone."""
+class WatchedReader(asyncio.StreamReader):
+    """A stream reader that knows when the other side has gone, and whether it has said more than was read."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(limit=MAX_HEAD_BYTES, loop=loop)
@@ -92,12 +93,17 @@ class ClientReader(asyncio.StreamReader):
         if task is not None and self.has_gone:
             task.cancel()
 
+    @property
+    def has_unread(self) -> bool:
+        """Whether bytes have come that nobody has read yet."""
+        return bool(self._buffer)  # type: ignore[attr-defined]  # there is no public way to ask
+
     def feed_eof(self) -> None:
         super().feed_eof()
         self._peer_gone()
 
-    def set_exception(self, exc: BaseException | type[BaseException]) -> None:
-        super().set_exception(exc)  # type: ignore[arg-type]
+    def set_exception(self, exc: Exception) -> None:
+        super().set_exception(exc)
         self._peer_gone()
 
     def _peer_gone(self) -> None:
@@ -163,7 +169,9 @@ def parse_response_head(raw: bytes) -> ResponseHead:
         if not colon or not _TOKEN.fullmatch(name):
             raise ProtocolError("a header line without a name")
         headers.append((name.lower(), value.strip(" \t")))
-    return ResponseHead(int(status[1]), status[2] or "", Headers(tuple(headers)))
+    found = Headers(tuple(headers))
+    is_last = status[1] == "0" or (found.get("connection") or "").lower() == "close"
+    return ResponseHead(int(status[2]), found, is_last)
 
 
 def request_framing(headers: Headers) -> Framing:

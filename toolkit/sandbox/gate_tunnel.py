@@ -48,9 +48,10 @@ def tunnel_host(target: str, domains: Sequence[str]) -> str:
 
 async def public_addresses(host: str) -> list[str]:
     """The addresses of `host`; a Refused if it has none or one that is not public."""
+    absolute = f"{host}."  # or a search domain of the host would be tried as well
     try:
         async with asyncio.timeout(RESOLVE_SECONDS):
-            found = await asyncio.get_running_loop().getaddrinfo(host, 443, type=socket.SOCK_STREAM)
+            found = await asyncio.get_running_loop().getaddrinfo(absolute, 443, type=socket.SOCK_STREAM)
     except (OSError, TimeoutError, UnicodeError):
         raise Refused(502, "address", f"{host} cannot be resolved") from None
     addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))

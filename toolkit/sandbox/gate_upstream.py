@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 
 from toolkit.errors import SandboxError
 from toolkit.sandbox.gate_http import (
-    MAX_HEAD_BYTES,
     ProtocolError,
     ResponseHead,
+    WatchedReader,
     body_pieces,
     parse_response_head,
     response_framing,
@@ -68,12 +68,14 @@ class BaseURL:
 
 @dataclass(slots=True)
 class _Connection:
-    reader: asyncio.StreamReader
+    reader: WatchedReader
     writer: asyncio.StreamWriter
     idle_since: float = 0.0
 
     def is_reusable(self, now: float) -> bool:
-        return not (self.reader.at_eof() or self.writer.is_closing()) and now - self.idle_since < IDLE_SECONDS
+        # What a server says unasked (408, then close) must not be taken for the next answer.
+        is_quiet = not (self.reader.has_gone or self.reader.has_unread or self.writer.is_closing())
+        return is_quiet and now - self.idle_since < IDLE_SECONDS
 
 
 class Answer:
@@ -93,8 +95,7 @@ class Answer:
 
     def close(self) -> None:
         """Keep the connection if the answer was read to its end, else drop it (the API then stops generating)."""
-        says_close = (self.head.headers.get("connection") or "").lower() == "close"
-        if self._is_complete and not says_close:
+        if self._is_complete and not self.head.is_last:
             self._upstream.keep(self._connection)
         else:
             self._connection.writer.transport.abort()
@@ -153,11 +154,14 @@ class Upstream:
         return None
 
     async def _connect(self) -> _Connection:
+        loop = asyncio.get_running_loop()
+        reader = WatchedReader(loop)
+        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
         async with asyncio.timeout(CONNECT_SECONDS):
-            reader, writer = await asyncio.open_connection(
-                self.base.host, self.base.port, ssl=self._ssl, limit=MAX_HEAD_BYTES
+            transport, _ = await loop.create_connection(
+                lambda: protocol, self.base.host, self.base.port, ssl=self._ssl, happy_eyeballs_delay=0.25
             )
-        return _Connection(reader, writer)
+        return _Connection(reader, asyncio.StreamWriter(transport, protocol, reader, loop))
 
     async def _exchange(self, connection: _Connection, raw: bytes) -> Answer:
         try:

@@ -15,6 +15,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from toolkit.testing._cassette import record as record
+    from toolkit.testing._cassette import replay as replay
+    from toolkit.testing._fake_cli import FakeCLI as FakeCLI
     from toolkit.testing._real_cli import RealCLI as RealCLI
     from toolkit.testing._request import Request as Request
     from toolkit.testing._scripted_api import ScriptedAPI as ScriptedAPI
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
     from toolkit.testing._turns import tool_use as tool_use
 
 _HOMES = {
+    "_cassette": ("record", "replay"),
+    "_fake_cli": ("FakeCLI",),
     "_real_cli": ("RealCLI",),
     "_request": ("Request",),
     "_scripted_api": ("ScriptedAPI",),

@@ -19,15 +19,13 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from toolkit.errors import TestingError
 from toolkit.testing import _processes
 
 if TYPE_CHECKING:
     from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, Message
-
-    from toolkit.testing._scripted_api import ScriptedAPI
 
 FAKE_KEY = "sk-ant-api03-scripted-not-a-key"
 _STDERR_LINES = 200
@@ -41,6 +39,15 @@ _FROM_THE_SDK = (
     "CLAUDE_CODE_SDK_READS_SESSION_STATE",
     "PWD",
 )
+
+
+class HasURL(Protocol):
+    """Something that answers as the Messages API; a `ScriptedAPI`, as a rule."""
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        ...
 
 
 def find_cli(cli_path: str | os.PathLike[str] | None = None) -> Path:
@@ -88,7 +95,7 @@ class RealCLI:
 
     def __init__(
         self,
-        api: ScriptedAPI | str,
+        api: HasURL | str,
         *,
         cli_path: str | os.PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,

@@ -36,6 +36,11 @@ class Request(dict[str, Any]):
         pieces = _texts_in(users[-1].get("content")) if users else []
         return "\n".join(piece for piece in pieces if not piece.lstrip().startswith("<system-reminder>"))
 
+    @property
+    def answers(self) -> int:
+        """How many messages of the conversation are the model's own."""
+        return sum(message.get("role") == "assistant" for message in self._messages())
+
     def tool_results(self) -> list[dict[str, Any]]:
         """Every `tool_result` block of the conversation so far, in order."""
         return [block for block in self._blocks() if block.get("type") == "tool_result"]

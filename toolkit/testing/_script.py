@@ -25,6 +25,7 @@ class Script:
         self._otherwise = None if otherwise is None else as_reply(otherwise, place="otherwise")
         self._used = [False] * len(self._steps)
         self._failure: TestingError | None = None
+        self._refused: tuple[Request, Status] | None = None
         self.requests: list[Request] = []
         """The requests that were answered by a turn, or should have been."""
         self.side_requests: list[Request] = []
@@ -34,19 +35,25 @@ class Script:
         """Take the turn for a request.
 
         A side call (no tools, and no turn asks for it) takes none; a request that finds
-        no turn is answered with an error and remembered.
+        no turn is answered with an error and remembered. A refusal holds: a client
+        that asks the very same again is refused again.
         """
         try:
             position = self._waiting_for(request)
             if position is None and not request.tools:
                 self.side_requests.append(request)
                 return Turn([text("ok")])
+            if self._refused is not None and _same(self._refused[0], request):
+                return self._refused[1]
             self.requests.append(request)
             step = self._take(position, request)
-            return step if isinstance(step, Turn | Status) else self._call(step, request)
+            reply = step if isinstance(step, Turn | Status) else self._call(step, request)
+            self._refused = (request, reply) if isinstance(reply, Status) and not reply.retry else None
+            return reply
         except TestingError as error:
             self._failure = self._failure or error
-            return Status(400, message=f"scripted API: {error.what}")
+            # 500 ends a run at once; 400 would be tried again with fewer features switched on.
+            return Status(500, message=f"scripted model: {error.what}")
 
     def problem(self) -> TestingError | None:
         """What is wrong with the script so far, or None: a failed request first, then turns left over."""
@@ -130,6 +137,12 @@ def _ask(function: Callable[[Request], Any], request: Request) -> Any:
 
 def _name(function: Callable[[Request], Any]) -> str:
     return f"{getattr(function, '__name__', repr(function))}()"
+
+
+def _same(one: Request, other: Request) -> bool:
+    """Whether a request is the same question of the same session, perhaps with fewer features switched on."""
+    same_place = one.answers == other.answers and one.tool_results() == other.tool_results()
+    return same_place and one.prompt == other.prompt and one.get("metadata") == other.get("metadata")
 
 
 def _when(step: _Step) -> Any:

@@ -12,23 +12,22 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from toolkit.errors import TestingError
 from toolkit.testing import _http
+from toolkit.testing._asked import Asked
 from toolkit.testing._http import HTTPRequest
-from toolkit.testing._request import Request, plain_result
+from toolkit.testing._request import Request
 from toolkit.testing._script import Script
-from toolkit.testing._stream import error_body, events, message
+from toolkit.testing._stream import error_body, events, interrupts, message, pause
 from toolkit.testing._turns import Status, Turn, TurnLike
 
 _HOST = "127.0.0.1"
-_HOLD_SECONDS = 60.0
 
 
-class ScriptedAPI:
+class ScriptedAPI(Asked):
     """The model's side of a conversation, written down beforehand.
 
     Use it as a context manager, sync or async; `url` is what the client talks to.
@@ -37,9 +36,8 @@ class ScriptedAPI:
     """
 
     def __init__(self, *turns: TurnLike, otherwise: TurnLike | None = None, port: int = 0, strict: bool = True) -> None:
-        self._script = Script(turns, otherwise)
+        super().__init__(Script(turns, otherwise), strict=strict)
         self._port = port
-        self._strict = strict
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._connections: set[asyncio.Task[None]] = set()
@@ -54,47 +52,6 @@ class ScriptedAPI:
                 "the scripted API is not running", fix="Use it in a with block: with ScriptedAPI(…) as api:"
             )
         return f"http://{_HOST}:{self._port}"
-
-    @property
-    def requests(self) -> Sequence[Request]:
-        """The model calls so far, oldest first (without side calls)."""
-        return tuple(self._script.requests)
-
-    @property
-    def side_requests(self) -> Sequence[Request]:
-        """The calls that take no turn: side calls of the CLI (titles and the like) and token counts."""
-        return tuple(self._script.side_requests)
-
-    def tool_results(self) -> list[str | list[dict[str, Any]]]:
-        """What the model read of every tool call, in order: a text, or blocks where there is more than text."""
-        return [plain_result(block) for block in self.tool_result_blocks()]
-
-    def tool_result_blocks(self) -> list[dict[str, Any]]:
-        """The raw `tool_result` blocks (with `tool_use_id` and `is_error`), each call once."""
-        found: dict[str, dict[str, Any]] = {}
-        for request in self.requests:
-            for block in request.tool_results():
-                found.setdefault(str(block.get("tool_use_id")), block)
-        return list(found.values())
-
-    def system_prompt(self) -> str:
-        """The system prompt of the last model call."""
-        return self._last().system_prompt
-
-    def tools(self) -> dict[str, dict[str, Any]]:
-        """The tools offered in the last model call, by name."""
-        return self._last().tools
-
-    def verify(self) -> None:
-        """Raise if a call had no turn or a turn no call; leaving the `with` block does this too."""
-        problem = self._script.problem()
-        if problem is not None:
-            raise problem
-
-    def _last(self) -> Request:
-        if not self._script.requests:
-            raise TestingError("no model call has reached the scripted API", fix="Run the agent first.")
-        return self._script.requests[-1]
 
     # -- start and stop --------------------------------------------------------
 
@@ -193,19 +150,17 @@ class ScriptedAPI:
             retry = {"x-should-retry": "true" if reply.retry else "false"}
             await _http.send_json(writer, reply.code, error_body(reply), {**retry, **reply.headers})
             return True
-        await _pause(reply)
+        await pause(reply)
         whole = message(reply, str(request.get("model", "scripted")))
         if not request.get("stream"):
             await _http.send_json(writer, 200, whole)
             return True
         await _http.start_events(writer, {"request-id": f"req_{whole['id']}"})
         for blocks_sent, event in events(whole, reply.chunk):
-            if event["type"] != "message_start":
-                if reply.cut_after == blocks_sent and _opens_or_ends(event):
-                    return False
-                if reply.stall_after == blocks_sent and _opens_or_ends(event):
+            if interrupts(reply, blocks_sent, event):
+                if reply.stall_after == blocks_sent:
                     await reader.read()  # returns when the client hangs up
-                    return False
+                return False
             if reply.pace:
                 await asyncio.sleep(reply.pace)
             await _http.send_event(writer, event)
@@ -231,29 +186,3 @@ class ScriptedAPI:
     ) -> None:
         await asyncio.to_thread(self.stop)
         self.raise_problem(error)
-
-    def raise_problem(self, error: BaseException | None = None) -> None:
-        """Check the script at the end of a test that raised `error`, or none.
-
-        Another error stays as it is, unless the script ran out: then that is its cause.
-        """
-        if not self._strict:
-            return
-        if error is None:
-            self.verify()
-        elif self._script.failure is not None and isinstance(error, Exception) and error is not self._script.failure:
-            raise self._script.failure from error
-
-
-def _opens_or_ends(event: dict[str, Any]) -> bool:
-    return event["type"] in ("content_block_start", "message_delta")
-
-
-async def _pause(turn: Turn) -> None:
-    if turn.delay:
-        await asyncio.sleep(turn.delay)
-    if turn.hold is not None:
-        # Polled: it is set from another thread, and a thread that waits for it could not be cancelled.
-        deadline = asyncio.get_running_loop().time() + _HOLD_SECONDS
-        while not turn.hold.is_set() and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110
-            await asyncio.sleep(0.005)

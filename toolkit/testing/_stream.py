@@ -1,12 +1,12 @@
 """A turn as the Messages API sends it: one JSON message, or the events of a stream.
 
-Pure functions: they take a `Turn` with its ids filled in and give dicts. The
-stream opens with the input usage and an output count of 1, as the real API
+The stream opens with the input usage and an output count of 1, as the real API
 does, and ends with the final counts; clients that add frames up are caught.
 """
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 from collections.abc import Iterator
@@ -14,6 +14,7 @@ from typing import Any
 
 from toolkit.testing._turns import Block, Status, Turn
 
+_HOLD_SECONDS = 60.0
 _numbers = itertools.count(1)
 _USAGE = {
     "input_tokens": 10,
@@ -60,6 +61,24 @@ def events(whole: dict[str, Any], chunk: int) -> Iterator[tuple[int, dict[str, A
         },
     )
     yield done, {"type": "message_stop"}
+
+
+async def pause(turn: Turn) -> None:
+    """Wait as long as the turn asks to before its first byte."""
+    if turn.delay:
+        await asyncio.sleep(turn.delay)
+    if turn.hold is not None:
+        # Polled: it is set from another thread, and a thread that waits for it could not be cancelled.
+        deadline = asyncio.get_running_loop().time() + _HOLD_SECONDS
+        while not turn.hold.is_set() and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+
+
+def interrupts(turn: Turn, blocks_sent: int, event: dict[str, Any]) -> bool:
+    """Whether the turn is cut, or stalls, before this event."""
+    if event["type"] not in ("content_block_start", "message_delta"):
+        return False
+    return blocks_sent in (turn.cut_after, turn.stall_after)
 
 
 def error_body(status: Status) -> dict[str, Any]:

@@ -1,0 +1,71 @@
+"""Progress and log messages of one call: sent in the order they were made, all before its result."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any, get_args
+
+from mcp.server.session import ServerSession
+from mcp_types import LoggingLevel, LoggingMessageNotification, LoggingMessageNotificationParams, RequestId
+
+LEVELS: tuple[LoggingLevel, ...] = get_args(LoggingLevel)
+"""From debug to emergency."""
+MOST_WAITING = 256
+"""A client that reads slower than the tool reports loses the oldest reports."""
+
+_Send = Callable[[], Coroutine[Any, Any, None]]
+
+
+class CallNotes:
+    """The sinks of one call. They take a note and return at once; a task sends the notes."""
+
+    def __init__(self, session: ServerSession, request_id: RequestId | None, lowest_level: str | None) -> None:
+        self._session = session
+        self._request_id = request_id
+        self._lowest_level = lowest_level
+        self._waiting: deque[_Send] = deque(maxlen=MOST_WAITING)
+        self._task: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def progress(self, done: float, total: float | None, message: str | None) -> None:
+        self._put(lambda: self._session.report_progress(done, total, message))
+
+    def log(self, level: str, message: str, data: Any) -> None:
+        """Send a log message, unless the client asked for more severe ones only."""
+        known: LoggingLevel = next((name for name in LEVELS if name == level), "info")
+        if self._lowest_level not in LEVELS or LEVELS.index(known) < LEVELS.index(self._lowest_level):
+            return
+        body = message if data is None else {"message": message, "data": data}
+        params = LoggingMessageNotificationParams(level=known, data=body)
+        note = LoggingMessageNotification(params=params)
+        self._put(lambda: self._session.send_notification(note, related_request_id=self._request_id))
+
+    async def finish(self) -> None:
+        """Wait until every note is sent; later ones are dropped."""
+        self._closed = True
+        if self._task is not None:
+            await self._task
+        await self._send_all()
+
+    def drop(self) -> None:
+        """Send nothing more: the client cancelled the call."""
+        self._closed = True
+        if self._task is not None:
+            self._task.cancel()
+
+    def _put(self, send: _Send) -> None:
+        if self._closed:
+            return
+        self._waiting.append(send)
+        if self._task is None or self._task.done():
+            with contextlib.suppress(RuntimeError):  # not asyncio: they are sent when the call ends
+                self._task = asyncio.get_running_loop().create_task(self._send_all())
+
+    async def _send_all(self) -> None:
+        while self._waiting:
+            # What one note holds (data that is no JSON, say) must not cost the others or the result.
+            with contextlib.suppress(Exception):
+                await self._waiting.popleft()()

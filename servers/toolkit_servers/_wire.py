@@ -1,0 +1,133 @@
+"""JSON-RPC frames as bytes: read one line, write one message.
+
+`parse_line` never raises for what a client sends: bytes that are no message come
+back as the error reply the client should get. `encode` never fails on what a tool
+returned: what JSON cannot hold is replaced, so that one odd string does not end a
+connection.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+)
+from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError, from_json, to_json
+
+
+class JsonList(list[Any]):
+    """A list that remembers its JSON text, for a long list that is sent often."""
+
+    __slots__ = ("_json",)
+
+    def __init__(self, items: list[Any]) -> None:
+        super().__init__(items)
+        self._json: bytes | None = None
+
+    @property
+    def json(self) -> bytes:
+        if self._json is None:
+            self._json = _dump(list(self))
+        return self._json
+
+
+def parse_line(line: bytes | bytearray) -> SessionMessage | JSONRPCError:
+    """The message a line holds, or the error to answer it with."""
+    try:
+        frame = from_json(line, cache_strings="keys")
+    except ValueError as problem:
+        return _refusal(None, PARSE_ERROR, f"not JSON: {problem}")
+    if type(frame) is not dict:
+        return _refusal(None, INVALID_REQUEST, "a message is a JSON object")
+    message_type = _type_of(frame)
+    if message_type is None:
+        return _refusal(_id_of(frame), INVALID_REQUEST, "neither a request, a notification nor a response")
+    try:
+        return SessionMessage(message_type.model_validate(frame, by_name=False))
+    except ValidationError as problem:
+        first = problem.errors(include_url=False, include_input=False)[0]
+        return _refusal(_id_of(frame), INVALID_REQUEST, f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
+
+
+def encode(message: JSONRPCMessage) -> bytes:
+    """The message as one line."""
+    if type(message) is JSONRPCResponse:
+        result = message.result
+        tools = result.get("tools")
+        if type(tools) is JsonList:
+            rest = _dump({**result, "tools": 0})
+            before, _, after = rest.partition(b'"tools":0')
+            return b'{"jsonrpc":"2.0","id":%b,"result":%b"tools":%b%b}\n' % (
+                _dump(message.id),
+                before,
+                tools.json,
+                after,
+            )
+        return b'{"jsonrpc":"2.0","id":%b,"result":%b}\n' % (_dump(message.id), _dump(result))
+    return _dump(message.model_dump(by_alias=True, exclude_unset=True)) + b"\n"
+
+
+def sendable(result: dict[str, Any]) -> dict[str, Any]:
+    """The tools/call result, with what JSON cannot hold replaced, so that every way of serving sends the same.
+
+    A file name that is not UTF-8 reaches Python as a string that no encoder takes.
+    """
+    content = result["content"]
+    if not all(_is_sendable(block) for block in content):
+        result["content"] = [block if _is_sendable(block) else from_json(_dump(block)) for block in content]
+    if "structuredContent" in result:
+        result["structuredContent"] = from_json(_dump(result["structuredContent"]))
+    return result
+
+
+def _is_sendable(block: dict[str, Any]) -> bool:
+    text = block.get("text")
+    if block.keys() == {"type", "text"} and type(text) is str and text.isascii():
+        return True
+    try:
+        to_json(block)
+    except PydanticSerializationError:
+        return False
+    return True
+
+
+def too_long(limit: int) -> JSONRPCError:
+    """The answer to a line longer than `limit` bytes."""
+    return _refusal(None, INVALID_REQUEST, f"a message is longer than {limit} bytes")
+
+
+def _type_of(frame: dict[str, Any]) -> type[JSONRPCMessage] | None:
+    if "method" in frame:
+        return JSONRPCRequest if "id" in frame else JSONRPCNotification
+    if "result" in frame:
+        return JSONRPCResponse
+    return JSONRPCError if "error" in frame else None
+
+
+def _id_of(frame: dict[str, Any]) -> str | int | None:
+    given = frame.get("id")
+    return given if isinstance(given, str | int) and not isinstance(given, bool) else None
+
+
+def _refusal(request_id: str | int | None, code: int, message: str) -> JSONRPCError:
+    return JSONRPCError(jsonrpc="2.0", id=request_id, error=ErrorData(code=code, message=message))
+
+
+def _dump(value: Any) -> bytes:
+    try:
+        return to_json(value, inf_nan_mode="null")
+    except PydanticSerializationError:
+        # A lone surrogate, or an object no serialiser knows.
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()

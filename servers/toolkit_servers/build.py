@@ -1,0 +1,226 @@
+"""A Toolbox becomes an `mcp.server.Server`, the same one for every way of serving.
+
+The tools are looked up in a `Live` box on every request, so that another Toolbox
+can take its place while clients stay connected. A well-formed tools/call or
+tools/list is answered without mcp's typed models: the Toolbox checks arguments
+itself and its replies are in wire form already. Everything else, and every
+malformed request, takes mcp's own way.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from mcp.server import NotificationOptions, Server
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.models import InitializationOptions
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INVALID_REQUEST,
+    LOG_LEVEL_META_KEY,
+    PROTOCOL_VERSION_META_KEY,
+    SERVER_INFO_META_KEY,
+    CallToolRequestParams,
+    EmptyResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    SetLevelRequestParams,
+    SubscriptionsListenRequestParams,
+    methods,
+)
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
+
+from toolkit.tools import ToolContext
+from toolkit_servers._live import Live as Live
+from toolkit_servers._notes import CallNotes
+from toolkit_servers._wire import JsonList, sendable
+
+if TYPE_CHECKING:
+    from toolkit.tools import Reply, Toolbox
+
+_Context = ServerRequestContext[Any, Any]
+
+TOOL_USE_ID = "claudecode/toolUseId"
+_MOST_REMEMBERED = 1000
+"""Connections that are told about changed tools, and log levels kept."""
+
+
+def build_server(
+    box: Toolbox | Live,
+    *,
+    notifies: bool = True,
+    reloads: bool = False,
+    make_context: Callable[[str], ToolContext] | None = None,
+) -> ToolServer:
+    """An mcp server for the tools of `box`.
+
+    `notifies` sends a tool's progress and log messages to the client. `reloads` tells clients
+    that the tools may change; call `announce` when they did. `make_context` gives a call, by its id,
+    the context of a run instead of the client's own.
+    """
+    live = box if isinstance(box, Live) else Live(box)
+    return ToolServer(live, notifies=notifies, reloads=reloads, make_context=make_context)
+
+
+class ToolServer(Server[Any]):
+    """An mcp server whose tools are those of a Toolbox."""
+
+    def __init__(
+        self, live: Live, *, notifies: bool, reloads: bool, make_context: Callable[[str], ToolContext] | None = None
+    ) -> None:
+        box = live.current
+        super().__init__(
+            box.name, version=box.version, instructions=box.instructions, get_tool_input_schema=self._input_schema
+        )
+        self.live = live
+        self._notifies = notifies
+        self._reloads = reloads
+        self._make_context = make_context
+        self._bus = InMemorySubscriptionBus()
+        self._greeted: deque[Any] = deque(maxlen=_MOST_REMEMBERED)
+        self._log_levels: dict[str | None, str] = {}
+        self._listed: tuple[Toolbox, dict[bool, dict[str, Any]]] = (box, {})
+        self._stamp = self.server_info.model_dump(by_alias=True, mode="json", exclude_none=True)
+        self.add_request_handler("tools/list", PaginatedRequestParams, self._list_tools)
+        self.add_request_handler("tools/call", CallToolRequestParams, self._call_tool)
+        if notifies:
+            self.add_request_handler("logging/setLevel", SetLevelRequestParams, self._set_log_level)
+        if reloads:
+            self.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, ListenHandler(self._bus))
+        self.middleware.append(self._shortcut)
+
+    def create_initialization_options(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+    ) -> InitializationOptions:
+        options = notification_options or NotificationOptions(tools_changed=self._reloads)
+        return super().create_initialization_options(options, experimental_capabilities, extensions)
+
+    async def announce(self) -> None:
+        """Tell every connected client that the tools changed."""
+        for session in list(self._greeted):
+            await session.send_tool_list_changed()
+        await self._bus.publish(ToolsListChanged())
+
+    async def _shortcut(self, ctx: _Context, call_next: CallNext) -> HandlerResult:
+        params = ctx.params or {}
+        if ctx.method == "tools/call":
+            if _is_plain_call(params) and _may_enter(ctx, params):
+                return await self._call(ctx, params)
+        elif ctx.method == "tools/list":
+            if params.keys() <= {"_meta"} and _may_enter(ctx, params):
+                return self._listing(modern=_is_modern(ctx))
+        elif ctx.method == "initialize" and self._reloads:
+            self._greeted.append(ctx.session)
+        return await call_next(ctx)
+
+    async def _call(self, ctx: _Context, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Run one tool and return the result in wire form."""
+        modern = _is_modern(ctx)
+        meta: Mapping[str, Any] = params.get("_meta") or {}
+        call_id = str(meta.get(TOOL_USE_ID) or ctx.request_id)
+        notes = None
+        if self._notifies:
+            notes = CallNotes(ctx.session, ctx.request_id, self._lowest_level(ctx, meta, modern=modern))
+        if self._make_context is not None:
+            context = self._make_context(call_id)
+        else:
+            context = ToolContext(
+                call_id=call_id,
+                on_progress=notes.progress if notes is not None and "progressToken" in meta else None,
+                on_log=notes.log if notes is not None else None,
+            )
+        try:
+            reply = await self.live.current.call(params["name"], params.get("arguments") or {}, context)
+            if notes is not None:
+                await notes.finish()
+        except BaseException:
+            if notes is not None:
+                notes.drop()
+            raise
+        return self._in_wire_form(reply, modern=modern)
+
+    def _in_wire_form(self, reply: Reply, *, modern: bool) -> dict[str, Any]:
+        result = sendable(reply.wire())
+        return self._stamped(result) if modern else result
+
+    def _stamped(self, result: dict[str, Any]) -> dict[str, Any]:
+        """What 2026-07-28 wants in every result."""
+        meta = {**result.get("_meta", {}), SERVER_INFO_META_KEY: self._stamp}
+        return {**result, "resultType": "complete", "_meta": meta}
+
+    def _listing(self, *, modern: bool) -> dict[str, Any]:
+        """The tools/list result, checked against the protocol once for each Toolbox and era."""
+        box = self.live.current
+        if self._listed[0] is not box:
+            self._listed = (box, {})
+        ready = self._listed[1]
+        if modern not in ready:
+            result: dict[str, Any] = {"tools": JsonList(box.listing())}
+            if modern:
+                defaults = ListToolsResult(tools=[]).model_dump(by_alias=True, mode="json", exclude_none=True)
+                result = self._stamped({**defaults, **result})
+            version = (MODERN_PROTOCOL_VERSIONS if modern else HANDSHAKE_PROTOCOL_VERSIONS)[-1]
+            methods.validate_server_result("tools/list", version, result)
+            ready[modern] = result
+        return ready[modern]
+
+    async def _list_tools(self, ctx: _Context, params: PaginatedRequestParams) -> HandlerResult:
+        return self._listing(modern=_is_modern(ctx))
+
+    async def _call_tool(self, ctx: _Context, params: CallToolRequestParams) -> HandlerResult:
+        return await self._call(ctx, ctx.params or {})
+
+    async def _set_log_level(self, ctx: _Context, params: SetLevelRequestParams) -> HandlerResult:
+        if len(self._log_levels) >= _MOST_REMEMBERED:
+            del self._log_levels[next(iter(self._log_levels))]
+        self._log_levels[_session_of(ctx)] = params.level
+        return EmptyResult()
+
+    def _lowest_level(self, ctx: _Context, meta: Mapping[str, Any], *, modern: bool) -> str | None:
+        """The least severe log message this client wants; None when it wants none."""
+        if modern:
+            level = meta.get(LOG_LEVEL_META_KEY)
+            return level if isinstance(level, str) else None
+        return self._log_levels.get(_session_of(ctx), "debug")
+
+    def _input_schema(self, name: str) -> Mapping[str, Any] | None:
+        entry = next((entry for entry in self.live.current.listing() if entry["name"] == name), None)
+        return None if entry is None else entry["inputSchema"]
+
+
+def _is_modern(ctx: _Context) -> bool:
+    return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+def _may_enter(ctx: _Context, params: Mapping[str, Any]) -> bool:
+    """Whether mcp has let this client in already; if not, mcp answers it.
+
+    Raises what mcp answers when the envelope of a 2026-07-28 request is malformed, or sent
+    in the handshake era.
+    """
+    if _is_modern(ctx):
+        methods.validate_client_request(ctx.method, ctx.protocol_version, params)
+        return True
+    if PROTOCOL_VERSION_META_KEY in (params.get("_meta") or ()):
+        raise MCPError(INVALID_REQUEST, "this connection uses the handshake, not the 2026-07-28 envelope")
+    return ctx.session.client_params is not None
+
+
+def _is_plain_call(params: Mapping[str, Any]) -> bool:
+    arguments, meta = params.get("arguments"), params.get("_meta")
+    return (
+        type(params.get("name")) is str
+        and (arguments is None or type(arguments) is dict)
+        and (meta is None or type(meta) is dict)
+    )
+
+
+def _session_of(ctx: _Context) -> str | None:
+    """The HTTP session a request belongs to; None where one server has one client."""
+    return None if ctx.request is None else ctx.request.headers.get("mcp-session-id")

@@ -1,0 +1,100 @@
+"""What every bench shares: a row of the printed table, and fair ways to time two contenders.
+
+A bench is a module `tests/bench/bench_NAME.py` with `def main() -> Iterable[Row]`. It measures
+both sides in one run, turn by turn, so that a busy machine slows both: only ratios are judged.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import statistics
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: a measured value and the bound it must keep."""
+
+    what: str
+    ours: float
+    theirs: float | None
+    """The other side, measured in the same run; None when the bound is absolute."""
+    must_be: float
+    """Most that `ours / theirs` may be, or `ours` itself when there is no other side."""
+    unit: str = "ms"
+
+    @property
+    def judged(self) -> float:
+        """The number that is held against the bound."""
+        return self.ours if self.theirs is None else self.ours / self.theirs
+
+    @property
+    def ok(self) -> bool:
+        return self.judged <= self.must_be
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Seconds of both contenders, in the order they were taken."""
+
+    ours: list[float]
+    theirs: list[float]
+
+    def row(self, what: str, must_be: float, *, unit: str = "ms") -> Row:
+        """The medians as a row; `unit` is s, ms or us."""
+        scale = {"s": 1.0, "ms": 1e3, "us": 1e6}[unit]
+        return Row(what, statistics.median(self.ours) * scale, statistics.median(self.theirs) * scale, must_be, unit)
+
+
+def interleave(ours: Callable[[], object], theirs: Callable[[], object], *, rounds: int, warmup: int = 1) -> Pair:
+    """Time both, alternating and swapping who goes first, `rounds` times each."""
+    pair = Pair([], [])
+    sides = [(ours, pair.ours), (theirs, pair.theirs)]
+    for turn in range(-warmup, rounds):
+        for run, times in sides if turn % 2 == 0 else reversed(sides):
+            gc.collect()
+            start = time.perf_counter()
+            run()
+            taken = time.perf_counter() - start
+            if turn >= 0:
+                times.append(taken)
+    return pair
+
+
+async def interleave_calls(
+    ours: Callable[[], Awaitable[object]],
+    theirs: Callable[[], Awaitable[object]],
+    *,
+    batches: int,
+    calls: int,
+    warmup: int = 50,
+) -> Pair:
+    """Time single awaited calls: batches of `calls` alternate between the two; every call is one sample."""
+    pair = Pair([], [])
+    sides = [(ours, pair.ours), (theirs, pair.theirs)]
+    for call, _ in sides:
+        for _ in range(warmup):
+            await call()
+    for turn in range(batches):
+        for call, times in sides if turn % 2 == 0 else reversed(sides):
+            gc.collect()
+            for _ in range(calls):
+                start = time.perf_counter()
+                await call()
+                times.append(time.perf_counter() - start)
+    return pair
+
+
+def child_env(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment for a measured process: bytecode is cached and output buffered, as users have it."""
+    slow = (
+        "PYTHONDONTWRITEBYTECODE",
+        "PYTHONUNBUFFERED",
+        "PYTHONDEVMODE",
+        "PYTHONTRACEMALLOC",
+        "COVERAGE_PROCESS_START",
+    )
+    return {**{key: value for key, value in os.environ.items() if key not in slow}, **(extra or {})}

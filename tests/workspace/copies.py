@@ -1,0 +1,191 @@
+"""Small trees, edits as an agent makes them, and trees as values to compare."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from hypothesis import strategies as st
+from toolkit_workspace._bases import keep_bases
+from toolkit_workspace._manifest import Kind, Manifest, MountRecord
+from toolkit_workspace._prepared import Prepared
+
+Tree = dict[bytes, tuple[str, bytes]]
+"""Path → what it is ('-', 'x' for an executable, 'l', 'd') and its bytes or target."""
+
+
+def make_tree(root: Path, files: Mapping[str | bytes, bytes | str]) -> Path:
+    """Write files below `root`; a str value is a link's target, a path ending in / a folder."""
+    root.mkdir(parents=True, exist_ok=True)
+    for path, data in files.items():
+        place = root / os.fsdecode(path)
+        if os.fsdecode(path).endswith("/"):
+            place.mkdir(parents=True)
+            continue
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(data, str):
+            place.symlink_to(data)
+        else:
+            place.write_bytes(data)
+    return root
+
+
+def tree_of(root: Path, *, folders: bool = True) -> Tree:
+    """Everything below `root`, links not followed."""
+    tree: Tree = {}
+    top = os.fsencode(root)
+    for where, inner, names in os.walk(top):
+        for name in [*inner, *names]:
+            whole = where + b"/" + name
+            path, mode = whole[len(top) + 1 :], os.lstat(whole).st_mode
+            if stat.S_ISLNK(mode):
+                tree[path] = ("l", os.fsencode(Path(os.fsdecode(whole)).readlink()))
+            elif stat.S_ISDIR(mode):
+                if folders:
+                    tree[path] = ("d", b"")
+            elif stat.S_ISREG(mode):
+                tree[path] = ("x" if mode & 0o100 else "-", Path(os.fsdecode(whole)).read_bytes())
+    return tree
+
+
+def prepare(host: Path, root: Path, state: Path, *, at: str = "src", keep: bool = True) -> Prepared:
+    """Copy one host folder into a workspace, record it and, with `keep`, keep its bytes."""
+    state.mkdir(parents=True, exist_ok=True)
+    root.mkdir(mode=0o700)
+    (root / at).parent.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(host, root / at, symlinks=True)
+    top = host.stat()
+    manifest = Manifest([MountRecord(os.fsencode(host.resolve()), os.fsencode(at), top.st_dev, top.st_ino)])
+    for where, inner, names in os.walk(os.fsencode(root / at)):
+        for name in [*inner, *names]:
+            _record(manifest, os.fsencode(host), os.fsencode(root), os.fsencode(at), where + b"/" + name)
+    prepared = Prepared.at(root, state, manifest)
+    fd = os.open(root, os.O_RDONLY)
+    manifest.seal(fd)
+    keep_bases(manifest, prepared.store, fd, only_fresh=not keep)
+    os.close(fd)
+    prepared.save()
+    return prepared
+
+
+def _record(manifest: Manifest, host: bytes, root: bytes, at: bytes, whole: bytes) -> None:
+    path = whole[len(root) + 1 :]
+    inside = path[len(at) + 1 :]
+    here, there = os.lstat(whole), os.lstat(host + b"/" + inside)
+    kind: Kind = "l" if stat.S_ISLNK(here.st_mode) else "d" if stat.S_ISDIR(here.st_mode) else "f"
+    target = os.fsencode(Path(os.fsdecode(whole)).readlink()) if kind == "l" else None
+    manifest.add(
+        0, path, kind, here.st_mode, here.st_size, here.st_mtime_ns, here.st_ctime_ns, here.st_ino, target,
+        inside, there.st_size, there.st_mtime_ns, there.st_ctime_ns, there.st_ino,
+    )  # fmt: skip
+
+
+def git(folder: Path, *arguments: str, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    """Run git as the judge, on a copy nobody else uses and without anybody's settings."""
+    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1", "LC_ALL": "C"}
+    return subprocess.run(
+        ["git", *arguments], cwd=folder, input=data, capture_output=True, timeout=60, env=environment, check=False
+    )
+
+
+NAMES = [b"a", b"b c", b"d", b"\xff\xfe", b'q"uo\\te', b"new\nline", "é".encode(), b"tab\t", b"e.txt"]
+TEXTS = [
+    b"",
+    b"one\n",
+    b"one",
+    b"one\ntwo\nthree\n",
+    b"\n".join(b"line %d" % n for n in range(40)) + b"\n",
+    b"\n".join(b"line %d" % n for n in range(40) if n not in (3, 20, 39)),
+    b"crlf\r\nlines\r\n",
+    b"bin\0ary" * 30,
+    bytes(range(256)) * 3,
+    b"latin \xe9\n",
+]
+paths = st.lists(st.sampled_from(NAMES), min_size=1, max_size=3).map(b"/".join)
+trees = st.dictionaries(
+    paths, st.one_of(st.tuples(st.sampled_from("-x"), st.sampled_from(TEXTS)), st.tuples(st.just("l"), st.just(b"a"))),
+    max_size=8,
+)  # fmt: skip
+edits = st.lists(
+    st.tuples(st.sampled_from(["write", "append", "delete", "move", "chmod", "link", "folder", "touch"]), paths, paths,
+              st.sampled_from(TEXTS)),
+    max_size=8,
+)  # fmt: skip
+Edit = tuple[str, bytes, bytes, bytes]
+
+
+def build(root: Path, tree: Mapping[bytes, tuple[str, bytes]]) -> None:
+    """Make a generated tree, leaving out what does not fit with what is already there."""
+    root.mkdir(parents=True, exist_ok=True)
+    for path, (kind, data) in tree.items():
+        edit(root, ("link" if kind == "l" else "write", path, path, data))
+        if kind == "x":
+            edit(root, ("chmod", path, path, b""))
+
+
+def edit(root: Path, step: Edit) -> None:
+    """Do one thing an agent may do; what is impossible just then is left undone."""
+    try:
+        _EDITS[step[0]](root / os.fsdecode(step[1]), root / os.fsdecode(step[2]), step[3])
+    except OSError:
+        return
+
+
+def _write(path: Path, _: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_symlink():
+        path.unlink()
+    elif path.is_dir():
+        shutil.rmtree(path)
+    path.write_bytes(data)
+
+
+def _append(path: Path, _: Path, data: bytes) -> None:
+    if path.is_file() and not path.is_symlink():
+        path.write_bytes(path.read_bytes() + data)
+
+
+def _delete(path: Path, _: Path, data: bytes) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def _move(path: Path, to: Path, data: bytes) -> None:
+    to.parent.mkdir(parents=True, exist_ok=True)
+    path.rename(to)
+
+
+def _chmod(path: Path, _: Path, data: bytes) -> None:
+    if path.is_file() and not path.is_symlink():
+        path.chmod(path.stat().st_mode ^ 0o111)
+
+
+def _link(path: Path, _: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.symlink_to("b c")
+
+
+def _folder(path: Path, _: Path, data: bytes) -> None:
+    path.mkdir(parents=True)
+
+
+def _touch(path: Path, _: Path, data: bytes) -> None:
+    os.utime(path, ns=(1, 1), follow_symlinks=False)
+
+
+_EDITS: dict[str, Callable[[Path, Path, bytes], None]] = {
+    "write": _write,
+    "append": _append,
+    "delete": _delete,
+    "move": _move,
+    "chmod": _chmod,
+    "link": _link,
+    "folder": _folder,
+    "touch": _touch,
+}

@@ -1,0 +1,164 @@
+"""What changed in a workspace, and the patch that says so."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from toolkit_workspace._prepared import Prepared
+from toolkit_workspace.changes import Changes, changes_of
+
+from tests.workspace.copies import Edit, Tree, build, edit, edits, git, make_tree, prepare, tree_of, trees
+
+
+@pytest.fixture
+def ws(tmp_path: Path) -> Prepared:
+    files: dict[str | bytes, bytes | str] = {
+        "app.py": b"".join(b"line %d\n" % n for n in range(30)),
+        "run.sh": b"#!/bin/sh\n",
+        "data.bin": bytes(range(256)),
+        "docs/guide.md": b"# Guide\n\nRead this.\n",
+        "docs/link": "guide.md",
+        "empty/": b"",
+    }
+    return prepare(make_tree(tmp_path / "host", files), tmp_path / "ws", tmp_path / "state")
+
+
+def kinds(changes: Changes) -> dict[str, str]:
+    return {change.path: change.kind for change in changes}
+
+
+def test_an_untouched_workspace_has_no_changes(ws: Prepared) -> None:
+    changes = changes_of(ws)
+    assert len(changes) == 0
+    assert changes.patch() == b""
+    assert changes.summary() == "No changes."
+
+
+def test_every_kind_of_change_is_told(ws: Prepared) -> None:
+    src = ws.root / "src"
+    (src / "new.txt").write_text("new\n")
+    (src / "app.py").write_text("other\n")
+    (src / "data.bin").unlink()
+    (src / "docs/guide.md").rename(src / "manual.md")
+    (src / "run.sh").chmod(0o755)
+    (src / "docs/link").unlink()
+    (src / "docs/link").symlink_to("../app.py")
+    (src / "empty").rmdir()
+
+    assert kinds(changes_of(ws)) == {
+        "src/app.py": "modified",
+        "src/data.bin": "deleted",
+        "src/docs/link": "link",
+        "src/empty": "deleted",
+        "src/manual.md": "renamed",
+        "src/new.txt": "added",
+        "src/run.sh": "mode",
+    }
+
+
+def test_a_same_size_edit_with_its_mtime_set_back_is_found(ws: Prepared) -> None:
+    file = ws.root / "src/app.py"
+    was = file.stat()
+    data = file.read_bytes()
+    file.write_bytes(data[:-2] + b"X\n")
+    os.utime(file, ns=(was.st_atime_ns, was.st_mtime_ns))
+    assert (file.stat().st_size, file.stat().st_mtime_ns) == (was.st_size, was.st_mtime_ns)
+
+    assert kinds(changes_of(ws)) == {"src/app.py": "modified"}
+
+
+def test_a_file_written_again_with_the_same_bytes_is_no_change(ws: Prepared) -> None:
+    file = ws.root / "src/app.py"
+    data = file.read_bytes()
+    file.unlink()
+    file.write_bytes(data)
+    os.utime(ws.root / "src/docs", ns=(1, 1))
+
+    assert kinds(changes_of(ws)) == {}
+
+
+def test_a_changed_name_with_changed_contents_is_one_rename(ws: Prepared) -> None:
+    src = ws.root / "src"
+    (src / "app.py").write_bytes((src / "app.py").read_bytes() + b"more\n")
+    (src / "app.py").rename(src / "docs/app.py")
+
+    (change,) = changes_of(ws)
+    assert (change.kind, change.old_path, change.content_changed) == ("renamed", "src/app.py", True)
+
+
+def test_a_file_that_became_a_folder_is_told_as_what_went_and_what_came(ws: Prepared) -> None:
+    (ws.root / "src/run.sh").unlink()
+    (ws.root / "src/run.sh").mkdir()
+    (ws.root / "src/run.sh/inner").write_text("x")
+
+    found = [(change.path, change.kind, change.type) for change in changes_of(ws)]
+    assert found == [
+        ("src/run.sh", "deleted", "file"),
+        ("src/run.sh", "added", "folder"),
+        ("src/run.sh/inner", "added", "file"),
+    ]
+
+
+def test_another_process_reads_the_same_changes_from_disk(ws: Prepared) -> None:
+    (ws.root / "src/app.py").write_text("other\n")
+    again = Prepared.load(ws.root, ws.state)
+    assert changes_of(again).to_json() == changes_of(ws).to_json()
+
+
+def test_changes_outside_every_mount_are_told_and_belong_to_none(ws: Prepared) -> None:
+    (ws.root / "scratch.txt").write_text("x")
+    (change,) = changes_of(ws)
+    assert (change.path, change.mount) == ("scratch.txt", None)
+
+
+def test_a_patch_leaves_out_git_folders_and_says_so(ws: Prepared) -> None:
+    make_tree(ws.root / "src", {".git/hooks/post-commit": b"#!/bin/sh\n", "fine.txt": b"fine\n"})
+    changes = changes_of(ws)
+    assert [path for path, _ in changes.not_in_patch()] == ["src/.git/hooks/post-commit"]
+    assert changes.patch().startswith(b"# not in this patch: src/.git/hooks/post-commit")
+    assert b"+fine" in changes.patch()
+
+
+def test_a_deep_tree_is_compared_to_its_end(ws: Prepared) -> None:
+    fd = os.open(ws.root / "src", os.O_RDONLY)
+    for _ in range(700):
+        os.mkdir("deeper", dir_fd=fd)
+        inner = os.open("deeper", os.O_RDONLY, dir_fd=fd)
+        os.close(fd)
+        fd = inner
+    os.close(os.open("bottom", os.O_CREAT | os.O_WRONLY, dir_fd=fd))
+    os.close(fd)
+
+    changes = changes_of(ws)
+    assert changes[-1].path == "src/" + "deeper/" * 700 + "bottom"
+    assert len(changes) == 701
+
+
+def judged(before: Path, patch: bytes) -> tuple[Tree, str]:
+    """The tree `git apply` makes from a patch, and what it complained about."""
+    git(before, "init", "-q")
+    done = git(before, "apply", "--whitespace=nowarn", "-", data=patch) if patch else None
+    shutil.rmtree(before / ".git")
+    return tree_of(before, folders=False), "" if done is None or not done.returncode else done.stderr.decode()
+
+
+@given(tree=trees, steps=edits)
+@settings(max_examples=120, deadline=None)
+def test_git_applies_the_patch_to_the_same_tree(tree: Tree, steps: list[Edit]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        top = Path(folder)
+        build(top / "host", tree)
+        ws = prepare(top / "host", top / "ws", top / "state")
+        shutil.copytree(ws.root, top / "before", symlinks=True)
+        for step in steps:
+            edit(ws.root / "src", step)
+
+        patched, complaint = judged(top / "before", changes_of(ws).patch())
+
+        assert complaint == ""
+        assert patched == tree_of(ws.root, folders=False)

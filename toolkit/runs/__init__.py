@@ -1,0 +1,30 @@
+"""A prompt becomes events and one result."""
+
+from toolkit.runs.codes import MESSAGES, Code
+from toolkit.runs.events import Call, Event, Tokens
+from toolkit.runs.launch import run, run_sync, start
+from toolkit.runs.limits import Limits
+from toolkit.runs.live import LiveRun
+from toolkit.runs.prompt import Prompt
+from toolkit.runs.result import DeniedCall, PendingCall, RunFailedError, RunResult, ToolUse
+from toolkit.runs.spec import RunSpec
+
+__all__ = [
+    "MESSAGES",
+    "Call",
+    "Code",
+    "DeniedCall",
+    "Event",
+    "Limits",
+    "LiveRun",
+    "PendingCall",
+    "Prompt",
+    "RunFailedError",
+    "RunResult",
+    "RunSpec",
+    "Tokens",
+    "ToolUse",
+    "run",
+    "run_sync",
+    "start",
+]

@@ -1,0 +1,291 @@
+"""One CLI process of a run: opened in its jail, asked turn by turn, and gone when it is closed.
+
+The engine gives facts: the events as they happen and how each turn ended. What
+they mean for the caller is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from claude_agent_sdk import ClaudeSDKClient, ResultMessage, SystemMessage
+
+from toolkit.runs._tail import Tail
+from toolkit.runs.codes import Code, End
+from toolkit.runs.events import Event
+from toolkit.runs.guard import Guard, Rule
+from toolkit.runs.options import MODE, make_options, offered
+from toolkit.runs.rules import before_deadline, only_offered, within_budget
+from toolkit.runs.spec import RunSpec
+from toolkit.runs.translate import Translator
+from toolkit.runs.usage import Meter, TurnUsage
+from toolkit.sandbox.confinement import Confinement, confine
+from toolkit.sandbox.gate_usage import SpendLimit
+from toolkit.sandbox.limits import JailLimits
+from toolkit.tools import Budget, Deadline, Toolbox, ToolContext
+
+_PATIENCE = 2.0
+"""Seconds between asking the CLI to stop and making it."""
+
+Emit = Callable[[Event], None]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnd:
+    """How one turn ended."""
+
+    end: End
+    message: ResultMessage | None
+    usage: TurnUsage
+    ms: int
+    debug: dict[str, Any]
+
+
+class Engine:
+    """The CLI in its jail, between `open` and `close`."""
+
+    def __init__(self, spec: RunSpec, boxes: list[Toolbox], folder: Path, emit: Emit, rules: list[Rule]) -> None:
+        self._spec = spec
+        self._boxes = boxes
+        self._folder = folder
+        self._emit = emit
+        self._stack = AsyncExitStack()
+        self._stderr = Tail()
+        self._client: ClaudeSDKClient | None = None
+        self._jail: Confinement | None = None
+        self._meter = Meter(spec.run_id)
+        self._turn = 0
+        self._prompt = ""
+        self.deadline: Deadline | None = None
+        self.budget = Budget(spec.limits.tokens)
+        self.translator = Translator(spec.run_id, self._meter, time.time)
+        own = [only_offered(offered(spec, boxes)), before_deadline(lambda: self.deadline), within_budget(self.budget)]
+        self.guard = Guard([*own, *rules], self.translator.denied)
+
+    async def open(self, **more: Any) -> None:
+        """Start the CLI; `more` are further SDK options, such as a session to resume.
+
+        Raises:
+            UnconfinedError: the jail is not certain; nothing was started.
+            ClaudeSDKError: the CLI could not be started.
+        """
+        spec = self._spec
+        if spec.transport is None:
+            self._jail = await self._stack.enter_async_context(self._confine())
+        options = make_options(
+            spec,
+            self._boxes,
+            self.guard,
+            jail=self._jail,
+            folder=self._folder,
+            shape=spec.shape(),
+            make_context=self._context,
+            stderr=self._stderr.write,
+            more=more,
+        )
+        take_options = getattr(spec.transport, "take_options", None)
+        if take_options is not None:  # a FakeCLI has no command line to read them from
+            take_options(options)
+        self._client = ClaudeSDKClient(options, transport=spec.transport)
+        self._stack.push_async_callback(self._disconnect)
+        await self._client.connect()
+
+    async def close(self) -> None:
+        """End the process and everything in its jail; nothing survives."""
+        await self._stack.aclose()
+
+    @property
+    def client(self) -> ClaudeSDKClient:
+        """The SDK's client, once open."""
+        assert self._client is not None, "the engine is not open"
+        return self._client
+
+    @property
+    def unenforced(self) -> tuple[str, ...]:
+        """Limits asked for that this machine cannot enforce."""
+        return () if self._jail is None else self._jail.report.not_enforced
+
+    async def turn(self, prompt: str) -> TurnEnd:
+        """Send a prompt and see it through to its end, within the deadline."""
+        self._turn += 1
+        self._prompt = prompt
+        seconds = self._spec.limits.seconds
+        self.deadline = None if seconds is None else Deadline.after(seconds)
+        self.translator.begin_turn()
+        began = time.monotonic()
+        pump = asyncio.create_task(self._pump(prompt))
+        try:
+            await asyncio.wait({pump}, timeout=seconds)
+            if not pump.done():
+                await self._stop(pump, "deadline")
+        finally:
+            message, end = await _finished(pump)
+        for event in self.translator.close():
+            self._emit(event)
+        reported = (message.model_usage, message.total_cost_usd) if message is not None else (None, None)
+        usage = self._meter.settle(*reported)
+        ms = round((time.monotonic() - began) * 1000)
+        return TurnEnd(self._judged(end), message, usage, ms, self._debug(message, end))
+
+    async def interrupt(self) -> None:
+        """End the turn under way; the conversation goes on."""
+        with contextlib.suppress(Exception):
+            await asyncio.wait_for(self.client.interrupt(), _PATIENCE)
+
+    async def _pump(self, prompt: str) -> tuple[ResultMessage | None, End]:
+        try:
+            await self.client.query(prompt)
+            async for message in self.client.receive_messages():
+                if isinstance(message, SystemMessage) and message.subtype == "init":
+                    self._greet(message.data)
+                for event in self.translator.feed(message):
+                    self._emit(event)
+                self.budget.used = max(self._meter.used.total, self._gate_tokens())
+                if self.guard.stopped == "unconfined":
+                    return None, End(error="UnconfinedError", guard="unconfined")
+                if isinstance(message, ResultMessage):
+                    return message, _end_of(message)
+        except Exception as error:
+            return None, End(error=type(error).__name__, detail=f"{error}\n{self._stderr}")
+        return None, End(error="ProcessError", detail=str(self._stderr))
+
+    def _greet(self, init: Mapping[str, Any]) -> None:
+        """Check that the CLI runs as it was told to; only then may tools run."""
+        wanted = {box.name for box in self._boxes} | set(self._spec.servers)
+        servers = {server["name"]: server["status"] for server in init.get("mcp_servers", ())}
+        missing = sorted(name for name in wanted if servers.get(name) not in ("connected", "pending"))
+        mode = init.get("permissionMode")
+        first = not self.guard.armed
+        self._emit(
+            self.translator.event(
+                "lifecycle",
+                "started",
+                self._spec.run_id,
+                turn=self._turn,
+                prompt=self._prompt,
+                model=init.get("model"),
+                session=init.get("session_id"),
+                cwd=init.get("cwd"),
+                tools=init.get("tools", []),
+                servers=servers,
+                mode=mode,
+                cli=init.get("claude_code_version"),
+                trace=self._spec.trace,
+            )
+        )
+        if mode != MODE or missing:
+            what = f"permission mode is {mode}, not {MODE}" if mode != MODE else f"no MCP server {', '.join(missing)}"
+            self._warn(what)
+            self.guard.stop("unconfined")
+        elif first:
+            self.guard.armed = True
+
+    def _warn(self, what: str) -> None:
+        self._emit(self.translator.event("lifecycle", "warning", self._spec.run_id, what=what))
+
+    async def _stop(self, pump: asyncio.Task[Any], code: Code) -> None:
+        """Ask, wait, then make it: whatever was said until now is kept."""
+        self.guard.stop(code)
+        await self.interrupt()
+        await asyncio.wait({pump}, timeout=_PATIENCE)
+
+    def _judged(self, end: End) -> End:
+        """The end, with our own reasons first."""
+        guard = self.guard.stopped
+        if guard is None and self._jail is not None and self._jail.exceeded is not None:
+            guard = "budget"
+        if guard is None and end.is_error and self.budget.remaining() == 0:
+            guard = "budget"  # the gate passed no further request on
+        return End(**{**{name: getattr(end, name) for name in End.__slots__}, "guard": end.guard or guard})
+
+    def _debug(self, message: ResultMessage | None, end: End) -> dict[str, Any]:
+        debug: dict[str, Any] = {"stderr": str(self._stderr), "error": end.error, "detail": end.detail}
+        if message is not None:
+            debug |= {
+                "subtype": message.subtype,
+                "terminal_reason": message.terminal_reason,
+                "api_status": message.api_error_status,
+                "errors": message.errors,
+                "result": message.result if message.is_error else None,
+            }
+        if self._jail is not None:
+            debug["refused"] = [str(refusal) for refusal in self._jail.gate.audit]
+            debug["exceeded"] = None if self._jail.exceeded is None else str(self._jail.exceeded)
+        return {name: value for name, value in debug.items() if value}
+
+    def _context(self, call: str) -> ToolContext:
+        """What one call of an in-process tool can know and report."""
+
+        def on_progress(done: float, total: float | None, message: str | None) -> None:
+            self._emit(self.translator.event("tool", "progress", call, done=done, total=total, message=message))
+
+        return ToolContext(
+            call_id=call,
+            on_progress=on_progress,
+            deadline=self.deadline,
+            budget=self.budget,
+            session=self.translator.session,
+            workspace=self._folder,
+            env=dict(self._spec.env),
+        )
+
+    def _gate_tokens(self) -> int:
+        return 0 if self._jail is None else self._jail.gate.usage.tokens
+
+    def _confine(self) -> Confinement:
+        spec, limits = self._spec, self._spec.limits
+        url, key = spec.address()
+        return confine(
+            self._folder,
+            spec.profile,
+            spec.domains,
+            api_url=url,
+            api_key=key,
+            api_key_file=spec.api_key_file,
+            tools=spec.native,
+            readable=spec.readable,
+            limits=JailLimits(**limits.of_the_machine()),
+            require=spec.require,
+            spend_limit=None if limits.tokens is None else SpendLimit(tokens=limits.tokens),
+            env=spec.env,
+            cli_path=spec.cli_path,
+            allow_control_files=spec.allow_control_files,
+        )
+
+    async def _disconnect(self) -> None:
+        """Close the client; when it does not close in time, the end of the jail makes it."""
+        task = asyncio.ensure_future(self.client.disconnect())
+        done, _ = await asyncio.wait({task}, timeout=_PATIENCE)
+        if not done and self._jail is not None:
+            await asyncio.to_thread(self._jail.kill)
+            await asyncio.wait({task}, timeout=_PATIENCE * 5)
+        if task.done() and not task.cancelled():
+            task.exception()
+        else:
+            task.cancel()
+
+
+async def _finished(pump: asyncio.Task[tuple[ResultMessage | None, End]]) -> tuple[ResultMessage | None, End]:
+    if not pump.done():
+        pump.cancel()
+    try:
+        return await pump
+    except asyncio.CancelledError:
+        return None, End(error="CancelledError")
+
+
+def _end_of(message: ResultMessage) -> End:
+    return End(
+        subtype=message.subtype,
+        is_error=message.is_error,
+        terminal_reason=message.terminal_reason,
+        api_status=message.api_error_status,
+        detail="\n".join(message.errors or ()),
+    )

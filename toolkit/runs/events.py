@@ -1,0 +1,128 @@
+"""What happens in a run, as one flat list of events.
+
+| stream | kinds | `id` is | what `data` holds |
+|---|---|---|---|
+| lifecycle | started | the run | turn, prompt, model, session, cwd, tools, servers, mode, cli |
+| | retry | the run | attempt, delay_ms, status, error |
+| | warning | the run | what |
+| | finished | the run | turn, ok, code, message, text, stop, ms, cost, total, unattributed |
+| assistant | started | the message | model |
+| | text, thinking | the message | text (one delta) |
+| | block | the message | type (text or thinking), text (the whole block) |
+| | ended | the message | stop, text (all its text) |
+| tool | started | the call | name, arguments |
+| | progress | the call | done, total, message |
+| | ended | the call | name, ok, text, ms, denied, interrupted |
+| usage | call | the message | the fields of a `Call` |
+| approval | asked | the request | call, tool, input, read_only, reason, suggestions |
+| | answered | the request | decision, message, by |
+| compaction | started | the run | trigger |
+| | ended | the run | trigger, before, after (tokens) |
+
+Order: a turn begins with `lifecycle.started` and ends with `lifecycle.finished`.
+A message's events stand between its `started` and `ended`, in the order the model
+wrote them; the text before a tool call is complete (`block`) before that call's
+`tool.started`. A tool starts and may end before the message that asked for it ends.
+Every tool that started has ended before the turn is finished. `parent` is the tool
+call a subagent works for, None for the main conversation.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from pydantic_core import to_jsonable_python
+
+Stream = Literal["lifecycle", "assistant", "tool", "usage", "approval", "compaction"]
+
+KINDS: dict[str, tuple[str, ...]] = {
+    "lifecycle": ("started", "retry", "warning", "finished"),
+    "assistant": ("started", "text", "thinking", "block", "ended"),
+    "tool": ("started", "progress", "ended"),
+    "usage": ("call",),
+    "approval": ("asked", "answered"),
+    "compaction": ("started", "ended"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened in a run."""
+
+    stream: Stream
+    kind: str
+    t: float
+    """When, in seconds since the epoch."""
+    run: str
+    id: str
+    """What it is about: a message, a tool call, an approval request, or the run."""
+    parent: str | None = None
+    """The tool call a subagent works for."""
+    data: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """`stream.kind`, as the table above writes it."""
+        return f"{self.stream}.{self.kind}"
+
+    def to_json(self) -> str:
+        """One line of `events.jsonl`."""
+        plain = {name: getattr(self, name) for name in self.__slots__}
+        return json.dumps(plain, ensure_ascii=False, separators=(",", ":"), default=to_jsonable_python)
+
+    @classmethod
+    def from_json(cls, line: str | bytes) -> Event:
+        """The event on one line of `events.jsonl`."""
+        return cls(**json.loads(line))
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """Tokens of one model call, or of many."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of them together."""
+        return self.input + self.output + self.cache_read + self.cache_write
+
+    def __add__(self, other: Tokens) -> Tokens:
+        return Tokens(*(getattr(self, name) + getattr(other, name) for name in Tokens.__slots__))
+
+    def __sub__(self, other: Tokens) -> Tokens:
+        return Tokens(*(getattr(self, name) - getattr(other, name) for name in Tokens.__slots__))
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One billable model call."""
+
+    id: str
+    """The message id the API gave it."""
+    model: str
+    input: int
+    output: int
+    cache_read: int
+    cache_write: int
+    run: str
+    attempt: int = 0
+
+    @property
+    def key(self) -> str:
+        """The same for the same call whenever it is replayed, and for no other: what a bill may be keyed by."""
+        return f"{self.run}/{self.attempt}/{self.id}"
+
+    @property
+    def tokens(self) -> Tokens:
+        """Its tokens alone."""
+        return Tokens(self.input, self.output, self.cache_read, self.cache_write)
+
+    def as_data(self) -> dict[str, Any]:
+        """The data of a `usage.call` event."""
+        return asdict(self)

@@ -1,0 +1,80 @@
+"""`run`, `run_sync` and `start`: the three ways to begin a run."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar, overload
+
+from toolkit.runs.live import LiveRun
+from toolkit.runs.prompt import Prompt
+from toolkit.runs.result import RunResult
+from toolkit.runs.spec import RunSpec, make_spec
+
+OutputT = TypeVar("OutputT")
+T = TypeVar("T")
+
+
+@overload
+def start(prompt: str | Prompt, *, output: type[OutputT], **options: Any) -> LiveRun[OutputT]: ...
+@overload
+def start(prompt: str | Prompt | RunSpec, **options: Any) -> LiveRun[Any]: ...
+def start(prompt: str | Prompt | RunSpec, **options: Any) -> LiveRun[Any]:
+    """A live run: `async with start("…", …) as live: async for event in live: …`.
+
+    The options are the fields of `RunSpec`.
+
+    Raises:
+        RunError: an option that does not exist or cannot be; nothing was started.
+    """
+    return LiveRun(make_spec(prompt, options))
+
+
+@overload
+async def run(prompt: str | Prompt, *, output: type[OutputT], **options: Any) -> RunResult[OutputT]: ...
+@overload
+async def run(prompt: str | Prompt | RunSpec, **options: Any) -> RunResult[Any]: ...
+async def run(prompt: str | Prompt | RunSpec, **options: Any) -> RunResult[Any]:
+    """Run an agent unattended and confined, and give its result; everything it started is gone then.
+
+    The options are the fields of `RunSpec`.
+
+    Raises:
+        ToolkitError: the run cannot be as asked; nothing was started. Whatever
+            happens later is in the result's `code`.
+    """
+    async with start(prompt, **options) as live:
+        return await live.result()
+
+
+@overload
+def run_sync(prompt: str | Prompt, *, output: type[OutputT], **options: Any) -> RunResult[OutputT]: ...
+@overload
+def run_sync(prompt: str | Prompt | RunSpec, **options: Any) -> RunResult[Any]: ...
+def run_sync(prompt: str | Prompt | RunSpec, **options: Any) -> RunResult[Any]:
+    """`run` for code that is not async; works inside a running event loop too, which it blocks."""
+    return _complete(run(prompt, **options))
+
+
+def _complete(work: Coroutine[Any, Any, T]) -> T:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    # A loop is running in this thread and cannot be entered again: the run gets a thread and a loop of its own.
+    answer: list[T] = []
+    failure: list[BaseException] = []
+
+    def elsewhere() -> None:
+        try:
+            answer.append(asyncio.run(work))
+        except BaseException as error:
+            failure.append(error)
+
+    thread = threading.Thread(target=elsewhere, name="toolkit-run")
+    thread.start()
+    thread.join()
+    if failure:
+        raise failure[0]
+    return answer[0]

@@ -1,0 +1,193 @@
+"""A run under way: its events to follow, its result to wait for, and the few things one can do to it."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from toolkit.errors import RunError
+from toolkit.runs.bus import Bus
+from toolkit.runs.engine import Engine
+from toolkit.runs.events import Event
+from toolkit.runs.finish import conclude, failed, merged
+from toolkit.runs.log import EventLog
+from toolkit.runs.place import Place, find_place, load_boxes
+from toolkit.runs.result import RunResult
+from toolkit.runs.spec import RunSpec
+from toolkit.runs.store import RunFolder, new_run
+
+OutputT = TypeVar("OutputT")
+_LISTENERS = 1.0
+"""Seconds that listeners get at the end to read what is left."""
+
+
+class LiveRun(Generic[OutputT]):
+    """One run, from its prompt to its end. Use it with `async with`; leaving ends it."""
+
+    def __init__(self, spec: RunSpec) -> None:
+        self.spec = spec
+        self.id = spec.run_id
+        self._engine: Engine | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._prompts: asyncio.Queue[tuple[str, asyncio.Future[RunResult[Any]]] | None] = asyncio.Queue()
+        self._results: list[RunResult[Any]] = []
+        self._latest: asyncio.Future[RunResult[Any]] | None = None
+        self._ready = asyncio.Event()
+
+    async def __aenter__(self) -> Self:
+        self._boxes = load_boxes(self.spec.tools)
+        if self.spec.transport is None:
+            self.spec.address()
+        self._folder: RunFolder = new_run(self.spec)
+        self._log = EventLog(self._folder.events)
+        self.bus = Bus(self._log)
+        """`live.bus.subscribe(listener)`: every event, from the first on."""
+        self._latest = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._drive(self._latest))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._task is not None
+        if kind is not None:
+            self._task.cancel()
+        self._prompts.put_nowait(None)
+        await asyncio.wait({self._task})
+        await self.bus.drain(_LISTENERS)
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        """Every event of the run, from the first on, until the run is over."""
+        return self._log.follow()
+
+    async def result(self) -> RunResult[OutputT]:
+        """The result of the turn that was asked for last. It comes whether or not anyone reads the events."""
+        assert self._latest is not None
+        return await asyncio.shield(self._latest)
+
+    async def send(self, prompt: str) -> RunResult[OutputT]:
+        """Go on with the conversation: another turn in the same process, when the one before has ended.
+
+        Raises:
+            RunError: the run is over, or the prompt is empty.
+        """
+        if not prompt.strip():
+            raise RunError("the prompt is empty", fix='Say what to do: live.send("Now run the tests.")')
+        if self._task is None or self._task.done():
+            raise RunError(f"run {self.id} is over", fix="Start another one, or resume its session")
+        future: asyncio.Future[RunResult[Any]] = asyncio.get_running_loop().create_future()
+        self._latest = future
+        self._prompts.put_nowait((prompt, future))
+        return await asyncio.shield(future)
+
+    async def interrupt(self) -> None:
+        """End the turn under way and keep what it gave; the conversation can go on with `send`."""
+        await (await self._open()).interrupt()
+
+    async def set_model(self, model: str | None) -> None:
+        """Use another model from the next model call on; None goes back to the default."""
+        await (await self._open()).client.set_model(model)
+
+    async def mcp_status(self) -> dict[str, str]:
+        """The MCP servers of the run by name, each with its status."""
+        answer = await (await self._open()).client.get_mcp_status()
+        return {server["name"]: server["status"] for server in answer["mcpServers"]}
+
+    async def rewind(self, to: str) -> None:
+        """Set the files of the workspace back to how they were when a user message was sent."""
+        await (await self._open()).client.rewind_files(to)
+
+    async def _open(self) -> Engine:
+        """The engine, once it is open.
+
+        Raises:
+            RunError: the run ended before it was.
+        """
+        assert self._task is not None
+        ready = asyncio.ensure_future(self._ready.wait())
+        await asyncio.wait({ready, self._task}, return_when=asyncio.FIRST_COMPLETED)
+        ready.cancel()
+        if self._engine is None or self._task.done():
+            raise RunError(f"run {self.id} is over", fix=f"See: toolkit runs show {self.id}")
+        return self._engine
+
+    async def _drive(self, first: asyncio.Future[RunResult[Any]]) -> None:
+        """The whole life of the run, in one task: the SDK wants to be closed where it was opened."""
+        pending: asyncio.Future[RunResult[Any]] | None = first
+        try:
+            place = await asyncio.to_thread(find_place, self.spec, self._folder)
+            self._folder.started(place)
+            engine = Engine(self.spec, self._boxes, place.folder, self._log.append, [])
+            try:
+                text = await self._prompt_text(place)
+                await engine.open()
+                self._engine = engine
+                self._ready.set()
+                await self._turn(engine, place, text, first)
+                pending = None
+                while (asked := await self._prompts.get()) is not None:
+                    text, pending = asked
+                    await self._turn(engine, place, text, pending)
+                    pending = None
+            finally:
+                await engine.close()
+        except BaseException as error:
+            self._fail(error, pending)
+            if not isinstance(error, Exception):
+                raise
+        finally:
+            await self._finish()
+
+    async def _turn(self, engine: Engine, place: Place, text: str, future: asyncio.Future[RunResult[Any]]) -> None:
+        turn = await engine.turn(text)
+        changes = await asyncio.to_thread(place.changes)
+        shape, unenforced = self.spec.shape(), engine.unenforced
+        result = conclude(self.id, turn, engine.translator, shape, changes=changes, unenforced=unenforced)
+        self._settle(result, future)
+
+    def _settle(self, result: RunResult[Any], future: asyncio.Future[RunResult[Any]] | None) -> None:
+        self._results.append(result)
+        self._log.append(_finished_event(result, turn=len(self._results)))
+        self._folder.finished(merged(self._results))
+        if future is not None and not future.done():
+            future.set_result(result)
+
+    def _fail(self, error: BaseException, future: asyncio.Future[RunResult[Any]] | None) -> None:
+        if future is None and self._results:
+            return
+        self._settle(failed(self.id, error), future)
+
+    async def _finish(self) -> None:
+        self._log.close()
+        self._folder.close()
+        while not self._prompts.empty():
+            asked = self._prompts.get_nowait()
+            if asked is not None and not asked[1].done():
+                asked[1].set_exception(RunError(f"run {self.id} is over", fix="Start another one"))
+        if self.spec.after_run is not None:
+            answer = self.spec.after_run(merged(self._results))
+            if inspect.isawaitable(answer):
+                await answer
+
+    async def _prompt_text(self, place: Place) -> str:
+        """The exact text of the first turn: added context, the prompt, and what the workspace says of itself."""
+        prompt = self.spec.prompt
+        text = prompt if isinstance(prompt, str) else prompt.render(self._boxes)
+        if isinstance(prompt, str) and place.section is not None:
+            text = f"{text}\n\n{place.section.render()}"
+        if self.spec.before_run is not None:
+            added = self.spec.before_run(self.spec)
+            added = await added if inspect.isawaitable(added) else added
+            text = f"{added}\n\n{text}" if added else text
+        return text
+
+
+def _finished_event(result: RunResult[Any], turn: int) -> Event:
+    data = result.to_data()
+    names = ("ok", "code", "message", "text", "stop", "ms", "cost", "total", "unattributed")
+    shown = {"turn": turn, **{name: data[name] for name in names}}
+    return Event("lifecycle", "finished", time.time(), result.run, result.run, None, shown)

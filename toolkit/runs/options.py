@@ -1,0 +1,76 @@
+"""The SDK options of a run: always the same safe frame, filled from the spec."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from claude_agent_sdk import ClaudeAgentOptions
+
+from toolkit.runs.guard import Guard
+from toolkit.runs.output import OutputShape
+from toolkit.runs.spec import RunSpec
+from toolkit.sandbox.confinement import TOOLS, Confinement
+from toolkit.tools import Toolbox, ToolContext
+from toolkit_servers.in_process import in_process_config
+
+MODE = "bypassPermissions"
+_MOST_BUFFERED = 64 * 1024 * 1024
+"""One line of the CLI's output: pictures in tool results are longer than the SDK expects."""
+
+
+def make_options(
+    spec: RunSpec,
+    boxes: Iterable[Toolbox],
+    guard: Guard,
+    *,
+    jail: Confinement | None,
+    folder: Path,
+    shape: OutputShape | None,
+    make_context: Callable[[str], ToolContext],
+    stderr: Callable[[str], None],
+    more: Mapping[str, Any],
+) -> ClaudeAgentOptions:
+    """Options for the CLI in `jail`; without a jail they are for a transport that starts nothing."""
+    servers: dict[str, Any] = {box.name: in_process_config(box, make_context=make_context) for box in boxes}
+    servers.update({name: dict(config) for name, config in spec.servers.items()})
+    frame: dict[str, Any] = {"permission_mode": MODE, "setting_sources": [], "strict_mcp_config": True, "cwd": folder}
+    frame["tools"] = native_tools(spec)
+    if jail is not None:
+        frame |= jail.options()
+    return ClaudeAgentOptions(
+        **frame,
+        mcp_servers=servers,
+        model=spec.model,
+        system_prompt=_system(spec.system),
+        max_turns=spec.limits.turns,
+        max_budget_usd=spec.limits.usd,
+        output_format=None if shape is None else shape.format(),
+        hooks=guard.hooks(),
+        include_partial_messages=True,
+        verbatim_prompts=True,
+        enable_file_checkpointing=True,
+        extra_args={"replay-user-messages": None},
+        max_buffer_size=_MOST_BUFFERED,
+        stderr=stderr,
+        **more,
+    )
+
+
+def native_tools(spec: RunSpec) -> list[str]:
+    """The CLI's own tools this run offers."""
+    return list(TOOLS if spec.native is None else spec.native)
+
+
+def offered(spec: RunSpec, boxes: Iterable[Toolbox]) -> list[str]:
+    """Every tool name a call may have, as patterns: what is not here is refused."""
+    names = [*native_tools(spec), "StructuredOutput"]
+    for box in boxes:
+        names.extend(box.allowed_tools)
+    names.extend(f"mcp__{name}__*" for name in spec.servers)
+    return names
+
+
+def _system(added: str | None) -> Any:
+    return {"type": "preset", "preset": "claude_code", **({"append": added} if added else {})}

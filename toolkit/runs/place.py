@@ -1,0 +1,60 @@
+"""Where a run works: a prepared copy, a folder of the caller's, or an empty one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toolkit.errors import RunError
+from toolkit.runs.spec import RunSpec
+from toolkit.runs.store import RunFolder
+from toolkit.tools import Toolbox
+from toolkit_servers.target import load_target
+
+if TYPE_CHECKING:
+    from toolkit_workspace import Changes, WorkspaceSection
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The folder a run works in, and the section it belongs to, if it is a copy."""
+
+    folder: Path
+    section: WorkspaceSection | None = None
+
+    def changes(self) -> Changes | None:
+        """What the agent changed; None where there is nothing to compare with."""
+        return None if self.section is None else self.section.changes()
+
+
+def find_place(spec: RunSpec, stored: RunFolder) -> Place:
+    """The place for a run; a section that is not prepared yet is prepared inside the run's folder and kept there."""
+    given = spec.workspace
+    if given is None:
+        stored.workspace.mkdir(mode=0o700)
+        return Place(stored.workspace)
+    if isinstance(given, str | Path):
+        folder = Path(given)
+        if not folder.is_dir():
+            raise RunError(f"the workspace '{folder}' is not a folder", fix="Name one that exists, or a section")
+        return Place(folder.resolve())
+    if not given.is_prepared:
+        given.prepare(parent=stored.folder, keep=True)
+    return Place(given.temp_dir, given)
+
+
+def load_boxes(tools: Iterable[Toolbox | str]) -> list[Toolbox]:
+    """The toolboxes of a run; TARGETs are loaded.
+
+    Raises:
+        TargetError, ToolDefinitionError: a target that gives no tools.
+        RunError: two of them have the same name.
+    """
+    boxes = [box if isinstance(box, Toolbox) else load_target(box).toolbox for box in tools]
+    names = [box.name for box in boxes]
+    for name in names:
+        if names.count(name) > 1:
+            raise RunError(f"two servers are called '{name}'", fix="Give one Toolbox another name")
+    return boxes

@@ -1,0 +1,122 @@
+"""`RunSpec`: everything a run is asked to do, checked before anything starts."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from toolkit.errors import RunError
+from toolkit.runs.limits import Limits
+from toolkit.runs.output import OutputShape, output_shape
+from toolkit.runs.prompt import Prompt
+from toolkit.tools import Toolbox
+from toolkit.tools._words import did_you_mean
+
+if TYPE_CHECKING:
+    from claude_agent_sdk import Transport
+
+    from toolkit.runs.result import RunResult
+    from toolkit_workspace import WorkspaceSection
+
+_API_URL = "https://api.anthropic.com"
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpec:
+    """What a run is asked to do. Picklable when its parts are, so that it can be sent to another machine.
+
+    Raises:
+        RunError: an empty prompt, two servers of one name, an output type without a schema.
+    """
+
+    prompt: str | Prompt
+    _: dataclasses.KW_ONLY
+    workspace: WorkspaceSection | Path | str | None = None
+    """A WorkspaceSection (a copy), a folder to work in directly, or nothing: then an empty folder."""
+    tools: Sequence[Toolbox | str] = ()
+    """Toolboxes, or TARGETs that are loaded when the run starts."""
+    limits: Limits = field(default_factory=Limits)
+    output: Any = None
+    """The type the result's `output` shall have, or a JSON Schema."""
+    model: str | None = None
+    system: str | None = None
+    """Added to the CLI's system prompt."""
+    native: Sequence[str] | None = None
+    """The CLI's own tools to offer; the usual file tools and Bash if not given."""
+    servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Further MCP servers, as the SDK configures them; stdio ones start inside the jail."""
+    profile: str = "offline"
+    domains: Sequence[str] = ()
+    readable: Sequence[Path | str] = ()
+    """Host paths shown read-only inside the jail."""
+    require: Sequence[str] = ()
+    """Limits without which the run must not start."""
+    allow_control_files: Sequence[str] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Variables for the agent's commands and for tools."""
+    api_url: str | None = None
+    """Base URL of the model API; `ANTHROPIC_BASE_URL` if not given."""
+    api_key: str | None = field(default=None, repr=False)
+    """`ANTHROPIC_API_KEY` if not given; it never enters the jail."""
+    api_key_file: Path | str | None = None
+    cli_path: Path | str | None = None
+    trace: str | None = None
+    """An id of the caller's, carried by every event's run and log line."""
+    before_run: Callable[[RunSpec], str | Awaitable[str | None] | None] | None = None
+    """Called before the prompt is sent; text it gives is put before the prompt."""
+    after_run: Callable[[RunResult[Any]], Awaitable[None] | None] | None = None
+    """Called once with the result, however the run ended."""
+    run_id: str = field(default_factory=lambda: f"run-{uuid.uuid4().hex[:12]}")
+    home: Path | str | None = None
+    """Where runs are stored; `TOOLKIT_HOME`, else the platform's state folder."""
+    transport: Transport | None = None
+    """A FakeCLI, for tests: nothing is started, so nothing is confined."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.prompt, str) and not self.prompt.strip():
+            raise RunError("the prompt is empty", fix='Say what to do: run("Make the failing test pass.", …)')
+        names = [*(box.name for box in self.tools if isinstance(box, Toolbox)), *self.servers]
+        for name in names:
+            if names.count(name) > 1:
+                raise RunError(f"two servers are called '{name}'", fix="Give one Toolbox another name")
+        self.shape()
+
+    def shape(self) -> OutputShape | None:
+        """The form of the output; None where none was asked for."""
+        return output_shape(self.output)
+
+    def address(self) -> tuple[str, str | None]:
+        """The model API's base URL and key, from the spec or the environment.
+
+        Raises:
+            RunError: there is neither a key nor a base URL to do without one.
+        """
+        url = self.api_url or os.environ.get("ANTHROPIC_BASE_URL")
+        key = self.api_key or os.environ.get("ANTHROPIC_API_KEY")
+        if key is None and self.api_key_file is None and url is None:
+            raise RunError(
+                "there is no key for the model API",
+                where=["ANTHROPIC_API_KEY is not set, and neither is ANTHROPIC_BASE_URL"],
+                fix="Set ANTHROPIC_API_KEY, or try it without one: toolkit demo",
+            )
+        return url or _API_URL, key
+
+
+def make_spec(prompt: str | Prompt | RunSpec, options: Mapping[str, Any]) -> RunSpec:
+    """The spec for `run(prompt, **options)`; an option that does not exist is named.
+
+    Raises:
+        RunError: an unknown option, or a spec that is not good.
+    """
+    known = {entry.name for entry in dataclasses.fields(RunSpec)} - {"prompt", "_"}
+    for name in options:
+        if name not in known:
+            raise RunError(f"a run has no option '{name}'{did_you_mean(name, known)}")
+    if isinstance(prompt, RunSpec):
+        return dataclasses.replace(prompt, **options) if options else prompt
+    return RunSpec(prompt, **options)

@@ -1,0 +1,116 @@
+"""Fixtures for pytest, there without any configuration once the package is installed.
+
+    scripted_api   start a scripted model: api = scripted_api([text("hi")])
+    real_cli       the real CLI in a private home, talking to that model
+    fake_cli       play the CLI itself: cli = fake_cli([text("hi")])
+    call_tool      call a decorated tool as a client would
+
+They are plain fixtures, so they work with pytest-asyncio in either mode, with
+another runner and in sync tests. A script that ran out or was not used up fails
+the test itself. A test session that uses none of them loads nothing of this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from toolkit.testing._asked import Asked
+    from toolkit.testing._fake_cli import FakeCLI
+    from toolkit.testing._real_cli import RealCLI
+    from toolkit.testing._scripted_api import ScriptedAPI
+    from toolkit.tools.reply import Reply
+
+_SCRIPTED: pytest.StashKey[list[Asked]] = pytest.StashKey()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Check the scripts of a test as the last part of the test."""
+    __tracebackhide__ = True
+    try:
+        result = yield
+    except Exception as error:
+        for scripted in item.stash.get(_SCRIPTED, []):
+            scripted.raise_problem(error)
+        raise
+    for scripted in item.stash.get(_SCRIPTED, []):
+        scripted.raise_problem()
+    return result
+
+
+@pytest.fixture
+def scripted_api(request: pytest.FixtureRequest) -> Iterator[Callable[..., ScriptedAPI]]:
+    """Start a scripted Messages API; takes the arguments of `ScriptedAPI` and can be called more than once."""
+    started: list[ScriptedAPI] = []
+    scripted: list[Asked] = request.node.stash.setdefault(_SCRIPTED, [])
+
+    def start(*turns: Any, **settings: Any) -> ScriptedAPI:
+        from toolkit.testing import ScriptedAPI
+
+        api = ScriptedAPI(*turns, **settings).start()
+        started.append(api)
+        scripted.append(api)
+        return api
+
+    start.started = started  # type: ignore[attr-defined]
+    yield start
+    for api in started:
+        api.stop()
+
+
+@pytest.fixture
+def real_cli(scripted_api: Callable[..., ScriptedAPI]) -> Iterator[RealCLI]:
+    """The real CLI, talking to the API that `scripted_api` started last."""
+    from toolkit.testing import RealCLI
+
+    with RealCLI(_Latest(scripted_api.started)) as cli:  # type: ignore[attr-defined]
+        yield cli
+
+
+@pytest.fixture
+def fake_cli(request: pytest.FixtureRequest) -> Callable[..., FakeCLI]:
+    """Make a `FakeCLI`; takes its arguments and can be called more than once."""
+    scripted: list[Asked] = request.node.stash.setdefault(_SCRIPTED, [])
+
+    def make(*steps: Any, **settings: Any) -> FakeCLI:
+        from toolkit.testing import FakeCLI
+
+        cli = FakeCLI(*steps, **settings)
+        scripted.append(cli)
+        return cli
+
+    return make
+
+
+@pytest.fixture
+def call_tool() -> Callable[..., Awaitable[Reply]]:
+    """Call a tool as a client would: `await call_tool(my_tool, title="hi")`, or `call_tool(box, "my_tool", …)`."""
+
+    async def call(target: Any, name: str | None = None, /, **arguments: Any) -> Reply:
+        from toolkit.tools import Toolbox
+
+        box = target if isinstance(target, Toolbox) else Toolbox("tools", [target])
+        return await box.call(name or next(iter(box.tools)), arguments)
+
+    return call
+
+
+class _Latest:
+    """The address of whichever API was started last."""
+
+    def __init__(self, started: list[ScriptedAPI]) -> None:
+        self._started = started
+
+    @property
+    def url(self) -> str:
+        from toolkit.errors import TestingError
+
+        if not self._started:
+            raise TestingError(
+                "real_cli has no model to talk to", fix='Script one first: api = scripted_api([text("hi")])'
+            )
+        return self._started[-1].url

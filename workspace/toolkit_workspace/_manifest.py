@@ -1,0 +1,429 @@
+"""Remember what was put into a workspace, small enough to keep and exact enough to compare.
+
+The copier adds one entry for each file, folder and link; `seal` closes the record.
+From then on a file whose inode and ctime are as recorded has not been touched,
+whatever its size and mtime say: ctime cannot be set from user space, and `seal`
+waits out the clock tick in which two changes would look like one. The record can
+be written beside the workspace and read by another process. It holds no file
+contents, and reading it runs nothing: it is numbers, names and a little JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import struct
+import threading
+import time
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from toolkit.errors import WorkspaceError
+from toolkit_workspace._handles import READ_DIR, open_beneath
+
+Kind = Literal["f", "d", "l"]
+
+NO_MOUNT = -1
+"""The mount index of a folder that only leads to a mount, and of what lies outside every mount."""
+
+_MAGIC = b"toolkit workspace manifest 1\n"
+_ROW = struct.Struct("<BBhIqqqqqQq")
+_KINDS: dict[int, Kind] = {0: "f", 1: "d", 2: "l"}
+_CODES = {kind: code for code, kind in _KINDS.items()}
+_FILE, _FOLDER = _CODES["f"], _CODES["d"]
+_INTEGER = struct.Struct("<q")
+_COARSE_CLOCK = 5  # CLOCK_REALTIME_COARSE: the clock most file systems stamp with
+_LONGEST_TICK_NS = 50_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class MountRecord:
+    """Where a mount lies on the host and in the workspace, as found at preparation."""
+
+    host: bytes
+    """The absolute path of the host folder, all links resolved; of the parent folder for a single file."""
+    at: bytes
+    """Where it landed, relative to the workspace."""
+    dev: int
+    inode: int
+    """The identity of `host`: a folder put in its place later is not the mount."""
+    name: bytes | None = None
+    """The file's name in `host` when the mount is a single file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One file, folder or link as it was recorded, in the workspace and on the host."""
+
+    mount: int
+    path: bytes
+    kind: Kind
+    mode: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+    target: bytes | None
+    host_path: bytes
+    """Relative to the mount's host folder; empty for the mount itself."""
+    host_size: int
+    host_mtime_ns: int
+    host_ctime_ns: int
+    host_inode: int
+    base: int = -1
+    """Where the recorded bytes start in the base store; -1 when they were not kept."""
+    host_is_base: bool = True
+    """Whether the host file held the same bytes when it was recorded."""
+
+    def is_untouched(self, st: os.stat_result) -> bool:
+        """Whether a workspace file with this stat is still the recorded one."""
+        return st.st_ctime_ns == self.ctime_ns and st.st_ino == self.inode
+
+    def host_is_untouched(self, st: os.stat_result) -> bool:
+        """Whether a host file with this stat is still the one that was copied."""
+        return (
+            st.st_ctime_ns == self.host_ctime_ns
+            and st.st_ino == self.host_inode
+            and st.st_size == self.host_size
+            and st.st_mtime_ns == self.host_mtime_ns
+        )
+
+
+class Folder:
+    """The entries of one folder: names in one string, numbers in two arrays."""
+
+    __slots__ = ("_names", "moves", "probe", "rows")
+
+    def __init__(self) -> None:
+        self.moves = 0
+        """How often positions have shifted; a position is good while this stays the same."""
+        self._names = bytearray()
+        self.probe = array("Q")
+        """ctime and inode of each entry, one after the other: all a rescan has to look at."""
+        self.rows = bytearray()
+
+    def __len__(self) -> int:
+        return len(self.probe) // 2
+
+    @property
+    def names(self) -> list[str]:
+        """The names in the order they were added, undecodable bytes as surrogates."""
+        return os.fsdecode(bytes(self._names[:-1])).split("\0") if self._names else []
+
+    def append(self, name: bytes, ctime_ns: int, inode: int, row: bytes) -> None:
+        self._names += name
+        self._names.append(0)
+        self.probe.append(ctime_ns)
+        self.probe.append(inode)
+        self.rows += row
+
+    def find(self, name: bytes) -> int | None:
+        """The position of a name, or None."""
+        if self._names.startswith(name + b"\0"):
+            return 0
+        at = self._names.find(b"\0" + name + b"\0")
+        return None if at < 0 else self._names.count(0, 0, at) + 1
+
+    @property
+    def are_folders(self) -> list[bool]:
+        """For each entry whether it is a folder itself."""
+        return [code == _FOLDER for code in self.rows[:: _ROW.size]]
+
+    @property
+    def are_files(self) -> list[bool]:
+        """For each entry whether it is a file."""
+        return [code == _FILE for code in self.rows[:: _ROW.size]]
+
+    def size_and_base(self, position: int) -> tuple[int, int]:
+        """How long a file was, and where its bytes are kept."""
+        row = position * _ROW.size
+        return _INTEGER.unpack_from(self.rows, row + 8)[0], _INTEGER.unpack_from(self.rows, row + _ROW.size - 8)[0]
+
+    def set_base(self, position: int, offset: int) -> None:
+        """Note where the recorded bytes of a file are kept."""
+        _INTEGER.pack_into(self.rows, (position + 1) * _ROW.size - 8, offset)
+
+    def delete(self, position: int) -> None:
+        self.moves += 1
+        names = self._names[:-1].split(b"\0")
+        del names[position]
+        self._names = bytearray(b"".join(name + b"\0" for name in names))
+        del self.probe[2 * position : 2 * position + 2]
+        del self.rows[position * _ROW.size : (position + 1) * _ROW.size]
+
+    def dump(self) -> bytes:
+        return b"".join([struct.pack("<II", len(self), len(self._names)), self._names, self.probe.tobytes(), self.rows])
+
+    @classmethod
+    def load(cls, data: memoryview) -> tuple[Folder, memoryview]:
+        count, length = struct.unpack_from("<II", data)
+        ends = (8, 8 + length, 8 + length + 16 * count, 8 + length + (16 + _ROW.size) * count)
+        if ends[3] > len(data):
+            raise ValueError("cut short")
+        folder = cls()
+        folder._names = bytearray(data[ends[0] : ends[1]])
+        folder.probe.frombytes(data[ends[1] : ends[2]])
+        folder.rows = bytearray(data[ends[2] : ends[3]])
+        return folder, data[ends[3] :]
+
+
+class Manifest:
+    """What was put into a workspace: every entry, by folder."""
+
+    def __init__(self, mounts: Sequence[MountRecord] = ()) -> None:
+        self.mounts = tuple(mounts)
+        self.created_ns = time.time_ns()
+        """When copying began; a host file stamped about then may have changed unseen since."""
+        self.root_stamp = (0, 0)
+        """ctime and inode of the workspace folder itself."""
+        self.folders: dict[bytes, Folder] = {}
+        self._targets: dict[bytes, bytes] = {}
+        self._elsewhere: dict[bytes, bytes] = {}
+        self._last: tuple[bytes, Folder] | None = None
+        self.lock = threading.RLock()
+        """Held while entries are replaced: bytes are kept by another thread meanwhile."""
+
+    def __len__(self) -> int:
+        return sum(len(folder) for folder in self.folders.values())
+
+    def __iter__(self) -> Iterator[Entry]:
+        for path, folder in self.folders.items():
+            for position, name in enumerate(folder.names):
+                yield self.entry(join(path, os.fsencode(name)), folder, position)
+
+    def add(
+        self,
+        mount_index: int,
+        path: bytes,
+        kind: Kind,
+        mode: int,
+        size: int,
+        mtime_ns: int,
+        ctime_ns: int,
+        inode: int,
+        link_target: bytes | None,
+        host_path: bytes,
+        host_size: int,
+        host_mtime_ns: int,
+        host_ctime_ns: int,
+        host_inode: int,
+    ) -> None:
+        """Record a new entry; `path` must not have been added before (see `put`).
+
+        `path` is relative to the workspace, `host_path` to the mount's host folder. The workspace side is
+        the stat after everything was set (mode, mtime), the host side the stat of what was read.
+        """
+        parent, _, name = path.rpartition(b"/")
+        last = self._last
+        if last is not None and last[0] == parent:
+            folder = last[1]
+        else:
+            folder = self.folders.setdefault(parent, Folder())
+            self._last = (parent, folder)
+        if link_target is not None:
+            self._targets[path] = link_target
+        if host_path != self._usual_host_path(mount_index, path):
+            self._elsewhere[path] = host_path
+        row = _ROW.pack(
+            _CODES[kind], 1, mount_index, mode, size, mtime_ns, host_size, host_mtime_ns, host_ctime_ns, host_inode, -1
+        )
+        folder.append(name, ctime_ns, inode, row)
+
+    def get(self, path: bytes) -> Entry | None:
+        """The entry recorded for a workspace path, or None."""
+        parent, _, name = path.rpartition(b"/")
+        folder = self.folders.get(parent)
+        position = folder.find(name) if folder is not None else None
+        return None if folder is None or position is None else self.entry(path, folder, position)
+
+    def put(self, entry: Entry) -> None:
+        """Record an entry, in place of an older one with the same path."""
+        parent, _, name = entry.path.rpartition(b"/")
+        with self.lock:
+            self.discard(entry.path, below=False)
+            if entry.target is not None:
+                self._targets[entry.path] = entry.target
+            if entry.host_path != self._usual_host_path(entry.mount, entry.path):
+                self._elsewhere[entry.path] = entry.host_path
+            self.folders.setdefault(parent, Folder()).append(name, entry.ctime_ns, entry.inode, _packed(entry))
+
+    def discard(self, path: bytes, *, below: bool = True) -> None:
+        """Forget a path, and with `below` all that was recorded under it."""
+        parent, _, name = path.rpartition(b"/")
+        with self.lock:
+            self._last = None
+            folder = self.folders.get(parent)
+            position = folder.find(name) if folder is not None else None
+            if folder is not None and position is not None:
+                folder.delete(position)
+            inner = [p for p in self.folders if p == path or p.startswith(path + b"/")] if below else []
+            gone = [join(p, os.fsencode(name_below)) for p in inner for name_below in self.folders[p].names]
+            for each in [path, *gone]:
+                self._targets.pop(each, None)
+                self._elsewhere.pop(each, None)
+            for each in inner:
+                del self.folders[each]
+
+    def seal(self, root_fd: int) -> None:
+        """Close the record: take the folders' own stamps, then wait until the next change gets another one.
+
+        Filling a folder stamps it, so folders are looked at last. The wait is at most one tick of the
+        file system's clock (about 4 ms).
+        """
+        self._stamp_folders(root_fd)
+        newest = max((max(f.probe[::2], default=0) for f in self.folders.values()), default=0)
+        give_up = time.monotonic_ns() + _LONGEST_TICK_NS
+        while time.clock_gettime_ns(_COARSE_CLOCK) <= newest and time.monotonic_ns() < give_up:
+            time.sleep(0.001)
+
+    def _stamp_folders(self, root_fd: int) -> None:
+        top = os.fstat(root_fd)
+        self.root_stamp = (top.st_ctime_ns, top.st_ino)
+        for path in sorted({*self.folders, *(m.at for m in self.mounts if m.name is None)}):
+            self._add_missing_folders(path)
+        for path, folder in self.folders.items():
+            inner = [position for position, is_folder in enumerate(folder.are_folders) if is_folder]
+            if not inner:
+                continue
+            names, fd = folder.names, open_beneath(root_fd, path, READ_DIR)
+            try:
+                for position in inner:
+                    st = os.stat(names[position], dir_fd=fd, follow_symlinks=False)
+                    folder.probe[2 * position], folder.probe[2 * position + 1] = st.st_ctime_ns, st.st_ino
+                    struct.pack_into("<I", folder.rows, position * _ROW.size + 4, st.st_mode)
+            finally:
+                os.close(fd)
+
+    def _add_missing_folders(self, path: bytes) -> None:
+        """Give every folder on the way to `path` an entry: those that only lead to a mount have none yet."""
+        parts = path.split(b"/") if path else []
+        for depth in range(1, len(parts) + 1):
+            step = b"/".join(parts[:depth])
+            if self.get(step) is None:
+                self.add(NO_MOUNT, step, "d", stat.S_IFDIR | 0o700, 0, 0, 0, 0, None, b"", 0, 0, 0, 0)
+
+    def _usual_host_path(self, mount_index: int, path: bytes) -> bytes:
+        if not 0 <= mount_index < len(self.mounts):
+            return b""
+        at = self.mounts[mount_index].at
+        return path[len(at) + 1 :] if at else path
+
+    def entry(self, path: bytes, folder: Folder, position: int) -> Entry:
+        """The entry at a position of a folder, as a value."""
+        code, same, mount, mode, size, mtime, h_size, h_mtime, h_ctime, h_inode, base = _ROW.unpack_from(
+            folder.rows, position * _ROW.size
+        )
+        host_path = self._elsewhere.get(path)
+        return Entry(
+            mount,
+            path,
+            _KINDS[code],
+            mode,
+            size,
+            mtime,
+            folder.probe[2 * position],
+            folder.probe[2 * position + 1],
+            self._targets.get(path),
+            self._usual_host_path(mount, path) if host_path is None else host_path,
+            h_size,
+            h_mtime,
+            h_ctime,
+            h_inode,
+            base,
+            bool(same),
+        )
+
+    def save(self, file: Path) -> None:
+        """Write the record to a file, all of it or nothing."""
+        header = {
+            "mounts": [
+                [_text(m.host), _text(m.at), m.dev, m.inode, None if m.name is None else _text(m.name)]
+                for m in self.mounts
+            ],
+            "created_ns": self.created_ns,
+            "root_stamp": self.root_stamp,
+            "targets": {_text(path): _text(target) for path, target in self._targets.items()},
+            "elsewhere": {_text(path): _text(host) for path, host in self._elsewhere.items()},
+            "folders": [_text(path) for path in self.folders],
+        }
+        head = json.dumps(header).encode()
+        temporary = file.with_name(file.name + ".new")
+        with temporary.open("wb") as out:
+            out.write(_MAGIC + struct.pack("<Q", len(head)) + head)
+            for folder in self.folders.values():
+                out.write(folder.dump())
+            out.flush()
+            os.fsync(out.fileno())
+        temporary.replace(file)
+
+    @classmethod
+    def load(cls, file: Path) -> Manifest:
+        """Read a record written by `save`.
+
+        Raises:
+            WorkspaceError: the file is missing, cut short or not such a record.
+        """
+        try:
+            return cls._parse(file.read_bytes())
+        except (OSError, ValueError, KeyError, TypeError, struct.error) as error:
+            raise WorkspaceError(
+                "the record of what was prepared cannot be read",
+                where=[f"{file}: {error}"],
+                fix="Prepare the workspace again; without this record its changes cannot be told.",
+            ) from error
+
+    @classmethod
+    def _parse(cls, data: bytes) -> Manifest:
+        if not data.startswith(_MAGIC):
+            raise ValueError("not a workspace manifest")
+        start = len(_MAGIC) + 8
+        (length,) = struct.unpack_from("<Q", data, len(_MAGIC))
+        header = json.loads(data[start : start + length])
+        manifest = cls(
+            [
+                MountRecord(_raw(host), _raw(at), dev, inode, None if name is None else _raw(name))
+                for host, at, dev, inode, name in header["mounts"]
+            ]
+        )
+        manifest.created_ns = int(header["created_ns"])
+        ctime_ns, inode = header["root_stamp"]
+        manifest.root_stamp = (int(ctime_ns), int(inode))
+        manifest._targets = {_raw(path): _raw(target) for path, target in header["targets"].items()}
+        manifest._elsewhere = {_raw(path): _raw(host) for path, host in header["elsewhere"].items()}
+        rest = memoryview(data)[start + length :]
+        for path in header["folders"]:
+            manifest.folders[_raw(path)], rest = Folder.load(rest)
+        return manifest
+
+
+def join(parent: bytes, name: bytes) -> bytes:
+    """A path below the workspace folder, whose own path is empty."""
+    return parent + b"/" + name if parent else name
+
+
+def _packed(entry: Entry) -> bytes:
+    return _ROW.pack(
+        _CODES[entry.kind],
+        entry.host_is_base,
+        entry.mount,
+        entry.mode,
+        entry.size,
+        entry.mtime_ns,
+        entry.host_size,
+        entry.host_mtime_ns,
+        entry.host_ctime_ns,
+        entry.host_inode,
+        entry.base,
+    )
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def _raw(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")

@@ -1,0 +1,135 @@
+"""Hold the allowed host roots open and decide, on the handles, what lies in them.
+
+A path is walked from `/` on. Once a folder on the way is one of the roots, the rest
+must stay beneath it, links included; a path that never enters a root, or leaves the
+one it entered, is refused. No root allows nothing.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from toolkit.errors import WorkspaceError, WorkspaceSecurityError
+from toolkit_workspace._handles import PATH_HANDLE, open_beneath
+from toolkit_workspace._render import shown
+
+
+@dataclass(frozen=True, slots=True)
+class _Root:
+    path: str
+    handle: int
+    identity: tuple[int, int]
+
+
+@dataclass(slots=True)
+class _Escape:
+    """The root a path entered and left again, if it did."""
+
+    root: str = ""
+
+
+class _Inside(Exception):
+    """A failure below a root: the caller may hear about it."""
+
+    def __init__(self, error: OSError) -> None:
+        self.error = error
+
+
+class AllowedRoots:
+    """The open roots of one section; a context manager that closes them."""
+
+    def __init__(self, paths: Sequence[str | os.PathLike[str]]) -> None:
+        self._roots: list[_Root] = []
+        try:
+            for path in paths:
+                self._roots.append(_open_root(path))
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(root.path for root in self._roots)
+
+    def __enter__(self) -> AllowedRoots:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for root in self._roots:
+            os.close(root.handle)
+        self._roots.clear()
+
+    def open(self, path: Path | bytes, flags: int = PATH_HANDLE) -> int:
+        """Open a host path that lies in a root, by default as a bare handle.
+
+        Raises:
+            WorkspaceSecurityError: no root holds it.
+            OSError: a root would hold it, but it is not there or cannot be opened.
+        """
+        whole = os.fsencode(Path.cwd() / os.fsdecode(path))
+        parts = [part for part in whole.split(b"/") if part not in (b"", b".")]
+        escape = _Escape()
+        here = os.open("/", PATH_HANDLE)
+        try:
+            for done in range(len(parts) + 1):
+                found = self._enter(here, parts[done:], flags, escape)
+                if found is not None:
+                    return found
+                if done < len(parts):
+                    following = os.open(parts[done], PATH_HANDLE, dir_fd=here)
+                    os.close(here)
+                    here = following
+        except _Inside as inside:
+            raise inside.error from None
+        except OSError as error:
+            # Outside the roots it makes no difference whether a path exists: both are refused alike.
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP):
+                raise
+        finally:
+            os.close(here)
+        raise self._refusal(path, escape)
+
+    def _enter(self, here: int, rest: list[bytes], flags: int, escape: _Escape) -> int | None:
+        st = os.fstat(here)
+        for root in self._roots:
+            if root.identity == (st.st_dev, st.st_ino):
+                try:
+                    return open_beneath(root.handle, b"/".join(rest) or b".", flags, follow_links=True)
+                except OSError as error:
+                    if error.errno != errno.EXDEV:
+                        raise _Inside(error) from error
+                    escape.root = root.path
+        return None
+
+    def _refusal(self, path: Path | bytes, escape: _Escape) -> WorkspaceSecurityError:
+        name = os.fsdecode(path)
+        roots = self.paths
+        if escape.root:
+            what, rule = f"{shown(name)} leads out of the allowed root {shown(escape.root)}", "link-out"
+        else:
+            what, rule = f"{shown(name)} lies in no allowed host root", "allowed-roots"
+        where = [f"allowed: {shown(root)}" for root in roots] or ["allowed: none (no root allows nothing)"]
+        fix = "Allow the folder it lies in: allowed_host_roots=[…], or mount another path."
+        return WorkspaceSecurityError(what, path=name, roots=roots, rule=rule, where=where, fix=fix)
+
+
+def _open_root(path: str | os.PathLike[str]) -> _Root:
+    text = os.path.abspath(path)  # noqa: PTH100 - the root is the user's own word; links in it are followed
+    try:
+        handle = os.open(text, PATH_HANDLE | os.O_DIRECTORY)
+    except OSError as error:
+        raise WorkspaceError(
+            f"allowed host root {shown(text)} cannot be opened as a folder",
+            where=[error.strerror or str(error)],
+            fix="Write folders that exist in allowed_host_roots.",
+        ) from error
+    st = os.fstat(handle)
+    return _Root(text, handle, (st.st_dev, st.st_ino))

@@ -1,0 +1,100 @@
+"""Say which host file or folder comes along, where it lands, and how much of it.
+
+A `HostMount` is only a wish: whether the path may be read is decided by the
+section's allowed roots when the copy is made.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolkit.errors import WorkspaceError, WorkspaceSecurityError
+from toolkit_workspace._render import shown
+from toolkit_workspace._select_pattern import read_globs
+
+
+@dataclass(frozen=True, init=False, slots=True)
+class HostMount:
+    """One host file or folder that may be copied into a workspace."""
+
+    host_path: Path
+    """Where it lives on the host; must sit under an allowed root."""
+    mount_path: str | None
+    """Where it lands, relative to the workspace; its own name if not given, "." for the workspace itself."""
+    include_glob: tuple[str, ...]
+    """Take only what these patterns name, written as in a .gitignore file; all if empty."""
+    exclude_glob: tuple[str, ...]
+    """Leave behind what these patterns name; stronger than include_glob and any .gitignore file."""
+    max_bytes: int | None
+    """The most bytes this mount may write; more is a WorkspaceBudgetError."""
+    follow_symlinks: bool
+    """Copy what a link out of the mount leads to, where an allowed root holds it."""
+    gitignore: bool
+    """Also leave behind what the tree's own .gitignore files and .git/info/exclude name."""
+
+    def __init__(
+        self,
+        host_path: str | os.PathLike[str],
+        mount_path: str | os.PathLike[str] | None = None,
+        include_glob: str | Iterable[str] = (),
+        exclude_glob: str | Iterable[str] = (),
+        max_bytes: int | None = None,
+        follow_symlinks: bool = False,
+        gitignore: bool = False,
+    ) -> None:
+        put = object.__setattr__
+        put(self, "host_path", Path(host_path))
+        put(self, "mount_path", None if mount_path is None else _landing(os.fspath(mount_path)))
+        put(self, "include_glob", _globs(include_glob, "include_glob"))
+        put(self, "exclude_glob", _globs(exclude_glob, "exclude_glob"))
+        if max_bytes is not None and (isinstance(max_bytes, bool) or not isinstance(max_bytes, int) or max_bytes < 0):
+            raise WorkspaceError(f"max_bytes={max_bytes!r} is no number of bytes", fix="Write 0 or more, or None.")
+        put(self, "max_bytes", max_bytes)
+        put(self, "follow_symlinks", bool(follow_symlinks))
+        put(self, "gitignore", bool(gitignore))
+
+    @property
+    def landing(self) -> str:
+        """Where it lands, relative to the workspace; "." for the workspace itself."""
+        if self.mount_path is not None:
+            return self.mount_path
+        name = Path(os.path.abspath(self.host_path)).name  # noqa: PTH100 - links in the path must stay
+        if not name:
+            raise WorkspaceError(
+                f"mount {shown(str(self.host_path))}: it has no name to land under",
+                fix="Write where it lands: HostMount(…, mount_path='data')",
+            )
+        return name
+
+
+def _landing(path: str) -> str:
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    rule = "is absolute" if path.startswith("/") else "climbs out" if ".." in parts else ""
+    if "\0" in path:
+        rule = "holds a NUL byte"
+    if rule:
+        raise WorkspaceSecurityError(
+            f"mount_path {shown(path)} {rule}: a mount lands inside the workspace",
+            path=path,
+            rule="mount-path",
+            fix="Write a path relative to the workspace, for example: mount_path='src'",
+        )
+    if not path:
+        raise WorkspaceError("mount_path is empty", fix="Write '.' for the workspace itself, or leave it away.")
+    return "/".join(parts) or "."
+
+
+def _globs(globs: str | Iterable[str], option: str) -> tuple[str, ...]:
+    """The patterns as a tuple; one that can never match is a mistake, and here somebody can still correct it."""
+    written = (globs,) if isinstance(globs, str) else tuple(globs)
+    for glob in written:
+        patterns = read_globs((glob,), option)
+        if not patterns or not patterns[0].can_match:
+            raise WorkspaceError(
+                f"{option}: the pattern {shown(glob)} can never match",
+                fix="Patterns are written as in a .gitignore file; escape '#', '[' and a last '\\' with a backslash.",
+            )
+    return written
