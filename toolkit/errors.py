@@ -22,7 +22,10 @@ carry the facts as attributes, so that nobody has to parse the text.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class ToolkitError(Exception):

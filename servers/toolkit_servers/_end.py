@@ -1,15 +1,14 @@
-"""The process ends soon after its client is gone, whatever the tools are doing.
+"""The process ends soon after its client is gone, whatever the user's code is doing.
 
-A thread of its own watches for the client to hang up and for the parent to die,
-so that a tool that blocks the event loop cannot keep the process alive. Once the
-end is decided, a second thread lets nothing take longer than `LAST_SECONDS`: not a
-sync tool stuck in its thread, not an async tool that swallows its cancellation,
-not an exit handler.
+A thread of its own watches for the client to hang up and for the parent to die, so
+that neither a slow import nor a tool that blocks the event loop keeps the process
+alive. Once the end is decided, a second thread lets nothing take longer than
+`LAST_SECONDS`: not a sync tool stuck in its thread, not an async tool that swallows
+its cancellation, not an exit handler.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import select
@@ -17,44 +16,65 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-LAST_SECONDS = 0.8
+if TYPE_CHECKING:
+    import asyncio
+
+LAST_SECONDS = 0.7
 UNRESPONSIVE_SECONDS = 0.4
 
 
 class Lifeline:
-    """Calls back on the event loop, once, when the client hung up or the parent died."""
+    """Watches the client's end of stdin, and the process that started this one."""
 
-    def __init__(
-        self, fd: int, parent: int, *, on_hangup: Callable[[], None], on_parent_death: Callable[[], None]
-    ) -> None:
-        self._loop = asyncio.get_running_loop()
+    def __init__(self, fd: int) -> None:
         self._fd = fd
-        self._parent = parent
-        self._on_hangup = on_hangup
-        self._on_parent_death = on_parent_death
+        self._parent = os.getppid()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._on_end: Callable[[], None] = lambda: None
+        self._on_hangup: Callable[[], object] = lambda: None
+        self._attached = threading.Event()
         self._ending = False
         threading.Thread(target=self._watch, name="toolkit-lifeline", daemon=True).start()
+
+    def attach(
+        self, loop: asyncio.AbstractEventLoop, *, on_hangup: Callable[[], object], on_end: Callable[[], None]
+    ) -> None:
+        """Have the loop told: `on_hangup` when the client writes no more, `on_end` when nobody waits any more."""
+        self._on_hangup, self._on_end = on_hangup, on_end
+        self._loop = loop
+        self._attached.set()
+
+    def end(self) -> None:
+        """Nobody waits any more: tell the loop, and see to it that the process ends. Any thread, any time."""
+        self.end_soon()
+        self._tell(self._on_end)
 
     def end_soon(self) -> None:
         """From now on the process has `LAST_SECONDS` left."""
         if not self._ending:
             self._ending = True
-            threading.Thread(target=_end_after, args=(LAST_SECONDS,), name="toolkit-end", daemon=True).start()
+            end_after(LAST_SECONDS)
 
     def _watch(self) -> None:
-        self._call_back(self._on_parent_death if self._wait_for_the_end() == "parent" else self._on_hangup)
-        # The loop has the rest of the input to read. It ends by itself unless a tool blocks it.
+        if self._wait_until_gone() == "parent":
+            self.end()
+            return
+        # What the client sent before it hung up is still to be served, also by a process that
+        # has only begun to import.
+        self._attached.wait()
+        self._tell(self._on_hangup)
         while self._is_responsive():
             time.sleep(UNRESPONSIVE_SECONDS / 2)
         end_now()
 
-    def _wait_for_the_end(self) -> str:
+    def _wait_until_gone(self) -> str:
         poller = select.poll()
         # Only hanging up: POLLHUP and POLLERR are always reported, POLLRDHUP is that of a socket.
-        poller.register(self._fd, select.POLLRDHUP)
+        poller.register(self._fd, getattr(select, "POLLRDHUP", 0))
         parent_fd = None
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, AttributeError):  # not on every kernel: then it is looked at now and then
             parent_fd = os.pidfd_open(self._parent)
             poller.register(parent_fd, select.POLLIN)
         while True:
@@ -66,28 +86,35 @@ class Lifeline:
 
     def _is_responsive(self) -> bool:
         answered = threading.Event()
-        return self._call_back(answered.set) and answered.wait(UNRESPONSIVE_SECONDS)
+        return not self._tell(answered.set) or answered.wait(UNRESPONSIVE_SECONDS)
 
-    def _call_back(self, function: Callable[[], object]) -> bool:
+    def _tell(self, function: Callable[[], object]) -> bool:
+        """Run a function on the loop; False when there is none any more, and the process is about to end."""
+        if self._loop is None:
+            return False
         try:
             self._loop.call_soon_threadsafe(function)
-        except RuntimeError:  # the loop is closed: the process is on its way out
-            self.end_soon()
-            return True
+        except RuntimeError:
+            return False
         return True
 
 
-def end_now() -> None:
+def end_after(seconds: float, code: int = 0) -> None:
+    """End the process then, unless it has ended by itself. Returns at once."""
+
+    def wait_and_end() -> None:
+        time.sleep(seconds)
+        end_now(code)
+
+    threading.Thread(target=wait_and_end, name="toolkit-end", daemon=True).start()
+
+
+def end_now(code: int = 0) -> None:
     """Flush what was printed and leave, without waiting for anyone."""
     flushing = threading.Thread(target=_flush, daemon=True)
     flushing.start()
     flushing.join(0.1)
-    os._exit(0)
-
-
-def _end_after(seconds: float) -> None:
-    time.sleep(seconds)
-    end_now()
+    os._exit(code)
 
 
 def _flush() -> None:

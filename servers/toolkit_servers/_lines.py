@@ -64,6 +64,7 @@ class LineWriter(_Stream):
         """The client will read nothing more."""
         self.unanswered: set[RequestId] = set()
         """Requests the client still waits for."""
+        self.on_broken: Callable[[], None] = lambda: None
 
     async def send(self, item: SessionMessage, /) -> None:
         if self.broken:
@@ -113,6 +114,7 @@ class LineWriter(_Stream):
         with contextlib.suppress(OSError, ValueError):
             self._loop.remove_writer(self._fd)
         self._wake()
+        self.on_broken()
 
     async def _wait_while(self, condition: Callable[[], bool]) -> None:
         while condition() and not self.broken:
@@ -150,7 +152,7 @@ class LineWriter(_Stream):
     def _put(self, data: bytes | memoryview) -> int:
         try:
             if self._socket is not None:
-                return self._socket.send(data, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+                return self._socket.send(data, socket.MSG_DONTWAIT)
             return os.write(self._fd, data)
         except (BlockingIOError, InterruptedError):
             return 0
@@ -180,6 +182,7 @@ class LineReader(_Stream):
         self._returned: deque[SessionMessage] = deque()
         self.on_end: Callable[[], None] = lambda: None
         """Called when the client has closed its side, before the grace for running calls."""
+        writer.on_broken = self._wake
 
     def stop(self) -> None:
         """End the stream as if the client had closed its side."""
@@ -203,7 +206,7 @@ class LineReader(_Stream):
                 await self._writer.drained()
             line = self._take_line()
             if line is not None:
-                item = parse_line(line) if line.strip() else None
+                item = parse_line(line) if line and not line.isspace() else None
                 if isinstance(item, SessionMessage):
                     self._note(item)
                     return item
@@ -229,7 +232,9 @@ class LineReader(_Stream):
         if type(message) is JSONRPCRequest:
             self._writer.unanswered.add(message.id)
         elif type(message) is JSONRPCNotification and message.method == "notifications/cancelled":
-            self._writer.unanswered.discard((message.params or {}).get("requestId", ""))
+            given = (message.params or {}).get("requestId")
+            if isinstance(given, int | str):
+                self._writer.unanswered.discard(given)
 
     async def aclose(self) -> None:
         self._unwatch()

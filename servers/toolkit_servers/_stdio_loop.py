@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mcp.server.runner import serve_dual_era_loop, serve_loop
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCRequest
 
-from toolkit_servers._end import Lifeline
 from toolkit_servers._lines import GRACE, LineReader, LineWriter
 from toolkit_servers.reload import server_following
 
@@ -23,31 +23,34 @@ if TYPE_CHECKING:
 _MOST_BEFORE_REQUEST = 8
 
 
-async def run(tools: Toolbox | Reload, wires: Wires) -> None:
-    """Serve until the client is gone."""
+async def run(tools: Toolbox | Reload, wires: Wires, signals: Sequence[int]) -> None:
+    """Serve until the client is gone, or one of the signals comes."""
     loop = asyncio.get_running_loop()
     writer = LineWriter(wires.writing)
     reader = LineReader(wires.reading, writer)
-
-    def hung_up() -> None:
-        loop.call_later(GRACE, give_up_when_stuck)
 
     def give_up_when_stuck() -> None:
         # A client that neither reads nor writes any more keeps us from reading on to its end of file.
         if writer.is_full:
             writer.give_up()
         else:
-            hung_up()
+            loop.call_later(GRACE, give_up_when_stuck)
 
-    line = Lifeline(wires.reading, wires.parent, on_hangup=hung_up, on_parent_death=reader.stop)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, reader.stop)
-    reader.on_end = line.end_soon
+    def end() -> None:
+        reader.stop()
+        give_up_when_stuck()
+
+    lifeline = wires.lifeline
+    lifeline.attach(loop, on_hangup=lambda: loop.call_later(GRACE, give_up_when_stuck), on_end=end)
+    reader.on_end = lifeline.end_soon
+    for number in signals:
+        # Not the loop's own handlers: these also run while a tool blocks the loop.
+        signal.signal(number, lambda _number, _frame: lifeline.end())
     try:
         async with server_following(tools) as server, server.lifespan(server) as state:
             await _serve(server, reader, writer, state)
     finally:
-        line.end_soon()
+        lifeline.end_soon()
         await writer.flushed(GRACE)
         writer.detach()
 

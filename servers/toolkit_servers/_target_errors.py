@@ -65,11 +65,15 @@ def import_failed(error: BaseException, spec: str, module: str | None, folder: P
         return _no_module(error.name, spec, module, cwd)
     place = user_lines(error, folder, cwd)[-1:]
     if isinstance(error, ModuleNotFoundError) and error.name:
+        missing = error.name.partition(".")[0]
+        # A slip in a neighbour's name must not end in installing somebody's package of that name.
+        neighbours = [each.stem for each in (*folder.glob("*.py"), *folder.glob("*/"))]
+        install = f"Install it where toolkit runs: {sys.executable} -m pip install {missing}"
         return TargetError(
             f"{_place_of(spec)} imports '{error.name}', which is not installed",
             target=spec,
             where=place,
-            fix=f"Install it where toolkit runs: {sys.executable} -m pip install {error.name.partition('.')[0]}",
+            fix=_suggest(missing, neighbours, str) or install,
         )
     if isinstance(error, SystemExit):
         return TargetError(
@@ -142,6 +146,18 @@ def no_such_tool(spec: str, name: str, toolbox: Toolbox) -> TargetError:
         where=[tool.source_line for tool in toolbox.tools.values()][:8],
         fix=_suggest(name, list(toolbox.tools), str) or f"See its tools with: toolkit inspect {spec}",
     )
+
+
+def refuse_missing_names(module: ModuleType, spec: str, cwd: Path) -> None:
+    """Raise when `__all__` lists what the module does not have."""
+    missing = [name for name in module.__all__ if not hasattr(module, name)]
+    if missing:
+        raise TargetError(
+            f"{_place_of(spec)} lists '{missing[0]}' in __all__, but has no such name",
+            target=spec,
+            where=[_assignment(module, "__all__", cwd)],
+            fix=_suggest(missing[0], list(vars(module)), str) or "Remove it from the list",
+        )
 
 
 def refuse_hidden_tools(module: ModuleType, cwd: Path) -> None:

@@ -17,7 +17,6 @@ import sysconfig
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from importlib import metadata
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
@@ -169,7 +168,9 @@ def _is_loaded_from(name: str, module: ModuleType, folder: Path) -> bool:
     if name in _finder_for(folder).before or name == "__main__" or name.partition(".")[0] in _OWN:
         return False
     file = getattr(module, "__file__", None)
-    return isinstance(file, str) and is_user_file(file, folder)
+    # A folder without __init__.py is a module too: it holds on to the modules in it.
+    places = [file] if isinstance(file, str) else list(getattr(module, "__path__", ()))
+    return any(is_user_file(place, folder) for place in places)
 
 
 @cache
@@ -182,6 +183,8 @@ def _foreign_places() -> tuple[Path, ...]:
 @cache
 def _needed_names() -> frozenset[str]:
     """Top-level import names of the toolkit and of everything it depends on, as installed here."""
+    from importlib import metadata
+
     names, seen, waiting = set(_OWN), set[str](), ["agent-toolkit-mcp"]
     while waiting:
         distribution = waiting.pop()

@@ -14,11 +14,15 @@ from typing import Any
 Schema = Mapping[str, Any]
 
 
+class MistypedArguments(Exception):
+    """Words that are no arguments, whatever the tool."""
+
+
 def parse_arguments(words: Iterable[str], schema: Schema) -> dict[str, Any]:
     """The arguments that `words` give, typed by a tool's input schema.
 
     Raises:
-        ValueError: a word is not `key=value`, its JSON is broken, or a key is given twice.
+        MistypedArguments: a word is not `key=value`, its JSON is broken, or a key is given twice.
     """
     texts: dict[str, list[str]] = {}
     arguments: dict[str, Any] = {}
@@ -27,9 +31,9 @@ def parse_arguments(words: Iterable[str], schema: Schema) -> dict[str, Any]:
         is_json = key.endswith(":")
         key = key.removesuffix(":")
         if not equals or not key:
-            raise ValueError(f"'{word}' is not key=value (or key:=json)")
+            raise MistypedArguments(f"'{word}' is not key=value (or key:=json)")
         if key in arguments or (is_json and key in texts):
-            raise ValueError(f"'{key}' is given twice")
+            raise MistypedArguments(f"'{key}' is given twice")
         if is_json:
             arguments[key] = _json(word, key, text)
         else:
@@ -97,13 +101,13 @@ def _json(word: str, key: str, text: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise ValueError(f"'{word}': what follows {key}:= is not JSON ({error.msg})") from None
+        raise MistypedArguments(f"'{word}': what follows {key}:= is not JSON ({error.msg})") from None
 
 
 def _value(key: str, texts: list[str], part: Schema, root: Schema) -> Any:
     types = _types(part, root)
     if len(texts) > 1 and types and "array" not in types:
-        raise ValueError(f"'{key}' is given {len(texts)} times, but it is not a list")
+        raise MistypedArguments(f"'{key}' is given {len(texts)} times, but it is not a list")
     if len(texts) == 1:
         whole = _scalar(texts[0], part, root)
         if "array" not in types or "string" in types or not isinstance(whole, str):

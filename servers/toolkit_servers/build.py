@@ -13,9 +13,11 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import anyio
 from mcp.server import NotificationOptions, Server
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.models import InitializationOptions
+from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
@@ -46,6 +48,7 @@ _Context = ServerRequestContext[Any, Any]
 TOOL_USE_ID = "claudecode/toolUseId"
 _MOST_REMEMBERED = 1000
 """Connections that are told about changed tools, and log levels kept."""
+_TELLING_SECONDS = 1.0
 
 
 def build_server(
@@ -80,7 +83,7 @@ class ToolServer(Server[Any]):
         self._reloads = reloads
         self._make_context = make_context
         self._bus = InMemorySubscriptionBus()
-        self._greeted: deque[Any] = deque(maxlen=_MOST_REMEMBERED)
+        self._greeted: deque[ServerSession] = deque(maxlen=_MOST_REMEMBERED)
         self._log_levels: dict[str | None, str] = {}
         self._listed: tuple[Toolbox, dict[bool, dict[str, Any]]] = (box, {})
         self._stamp = self.server_info.model_dump(by_alias=True, mode="json", exclude_none=True)
@@ -102,18 +105,19 @@ class ToolServer(Server[Any]):
         return super().create_initialization_options(options, experimental_capabilities, extensions)
 
     async def announce(self) -> None:
-        """Tell every connected client that the tools changed."""
-        for session in list(self._greeted):
-            await session.send_tool_list_changed()
+        """Tell every connected client that the tools changed; one that does not read is not waited for."""
+        async with anyio.create_task_group() as tasks:
+            for session in self._greeted:
+                tasks.start_soon(_tell, session)
         await self._bus.publish(ToolsListChanged())
 
     async def _shortcut(self, ctx: _Context, call_next: CallNext) -> HandlerResult:
         params = ctx.params or {}
         if ctx.method == "tools/call":
-            if _is_plain_call(params) and _may_enter(ctx, params):
+            if type(params.get("name")) is str and _has_plain(params, "arguments", "_meta") and _may_enter(ctx, params):
                 return await self._call(ctx, params)
         elif ctx.method == "tools/list":
-            if params.keys() <= {"_meta"} and _may_enter(ctx, params):
+            if params.keys() <= {"_meta"} and _has_plain(params, "_meta") and _may_enter(ctx, params):
                 return self._listing(modern=_is_modern(ctx))
         elif ctx.method == "initialize" and self._reloads:
             self._greeted.append(ctx.session)
@@ -132,7 +136,7 @@ class ToolServer(Server[Any]):
         else:
             context = ToolContext(
                 call_id=call_id,
-                on_progress=notes.progress if notes is not None and "progressToken" in meta else None,
+                on_progress=notes.progress if notes is not None else None,
                 on_log=notes.log if notes is not None else None,
             )
         try:
@@ -194,6 +198,11 @@ class ToolServer(Server[Any]):
         return None if entry is None else entry["inputSchema"]
 
 
+async def _tell(session: ServerSession) -> None:
+    with anyio.move_on_after(_TELLING_SECONDS):
+        await session.send_tool_list_changed()
+
+
 def _is_modern(ctx: _Context) -> bool:
     return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
 
@@ -212,13 +221,9 @@ def _may_enter(ctx: _Context, params: Mapping[str, Any]) -> bool:
     return ctx.session.client_params is not None
 
 
-def _is_plain_call(params: Mapping[str, Any]) -> bool:
-    arguments, meta = params.get("arguments"), params.get("_meta")
-    return (
-        type(params.get("name")) is str
-        and (arguments is None or type(arguments) is dict)
-        and (meta is None or type(meta) is dict)
-    )
+def _has_plain(params: Mapping[str, Any], *keys: str) -> bool:
+    """Whether each of these is an object or left out."""
+    return all(value is None or type(value) is dict for value in map(params.get, keys))
 
 
 def _session_of(ctx: _Context) -> str | None:

@@ -38,7 +38,7 @@ def call_once(target: Target, tool_name: str, words: Sequence[str], *, say: Say)
 
     Raises:
         TargetError: the target has no such tool.
-        ValueError: a word is not `key=value`.
+        MistypedArguments: a word is not `key=value`.
     """
     tool = target.toolbox.tools.get(tool_name)
     if tool is None:

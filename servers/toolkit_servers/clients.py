@@ -60,7 +60,13 @@ class Client:
 CLIENTS = {
     client.name: client
     for client in (
-        Client("claude-code", "Claude Code", "mcpServers", has_type=True, after="Start claude in this folder."),
+        Client(
+            "claude-code",
+            "Claude Code",
+            "mcpServers",
+            has_type=True,
+            after="Start claude in this folder and approve it.",
+        ),
         Client("claude-desktop", "Claude Desktop", "mcpServers", after="Quit Claude Desktop and start it again."),
         Client("cursor", "Cursor", "mcpServers", comments=True, after="Switch it on in Cursor's MCP settings."),
         Client(

@@ -17,9 +17,12 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from toolkit.errors import ToolkitError
+from toolkit_servers._end import end_after
 from toolkit_servers.reload import Reload, server_following
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from mcp.server import Server
     from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -38,7 +41,7 @@ def serve_http(
     allowed_hosts: Collection[str] = (),
     on_ready: Callable[[str], None] = lambda url: None,
 ) -> None:
-    """Serve until interrupted; `on_ready` gets the URL once clients can connect.
+    """Serve until SIGINT or SIGTERM, which end the process within two seconds; `on_ready` gets the URL.
 
     Port 0 takes a free one. `allowed_hosts` are further names under which clients may
     reach this machine, for example that of a proxy.
@@ -113,6 +116,11 @@ async def _serve(
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             on_ready(_url(host, listening))
+
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            # Called also while a tool blocks the event loop.
+            end_after(_SHUTDOWN_SECONDS + 1, code=128 + sig)
+            super().handle_exit(sig, frame)
 
     async with server_following(tools) as server:
         config = uvicorn.Config(

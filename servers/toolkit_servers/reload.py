@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _Signature = dict[Path, tuple[int, int, int] | None]
 
 _RETRY_SECONDS = 0.5
+_LOOK_AGAIN_MS = 300
 
 
 class Loaded(Protocol):
@@ -60,12 +61,15 @@ class Reload:
                         break
 
     async def _swap_if_changed(self) -> bool:
-        now = self._signature()
-        if now == self._seen:
+        if self._signature() == self._seen:
             return False
+        before = _signature(self._files | self._neighbours())
         swapped = await self._swap()
-        # The load may have brought other files. What changed meanwhile is for the next turn.
-        self._seen = {file: now.get(file, state) for file, state in self._signature().items()}
+        # What changes while the tools are loaded is for the next turn; so is a file that appears
+        # after a failed load, which may have been for want of it.
+        self._seen = {
+            file: before.get(file, None if self._failed else state) for file, state in self._signature().items()
+        }
         return swapped
 
     async def _swap(self) -> bool:
@@ -90,10 +94,10 @@ class Reload:
         return None
 
     def _signature(self) -> _Signature:
-        files = set(self._files)
-        if self._failed:  # maybe for want of a file that is not there yet
-            files.update(file for folder in {file.parent for file in files} for file in folder.glob("*.py"))
-        return {file: _stat(file) for file in files}
+        return _signature(self._files | self._neighbours() if self._failed else self._files)
+
+    def _neighbours(self) -> frozenset[Path]:
+        return frozenset(file for folder in {file.parent for file in self._files} for file in folder.glob("*.py"))
 
 
 @contextlib.asynccontextmanager
@@ -114,7 +118,7 @@ async def server_following(tools: Toolbox | Reload) -> AsyncIterator[ToolServer]
 
 
 async def _changes(folders: Collection[Path]) -> AsyncGenerator[None, None]:
-    """Yield when something in these folders may have changed, and at least every second."""
+    """Yield when something in these folders may have changed, and now and then for what the watcher missed."""
     import watchfiles
 
     try:
@@ -122,7 +126,7 @@ async def _changes(folders: Collection[Path]) -> AsyncGenerator[None, None]:
             *folders,
             watch_filter=None,
             recursive=False,
-            rust_timeout=1000,
+            rust_timeout=_LOOK_AGAIN_MS,
             yield_on_timeout=True,
             raise_interrupt=False,
         ):
@@ -133,7 +137,11 @@ async def _changes(folders: Collection[Path]) -> AsyncGenerator[None, None]:
         yield
 
 
-def _stat(file: Path) -> tuple[int, int, int] | None:
+def _signature(files: Collection[Path]) -> _Signature:
+    return {file: _state(file) for file in files}
+
+
+def _state(file: Path) -> tuple[int, int, int] | None:
     with contextlib.suppress(OSError):
         found = file.stat()
         return found.st_mtime_ns, found.st_size, found.st_ino

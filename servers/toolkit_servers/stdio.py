@@ -13,13 +13,16 @@ import contextlib
 import fcntl
 import gc
 import os
+import signal
 import stat
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from toolkit.errors import ToolkitError
+from toolkit_servers._end import Lifeline
 
 if TYPE_CHECKING:
     from toolkit.tools import Toolbox
@@ -32,8 +35,8 @@ class Wires:
 
     reading: int
     writing: int
-    parent: int
-    """The process that started this one, when it did."""
+    lifeline: Lifeline
+    """Ends the process when its parent dies, from now on."""
 
 
 _claimed: Wires | None = None
@@ -47,7 +50,8 @@ def claim_stdio() -> Wires:
     """
     global _claimed
     if _claimed is None:
-        _claimed = Wires(_take(0, "stdin"), _unblocked(_take(1, "stdout")), os.getppid())
+        reading, writing = _take(0, "stdin"), _unblocked(_take(1, "stdout"))
+        _claimed = Wires(reading, writing, Lifeline(reading))
         _redirect(0, os.O_RDONLY, None)
         _redirect(1, os.O_WRONLY, 2)
         # Not a pipe to the client any more: show prints as they are made.
@@ -70,12 +74,20 @@ def serve_stdio(tools: Toolbox | Reload, wires: Wires | None = None) -> None:
 
         from toolkit_servers._stdio_loop import run
 
-    asyncio.run(run(tools, wires))
+    asyncio.run(run(tools, wires, _free_signals()))
+
+
+def _free_signals() -> list[int]:
+    """The signals that end a process and that the user's code has not taken for itself."""
+    if threading.current_thread() is not threading.main_thread():
+        return []
+    untouched = (signal.SIG_DFL, signal.default_int_handler)
+    return [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) in untouched]
 
 
 @contextlib.contextmanager
 def _quick_imports() -> Iterator[None]:
-    """Import without the garbage collector walking over everything imported so far."""
+    """Import without the garbage collector walking over everything imported so far, now or later."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from toolkit.tools import Tool, Toolbox
+from toolkit.tools.tool import as_tool
 from toolkit_servers import _target_errors as errors
 from toolkit_servers._user_imports import import_file, import_folder, importing_from, loaded_files
 
@@ -115,13 +118,22 @@ def _toolbox_of(module: ModuleType, address: Address, cwd: Path) -> Toolbox:
         raise errors.several_toolboxes(address.spec, [name for name, _ in boxes.values()])
     if boxes:
         return next(box for _, box in boxes.values())
-    tools = [value for value in vars(module).values() if isinstance(value, Tool) and not value.is_unbound_method]
-    if not tools:
+    values = vars(module).values()
+    if hasattr(module, "__all__"):
+        errors.refuse_missing_names(module, address.spec, cwd)
+        values = {name: getattr(module, name) for name in module.__all__}.values()
+    found = dict.fromkeys(tool for tool in map(as_tool, values) if tool is not None and not tool.is_unbound_method)
+    if not found:
         raise errors.no_tools(module, address.spec, cwd)
     errors.refuse_hidden_tools(module, cwd)
-    if hasattr(module, "__all__") or any(tool.__module__ == module.__name__ for tool in tools):
-        return Toolbox.from_module(module, _box_name(address))
-    return Toolbox(_box_name(address), dict.fromkeys(tools))  # a module that only collects tools of others
+    own = [tool for tool in found if hasattr(module, "__all__") or not _is_imported(tool, module)]
+    return Toolbox(_box_name(address), own or found)  # a module may also just collect the tools of others
+
+
+def _is_imported(tool: Tool[..., Any], module: ModuleType) -> bool:
+    """Whether another module has the tool under a name of its own."""
+    home = sys.modules.get(tool.__module__)
+    return home is not None and home is not module and any(value is tool for value in vars(home).values())
 
 
 def _named(module: ModuleType, address: Address, name: str, cwd: Path) -> Toolbox:
@@ -132,10 +144,9 @@ def _named(module: ModuleType, address: Address, name: str, cwd: Path) -> Toolbo
         raise errors.no_such_name(module, address.spec, name, usable, cwd) from None
     if isinstance(value, Toolbox):
         return value
-    if isinstance(value, Tool):
-        return Toolbox(_box_name(address), [value])
-    if isinstance(value, list | tuple) and value and all(isinstance(item, Tool) for item in value):
-        return Toolbox(_box_name(address), list(value))
+    values = value if isinstance(value, list | tuple) else [value]
+    if values and all(as_tool(item) is not None for item in values):
+        return Toolbox(_box_name(address), values)
     raise errors.not_a_tool(value, module, address.spec, name, cwd)
 
 

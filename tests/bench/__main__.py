@@ -33,9 +33,8 @@ def format_row(row: Row) -> str:
     verdict = "ok" if row.ok else "OVER"
     if row.theirs is None:
         return _LINE.format(row.what, ours, "-", "-", f"≤ {row.must_be:g}", verdict)
-    return _LINE.format(
-        row.what, ours, f"{row.theirs:.3g} {row.unit}", f"{row.judged:.2f}x", f"≤ {row.must_be:g}x", verdict
-    )
+    ratio = f"{row.judged:.2f}x" if row.judged >= 0.095 else f"{row.judged:.4f}x"
+    return _LINE.format(row.what, ours, f"{row.theirs:.3g} {row.unit}", ratio, f"≤ {row.must_be:g}x", verdict)
 
 
 def run_bench(name: str, main: Bench) -> bool:

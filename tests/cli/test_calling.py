@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from toolkit_servers.arguments import parse_arguments, usage
 
 from tests.cli._command import toolkit, write
+from toolkit_servers.arguments import MistypedArguments, parse_arguments, usage
 
 TOOLS = """
 import sys
@@ -157,7 +157,7 @@ SCHEMA: dict[str, Any] = {
     "words", [["name"], ["=x"], ["name:={"], ["name=a", "name=b"], ["limit=1", "limit=2"], ["name=a", 'name:="b"']]
 )
 def test_words_that_cannot_be_arguments_are_refused(words: list[str]) -> None:
-    with pytest.raises(ValueError, match=words[0].partition("=")[0].rstrip(":") or "key=value"):
+    with pytest.raises(MistypedArguments, match=words[0].partition("=")[0].rstrip(":") or "key=value"):
         parse_arguments(words, SCHEMA)
 
 

@@ -57,7 +57,7 @@ def examples(name: str) -> list[str]:
 
 @pytest.mark.parametrize("path", [path for path, _ in leaves()], ids=" ".join)
 def test_every_command_has_an_example(path: tuple[str, ...]) -> None:
-    assert "\nExample:\n  $ " in docs_cli.help_of(path)
+    assert f"toolkit {' '.join(path)}" in docs_cli.help_of(path).partition("Example")[2]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from toolkit_servers.target import load_target
-
 from tests.cli._command import toolkit, write
+from toolkit_servers.target import load_target
 
 TOOLS = '''
 from typing import Annotated, Literal

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from toolkit_servers.clients import CLIENTS, Server, write_server
 
 from tests.cli._command import TOOLKIT, toolkit, write
 from tests.serving._client import BOUND, HANDSHAKE
 from toolkit.errors import ClientConfigError
+from toolkit_servers.clients import CLIENTS, Server, write_server
 
 TOOLS = "from toolkit import tool\n\n\n@tool\ndef double(number: int) -> int:\n    return number * 2\n"
 SERVER = Server("notes", ("/bin/toolkit", "serve", "/home/me/notes.py"))

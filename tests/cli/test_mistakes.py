@@ -83,6 +83,15 @@ no tools in notes.py
 """,
         {"notes.py": "def find(text: str) -> str:\n    return text\n"},
     ),
+    "a name in __all__ that is not there": Mistake(
+        "inspect notes.py",
+        """\
+notes.py lists 'finds' in __all__, but has no such name
+  notes.py:9  __all__ = ['finds']
+  Did you mean find?
+""",
+        {"notes.py": HEAD + FIND + "\n\n__all__ = ['finds']\n"},
+    ),
     "several toolboxes": Mistake(
         "inspect notes.py",
         """\
@@ -148,6 +157,15 @@ notes.py imports 'no_such_library', which is not installed
   Install it where toolkit runs: <python> -m pip install no_such_library
 """,
         {"notes.py": "import no_such_library.web\n"},
+    ),
+    "imports a neighbour by a wrong name": Mistake(
+        "inspect notes.py",
+        """\
+notes.py imports 'helpers', which is not installed
+  notes.py:1  import helpers
+  Did you mean helper?
+""",
+        {"notes.py": "import helpers\n", "helper.py": ""},
     ),
     "syntax error": Mistake(
         "inspect notes.py",

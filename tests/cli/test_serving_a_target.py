@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import pty
 import re
 import select
 import socket
@@ -22,7 +24,7 @@ PRINTS = "from toolkit import tool\n\nprint('loading')\n\n\n@tool\ndef double(nu
 
 def served(folder: Path, *options: str) -> Served:
     source = "\n\n@tool\ndef double(number: int) -> int:\n    return number * 2\n"
-    return Served(folder, source, command=[str(TOOLKIT), "serve", *options, str(folder / "served_tools.py")])
+    return Served(folder, source, options=options)
 
 
 def test_a_file_is_served_over_stdio_until_the_client_goes(tmp_path: Path) -> None:
@@ -30,8 +32,7 @@ def test_a_file_is_served_over_stdio_until_the_client_goes(tmp_path: Path) -> No
         assert server.initialize()["serverInfo"]["name"] == "served_tools"
         assert server.call("double", number=21) == "42"
         server.close_stdin()
-        code, _ = server.wait()
-    assert code == 0
+        assert server.process.wait(BOUND) == 0
     assert server.stderr == ""
 
 
@@ -138,6 +139,18 @@ def test_a_module_is_found_from_the_folder_given(tmp_path: Path) -> None:
     write(tmp_path, project__app__tools=TOOLS)
     done = toolkit("serve", "--check", "--cwd", "project", "app.tools", cwd=tmp_path)
     assert (done.out, done.code) == ("tools: 1 tool, no problems\n", 0)
+
+
+def test_a_person_at_the_terminal_is_told_what_it_waits_for(tmp_path: Path) -> None:
+    write(tmp_path, notes=TOOLS)
+    terminal, stdin = pty.openpty()
+    with subprocess.Popen([TOOLKIT, "serve", "notes.py"], cwd=tmp_path, stdin=stdin, stderr=subprocess.PIPE) as process:
+        os.close(stdin)
+        assert process.stderr is not None
+        said = process.stderr.readline()
+        os.close(terminal)
+        assert process.wait(BOUND) == 0
+    assert said == b"Waiting for an MCP client on stdin. To try a tool: toolkit call notes.py TOOL\n"
 
 
 def test_paths_in_these_tests_are_named(tmp_path: Path) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from toolkit_servers.target import load_target
 
 from tests.cli._command import toolkit, write
 from toolkit.errors import TargetError, ToolDefinitionError
+from toolkit_servers.target import load_target
 
 pytestmark = pytest.mark.usefixtures("clean_imports")
 
@@ -28,6 +30,8 @@ def tool_named(name: str, value: str = "'hello'") -> str:
         ("both.py:two", "both", ["two"]),
         ("both.py:pair", "both", ["one", "two"]),
         ("both.py:Holder.inner", "inner", ["two"]),
+        ("both.py:Holder.made", "both", ["made"]),
+        ("both.py:holder.method", "both", ["method"]),
         ("./both.py", "chosen", ["one"]),
         ("both", "chosen", ["one"]),
         ("plain-tools.py", "plain-tools", ["one", "two"]),
@@ -41,7 +45,24 @@ def tool_named(name: str, value: str = "'hello'") -> str:
 )
 def test_every_form_of_target_gives_its_tools(spec: str, box: str, tools: list[str], tmp_path: Path) -> None:
     two = HEAD + tool_named("one") + tool_named("two")
-    boxes = "\nchosen = same = Toolbox('chosen', [one])\npair = [one, two]\n\nclass Holder:\n    inner = Toolbox('inner', [two])\n"
+    boxes = """
+chosen = same = Toolbox('chosen', [one])
+pair = [one, two]
+
+class Holder:
+    inner = Toolbox('inner', [two])
+
+    @classmethod
+    @tool
+    def made(cls) -> str:
+        return cls.__name__
+
+    @tool
+    def method(self) -> str:
+        return 'mine'
+
+holder = Holder()
+"""
     write(tmp_path, both=two + boxes)
     (tmp_path / "plain-tools.py").write_text(two, encoding="utf-8")
     write(tmp_path, pkg__tools=HEAD + "from .helper import word\n" + tool_named("three", "word"))
@@ -64,16 +85,31 @@ async def test_files_next_to_the_target_can_be_imported(tmp_path: Path) -> None:
     assert {file.name for file in target.files} == {"notes.py", "helper_next_door.py", "down.py"}
 
 
-@pytest.mark.parametrize("name", ["http", "types", "json", "asyncio", "mcp", "pydantic", "click", "toolkit"])
-def test_a_file_called_like_a_library_breaks_nothing(name: str, tmp_path: Path) -> None:
-    (tmp_path / f"{name}.py").write_text(
-        HEAD + "import http.client, mcp, pydantic\n" + tool_named("say"), encoding="utf-8"
-    )
-    (tmp_path / "notes.py").write_text(HEAD + f"import {name}\n" + tool_named("say"), encoding="utf-8")
+@pytest.mark.parametrize("name", ["http", "mcp"])
+def test_running_the_package_is_as_safe_as_the_command(name: str, tmp_path: Path) -> None:
+    (tmp_path / f"{name}.py").write_text(HEAD + "import http.client, mcp\n" + tool_named("say"), encoding="utf-8")
+    command = [sys.executable, "-m", "toolkit", "call", f"{name}.py", "say"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("hello\n", "")
 
-    for target in (f"{name}.py", "notes.py"):
-        done = toolkit("call", target, "say", cwd=tmp_path)
-        assert (done.out, done.err, done.code) == ("hello\n", "", 0)
+
+LIBRARIES = ["http", "types", "json", "asyncio", "mcp", "pydantic", "click", "toolkit"]
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_a_file_called_like_a_library_breaks_nothing(name: str, tmp_path: Path) -> None:
+    (tmp_path / f"{name}.py").write_text(HEAD + "import http.client, pydantic\n" + tool_named("say"), encoding="utf-8")
+    done = toolkit("call", f"{name}.py", "say", cwd=tmp_path)
+    assert (done.out, done.err, done.code) == ("hello\n", "", 0)
+
+
+def test_neighbours_called_like_libraries_break_nothing(tmp_path: Path) -> None:
+    for name in LIBRARIES:
+        (tmp_path / f"{name}.py").write_text("raise ImportError('the wrong one')\n", encoding="utf-8")
+    imports = "".join(f"import {name}\n" for name in LIBRARIES) + "import mcp.server\n"
+    (tmp_path / "notes.py").write_text(HEAD + imports + tool_named("say"), encoding="utf-8")
+    done = toolkit("call", "notes.py", "say", cwd=tmp_path)
+    assert (done.out, done.err, done.code) == ("hello\n", "", 0)
 
 
 async def test_a_neighbour_wins_over_an_installed_package_the_toolkit_does_not_need(
@@ -88,14 +124,20 @@ async def test_a_neighbour_wins_over_an_installed_package_the_toolkit_does_not_n
     assert (await target.toolbox.call("say")).text == "mine"
 
 
-async def test_loading_again_reads_the_target_and_what_it_imports_anew(tmp_path: Path) -> None:
-    write(tmp_path, notes=HEAD + "import words_a\n" + tool_named("say", "words_a.word"), words_a="word = 'old'\n")
-    before = load_target("notes.py", cwd=tmp_path)
-    write(tmp_path, words_a="word = 'new'\n")  # same size, same second: cached bytecode would not notice
+async def test_loading_again_reads_the_target_and_what_it_imports_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    head = HEAD + "import words_a\nfrom deep_a import words_b\n"
+    write(tmp_path, notes=head + tool_named("say", "words_a.word + words_b.word"))
+    loads = []
+    for word in ("old", "new"):
+        write(tmp_path, words_a=f"word = '{word}'\n", deep_a__words_b=f"word = '{word}'\n")
+        for file in ("words_a.py", "deep_a/words_b.py"):
+            os.utime(tmp_path / file, (1, 1))  # the same size and second: cached bytecode does not notice the edit
+        loads.append(load_target("notes.py", cwd=tmp_path))
 
-    after = load_target("notes.py", cwd=tmp_path)
-
-    assert [(await each.toolbox.call("say")).text for each in (before, after)] == ["old", "new"]
+    assert [(await each.toolbox.call("say")).text for each in loads] == ["oldold", "newnew"]
 
 
 async def test_a_broken_edit_leaves_the_last_good_load_working(tmp_path: Path) -> None:
@@ -129,6 +171,15 @@ def test_a_module_that_only_collects_tools_offers_them(tmp_path: Path) -> None:
     )
 
     assert list(load_target("all_of_them.py", cwd=tmp_path).toolbox.tools) == ["one", "two"]
+
+
+def test_a_module_with_tools_of_its_own_does_not_offer_imported_ones(tmp_path: Path) -> None:
+    write(tmp_path, others_y=HEAD + tool_named("one"))
+    partial = "import functools\n\nprinted = tool(functools.partial(tool_text, 1), name='printed')\n"
+    plain = "\ndef tool_text(number: int, text: str) -> str:\n    return text * number\n\n"
+    write(tmp_path, own_y=HEAD + "from others_y import one\n" + tool_named("two") + plain + partial)
+
+    assert list(load_target("own_y.py", cwd=tmp_path).toolbox.tools) == ["two", "printed"]
 
 
 def test_a_listed_module_offers_only_what_it_lists(tmp_path: Path) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, ExitStack
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 import mcp_types as types
 from claude_agent_sdk import (
+    ClaudeAgentOptions,
     ClaudeSDKClient,
     ClaudeSDKError,
     HookMatcher,
@@ -20,7 +23,7 @@ from claude_agent_sdk import (
 )
 from mcp.server import Server
 
-from toolkit.testing import FakeCLI, RealCLI, Status, Turn, text, thinking, tool_use
+from toolkit.testing import FakeCLI, RealCLI, Status, Turn, record, text, thinking, tool_use
 
 MODEL = "claude-sonnet-4-5"
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -89,6 +92,17 @@ def hooks(event: str, answer: dict[str, Any] | Exception, **matcher: Any) -> dic
         return answer
 
     return {event: [HookMatcher(hooks=[hook], **matcher)]}
+
+
+def once(event: str, answer: dict[str, Any]) -> dict[str, Any]:
+    """A hook that objects the first time it is asked in a run."""
+    asked: list[str] = []
+
+    async def hook(data: Any, call_id: Any, context: Any) -> Any:
+        asked.append(data["session_id"])
+        return answer if asked.count(data["session_id"]) == 1 else {}
+
+    return {event: [HookMatcher(hooks=[hook])]}
 
 
 def decision(kind: str, **more: Any) -> dict[str, Any]:
@@ -176,6 +190,9 @@ SCENARIOS: dict[str, Scenario] = {
         {"hooks": hooks("PreToolUse", decision("deny", permissionDecisionReason="no"), matcher="Bash|Write")},
     ),
     "hook stops afterwards": Scenario([_ADD], {"hooks": hooks("PostToolUse", {"continue_": False})}),
+    "hook wants more": Scenario(
+        [[text("one")], [text("two")]], {"hooks": once("Stop", {"decision": "block", "reason": "more"})}
+    ),
     "prompt blocked": Scenario([], {"hooks": hooks("UserPromptSubmit", {"decision": "block", "reason": "no"})}),
     "turn limit": Scenario([_ADD], {"max_turns": 1}),
     "budget": Scenario([Turn(_ADD, usage={"input_tokens": 10**6, "output_tokens": 10**5})], {"max_budget_usd": 0.01}),
@@ -190,12 +207,41 @@ SCENARIOS: dict[str, Scenario] = {
     "interrupted while it speaks": Scenario(
         [Turn([text("hello"), text("never")], stall_after=1), [text("second")]], conversation=interrupt_when_heard
     ),
+    "interrupted while it streams": Scenario(
+        [Turn([text("hello"), text("never")], stall_after=1), [text("second")]],
+        {"include_partial_messages": True},
+        interrupt_when_heard,
+    ),
     "interrupted while a tool runs": Scenario([[_call("wait")], [text("second")]], conversation=interrupt_when_heard),
     "controls": Scenario([_ADD, [text("one")], [text("two")]], conversation=change_everything),
 }
 
 
-async def play(scenario: Scenario, cli: RealCLI | FakeCLI) -> list[dict[str, Any]]:
+class Recorded:
+    """A real CLI whose one run is written to a cassette."""
+
+    def __init__(self, cli: RealCLI, path: Path) -> None:
+        self._cli = cli
+        self._path = path
+        self._stack = ExitStack()
+
+    def query(self, prompt: Any, **options: Any) -> AsyncIterator[Message]:
+        return self._cli.query(prompt, self._recording(options))
+
+    def client(self, **options: Any) -> AbstractAsyncContextManager[ClaudeSDKClient]:
+        return self._cli.client(self._recording(options))
+
+    def _recording(self, options: dict[str, Any]) -> ClaudeAgentOptions:
+        return self._stack.enter_context(record(self._path, self._cli.options(**options)))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack.__exit__(*error)
+
+
+async def play(scenario: Scenario, cli: RealCLI | FakeCLI | Recorded) -> list[dict[str, Any]]:
     """Play a scenario and return what the SDK's user saw, made comparable."""
     options = {"mcp_servers": notes_server(), "model": MODEL, **scenario.options}
     heard: list[Message] = []

@@ -282,7 +282,7 @@ async def test_results_can_be_raised_stored_and_pickled() -> None:
         ({"prompt": "  "}, "the prompt is empty"),
         ({"seed": 1}, "a run has no option 'seed'"),
         ({"presence_penalty": 1}, "a run has no option 'presence_penalty'"),
-        ({"modle": "x"}, "did you mean 'model'"),
+        ({"modell": "x"}, "did you mean 'model'"),
         ({"output": type(BOX)}, "has no JSON Schema"),
         ({"tools": [BOX, BOX]}, "two servers are called 'notes'"),
         ({"tools": [BOX], "servers": {"notes": {}}}, "two servers are called 'notes'"),

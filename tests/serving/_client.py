@@ -12,7 +12,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -22,6 +22,7 @@ BOUND = 10.0
 """Seconds any single wait may take before the test fails."""
 PRELUDE = "from toolkit import Toolbox, ToolContext, ToolError, tool\n"
 HANDSHAKE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 ENVELOPE = {
     VERSION_KEY: "2026-07-28",
@@ -164,6 +165,9 @@ class Served:
         else:
             os.close(self._in)
 
+    def close_stdout(self) -> None:
+        os.close(self._out)
+
     def wait(self) -> int:
         """The exit code, once the process has ended."""
         return self.process.wait(BOUND)
@@ -186,13 +190,18 @@ class ServedHttp:
         self.file = folder / "served_tools.py"
         self.file.write_text(PRELUDE + textwrap.dedent(source), encoding="utf-8")
         argv = [*SERVE, "--http", "--port", "0", *options, str(self.file)]
-        self.process = subprocess.Popen(argv, cwd=folder, stderr=subprocess.PIPE, env=_clean_env(), text=True)
+        self._stdout = (folder / "stdout.txt").open("w+")
+        self.process = subprocess.Popen(
+            argv, cwd=folder, stdout=self._stdout, stderr=subprocess.PIPE, env=_clean_env(), text=True
+        )
         assert self.process.stderr is not None
         line = self.process.stderr.readline()
         self.url = line.split()[-1]
         assert self.url.startswith("http://"), line + self.process.stderr.read()
         self.port = int(self.url.rpartition(":")[2].partition("/")[0])
         self.session: dict[str, str] = {}
+        self.messages: list[dict[str, Any]] = []
+        """All messages of the last answer, notifications included."""
 
     def __enter__(self) -> Self:
         return self
@@ -204,18 +213,34 @@ class ServedHttp:
         self.process.wait(BOUND)
         assert self.process.stderr is not None
         self.process.stderr.close()
+        self._stdout.close()
+
+    def wait_for_output(self, text: str) -> None:
+        """Wait until the tools have printed this."""
+        deadline = time.monotonic() + BOUND
+        while text not in Path(self._stdout.name).read_text(encoding="utf-8"):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+    @contextlib.contextmanager
+    def started(self, frame: dict[str, Any]) -> Iterator[None]:
+        """A request that is not waited for."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=BOUND)
+        with contextlib.closing(connection):
+            connection.request("POST", "/mcp", json.dumps(frame), {**HEADERS, **self.session})
+            yield
 
     def post(self, frame: dict[str, Any], headers: dict[str, str] | None = None) -> tuple[int, bytes]:
         """Status and the message in the answer, taken out of its event if it is one."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=BOUND)
-        fixed = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
         with contextlib.closing(connection):
-            connection.request("POST", "/mcp", json.dumps(frame), {**fixed, **self.session, **(headers or {})})
+            connection.request("POST", "/mcp", json.dumps(frame), {**HEADERS, **self.session, **(headers or {})})
             response = connection.getresponse()
             body = response.read()
             if session := response.headers.get("mcp-session-id"):
                 self.session = {"Mcp-Session-Id": session, "Mcp-Protocol-Version": "2025-11-25"}
         events = [line.removeprefix(b"data: ") for line in body.splitlines() if line.startswith(b"data: {")]
+        self.messages = [json.loads(event) for event in events]
         return response.status, events[-1] if events else body
 
     def initialize(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -150,6 +151,30 @@ def test_a_client_that_stops_reading_costs_bounded_memory_and_loses_nothing(serv
     served.send_bytes(served.unsent)
     assert served.read()["id"] == sent
     assert served.call("add", a=1, b=2) == "3"
+
+
+def test_no_mutation_of_a_message_stops_the_server(served: Served) -> None:
+    chance = random.Random(20)
+    seeds = [
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"add","arguments":{"a":1,"b":2}}}',
+        b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":[1],"reason":null}}',
+        b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":{},"progress":"x"}}',
+        b'{"jsonrpc":"2.0","id":{},"result":{}}',
+        b'{"jsonrpc":"2.0","id":null,"error":{"code":"x"}}',
+        b'{"jsonrpc":"2.0","id":5,"method":"logging/setLevel","params":{"level":7}}',
+        b'{"jsonrpc":"2.0","id":6,"method":"initialize","params":null}',
+        b'{"jsonrpc":"2.0","id":9999999999999999999999,"method":"tools/list","params":{"cursor":3}}',
+        b"[" * 5000,
+    ]
+    for seed in seeds * 40:
+        frame = bytearray(seed)
+        for _ in range(chance.randrange(4)):
+            frame[chance.randrange(len(frame))] = chance.choice(b'{}[]",:0a\\ \xff')
+        served.send_bytes(bytes(frame).replace(b"\n", b" ") + b"\n")
+    served.send("tools/call", {"name": "echo", "arguments": {"text": "alive"}}, request_id="last")
+    while (answer := served.read())["id"] != "last":
+        assert "error" in answer or "result" in answer
+    assert answer["result"]["content"][0]["text"] == "alive"
 
 
 def test_requests_sent_before_the_first_answer_are_all_answered(tmp_path: Path) -> None:

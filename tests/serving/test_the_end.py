@@ -142,10 +142,11 @@ def test_a_client_that_neither_reads_nor_writes_any_more_does_not_hold_the_proce
         assert served.wait() == 0
 
 
-@pytest.mark.parametrize("tool", ["quick", "hogging"])
+@pytest.mark.parametrize("tool", ["quick", "hogging", "importing"])
 def test_the_death_of_the_parent_ends_the_process_although_stdin_stays_open(tmp_path: Path, tool: str) -> None:
     tools = tmp_path / "tools.py"
-    tools.write_text("from toolkit import Toolbox, tool\n" + STUCK, encoding="utf-8")
+    slow_import = "print('running', flush=True)\nimport time\ntime.sleep(60)\n" if tool == "importing" else ""
+    tools.write_text("from toolkit import Toolbox, tool\n" + slow_import + STUCK, encoding="utf-8")
     reading, writing = os.pipe()
     os.set_inheritable(reading, True)
     launcher = (
@@ -160,7 +161,7 @@ def test_the_death_of_the_parent_ends_the_process_although_stdin_stays_open(tmp_
         assert parent.stdout is not None
         server = int(parent.stdout.readline())
         os.write(writing, _line(1, "initialize", HANDSHAKE) + _line(2, "tools/call", {"name": tool, "arguments": {}}))
-        waits_for = (tmp_path / "err", "running") if tool == "hogging" else (tmp_path / "out", '"id":2')
+        waits_for = (tmp_path / "err", "running") if tool != "quick" else (tmp_path / "out", '"id":2')
         _wait_until(lambda: waits_for[0].exists() and waits_for[1] in waits_for[0].read_text())
         parent.kill()
         _wait_until(lambda: not _is_alive(server))
@@ -178,6 +179,21 @@ def test_a_signal_ends_it_without_a_traceback(tmp_path: Path, number: signal.Sig
         served.initialize()
         served.process.send_signal(number)
         assert (served.wait(), served.stderr) == (0, "")
+
+
+def test_a_signal_ends_it_also_while_a_tool_blocks_the_event_loop(tmp_path: Path) -> None:
+    with Served(tmp_path, STUCK) as served:
+        _start(served, "hogging")
+        served.process.terminate()
+        assert served.wait() == 0
+
+
+def test_a_client_that_closes_only_its_reading_end_is_gone_too(tmp_path: Path) -> None:
+    with Served(tmp_path, STUCK) as served:
+        served.initialize()
+        served.close_stdout()
+        served.send("ping", request_id=1)
+        assert served.wait() == 0
 
 
 def _line(request_id: int, method: str, params: object) -> bytes:

@@ -6,6 +6,7 @@ import asyncio
 import functools
 import inspect
 import re
+import types
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -273,12 +274,23 @@ def test_boxes_add_up_and_refuse_a_clash() -> None:
         Toolbox("one", [shout]) + Toolbox("two", [shout])
 
 
-def test_a_module_gives_the_tools_it_defines() -> None:
-    import sys
-
-    box = Toolbox.from_module(sys.modules[__name__])
-    assert box.name == "test_decorating"
-    assert list(box.tools) == ["shout", "whisper"]
+def test_a_module_gives_the_tools_it_makes() -> None:
+    module = types.ModuleType("my.notes")
+    code = """
+import functools
+from tests.tools.test_decorating import shout
+from toolkit import tool
+@tool
+def own(text: str) -> str: ...
+def scale(n: int, by: int) -> int: ...
+double = tool(functools.partial(scale, by=2), name="double")
+"""
+    exec(code, vars(module))
+    box = Toolbox.from_module(module)
+    assert box.name == "notes"
+    assert list(box.tools) == ["own", "double"]
+    vars(module)["__all__"] = ["shout", "own", "scale", "missing"]
+    assert list(Toolbox.from_module(module).tools) == ["shout", "own"]
 
 
 async def test_a_context_is_made_for_a_plain_call_and_given_to_a_served_one() -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from hypothesis import strategies as st
+
 from toolkit_workspace._bases import keep_bases
 from toolkit_workspace._manifest import Kind, Manifest, MountRecord
 from toolkit_workspace._prepared import Prepared

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
-from toolkit_workspace._prepared import Prepared
-from toolkit_workspace.changes import Changes, changes_of
 
 from tests.workspace.copies import Edit, Tree, build, edit, edits, git, make_tree, prepare, tree_of, trees
+from toolkit_workspace._prepared import Prepared
+from toolkit_workspace.changes import Changes, changes_of
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from toolkit_workspace._lines import matching_blocks, split_lines
 from toolkit_workspace._merge import mark_differences, merge
 

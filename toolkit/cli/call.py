@@ -28,13 +28,14 @@ def call(target: str, tool: str, arguments: tuple[str, ...], wants_json: bool) -
     KEY:=JSON gives any value as JSON. Ends with 1 when the tool reports an error.
     """
     stdout = take_stdout()
+    from toolkit_servers.arguments import MistypedArguments
     from toolkit_servers.calling import call_once
     from toolkit_servers.target import load_target
 
     loaded = load_target(target)
     try:
         outcome = call_once(loaded, tool, arguments, say=lambda line: click.echo(line, err=True))
-    except ValueError as error:
+    except MistypedArguments as error:
         raise click.UsageError(str(error)) from None
     if wants_json:
         write_result(stdout, as_json(outcome.reply.wire()))

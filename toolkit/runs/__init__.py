@@ -1,6 +1,8 @@
 """A prompt becomes events and one result."""
 
+from toolkit.runs.approvals import Approvals, Question
 from toolkit.runs.codes import MESSAGES, Code
+from toolkit.runs.decisions import Decision
 from toolkit.runs.events import Call, Event, Tokens
 from toolkit.runs.launch import run, run_sync, start
 from toolkit.runs.limits import Limits
@@ -11,14 +13,17 @@ from toolkit.runs.spec import RunSpec
 
 __all__ = [
     "MESSAGES",
+    "Approvals",
     "Call",
     "Code",
+    "Decision",
     "DeniedCall",
     "Event",
     "Limits",
     "LiveRun",
     "PendingCall",
     "Prompt",
+    "Question",
     "RunFailedError",
     "RunResult",
     "RunSpec",

@@ -18,10 +18,11 @@ from typing import Any
 from claude_agent_sdk import ClaudeSDKClient, ResultMessage, SystemMessage
 
 from toolkit.runs._tail import Tail
+from toolkit.runs.approvals import Approvals
 from toolkit.runs.codes import Code, End
 from toolkit.runs.events import Event
-from toolkit.runs.guard import Guard, Rule
-from toolkit.runs.options import MODE, make_options, offered
+from toolkit.runs.guard import Guard
+from toolkit.runs.options import make_options, native_tools, offered
 from toolkit.runs.rules import before_deadline, only_offered, within_budget
 from toolkit.runs.spec import RunSpec
 from toolkit.runs.translate import Translator
@@ -51,7 +52,7 @@ class TurnEnd:
 class Engine:
     """The CLI in its jail, between `open` and `close`."""
 
-    def __init__(self, spec: RunSpec, boxes: list[Toolbox], folder: Path, emit: Emit, rules: list[Rule]) -> None:
+    def __init__(self, spec: RunSpec, boxes: list[Toolbox], folder: Path, emit: Emit, approvals: Approvals) -> None:
         self._spec = spec
         self._boxes = boxes
         self._folder = folder
@@ -67,7 +68,9 @@ class Engine:
         self.budget = Budget(spec.limits.tokens)
         self.translator = Translator(spec.run_id, self._meter, time.time)
         own = [only_offered(offered(spec, boxes)), before_deadline(lambda: self.deadline), within_budget(self.budget)]
-        self.guard = Guard([*own, *rules], self.translator.denied)
+        self.guard = Guard([*own, approvals.rule], self.translator.denied)
+        self._approvals = approvals
+        self._mode = spec.rules().cli_mode
 
     async def open(self, **more: Any) -> None:
         """Start the CLI; `more` are further SDK options, such as a session to resume.
@@ -83,6 +86,7 @@ class Engine:
             spec,
             self._boxes,
             self.guard,
+            self._approvals,
             jail=self._jail,
             folder=self._folder,
             shape=spec.shape(),
@@ -126,6 +130,7 @@ class Engine:
             if not pump.done():
                 await self._stop(pump, "deadline")
         finally:
+            self._approvals.cancel()
             message, end = await _finished(pump)
         for event in self.translator.close():
             self._emit(event)
@@ -136,6 +141,7 @@ class Engine:
 
     async def interrupt(self) -> None:
         """End the turn under way; the conversation goes on."""
+        self._approvals.cancel()
         with contextlib.suppress(Exception):
             await asyncio.wait_for(self.client.interrupt(), _PATIENCE)
 
@@ -180,9 +186,9 @@ class Engine:
                 trace=self._spec.trace,
             )
         )
-        if mode != MODE or missing:
-            what = f"permission mode is {mode}, not {MODE}" if mode != MODE else f"no MCP server {', '.join(missing)}"
-            self._warn(what)
+        if mode != self._mode or missing:
+            wrong_mode = f"the permission mode is {mode}, not {self._mode}"
+            self._warn(wrong_mode if mode != self._mode else f"no MCP server {', '.join(missing)}")
             self.guard.stop("unconfined")
         elif first:
             self.guard.armed = True
@@ -244,12 +250,12 @@ class Engine:
         url, key = spec.address()
         return confine(
             self._folder,
-            spec.profile,
+            "read-only" if spec.mode == "read-only" else spec.profile,
             spec.domains,
             api_url=url,
             api_key=key,
             api_key_file=spec.api_key_file,
-            tools=spec.native,
+            tools=native_tools(spec),
             readable=spec.readable,
             limits=JailLimits(**limits.of_the_machine()),
             require=spec.require,

@@ -10,12 +10,14 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from toolkit.errors import RunError
+from toolkit.runs.approvals import Approvals
 from toolkit.runs.bus import Bus
+from toolkit.runs.decisions import Remembered
 from toolkit.runs.engine import Engine
-from toolkit.runs.events import Event
+from toolkit.runs.events import Event, Stream
 from toolkit.runs.finish import conclude, failed, merged
 from toolkit.runs.log import EventLog
-from toolkit.runs.place import Place, find_place, load_boxes
+from toolkit.runs.place import Place, find_place, load_boxes, project_of
 from toolkit.runs.result import RunResult
 from toolkit.runs.spec import RunSpec
 from toolkit.runs.store import RunFolder, new_run
@@ -39,13 +41,15 @@ class LiveRun(Generic[OutputT]):
         self._ready = asyncio.Event()
 
     async def __aenter__(self) -> Self:
-        self._boxes = load_boxes(self.spec.tools)
+        self._boxes = load_boxes(self.spec)
         if self.spec.transport is None:
             self.spec.address()
         self._folder: RunFolder = new_run(self.spec)
         self._log = EventLog(self._folder.events)
         self.bus = Bus(self._log)
         """`live.bus.subscribe(listener)`: every event, from the first on."""
+        self.approvals = self._make_approvals()
+        """The questions that wait for an answer, and `answer` for them."""
         self._latest = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._drive(self._latest))
         return self
@@ -121,7 +125,7 @@ class LiveRun(Generic[OutputT]):
         try:
             place = await asyncio.to_thread(find_place, self.spec, self._folder)
             self._folder.started(place)
-            engine = Engine(self.spec, self._boxes, place.folder, self._log.append, [])
+            engine = Engine(self.spec, self._boxes, place.folder, self._log.append, self.approvals)
             try:
                 text = await self._prompt_text(place)
                 await engine.open()
@@ -172,6 +176,22 @@ class LiveRun(Generic[OutputT]):
             answer = self.spec.after_run(merged(self._results))
             if inspect.isawaitable(answer):
                 await answer
+
+    def _make_approvals(self) -> Approvals:
+        spec = self.spec
+        readers = {f"mcp__{box.name}__{tool.name}" for box in self._boxes for tool in box if tool.options.read_only}
+
+        def emit(stream: Stream, kind: str, id: str | None, **data: Any) -> None:
+            if not self._log.closed:
+                self._log.append(Event(stream, kind, time.time(), self.id, id or self.id, None, data))
+
+        return Approvals(
+            spec.rules(readers.__contains__),
+            Remembered(project_of(spec), home=spec.home),
+            emit,
+            approve=spec.approve,
+            timeout=spec.approval_timeout,
+        )
 
     async def _prompt_text(self, place: Place) -> str:
         """The exact text of the first turn: added context, the prompt, and what the workspace says of itself."""

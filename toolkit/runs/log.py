@@ -40,6 +40,11 @@ class EventLog:
         self._count += 1
         self._notify()
 
+    @property
+    def closed(self) -> bool:
+        """Whether the run is over."""
+        return self._closed
+
     def close(self) -> None:
         """No more events will come: readers end when they have read all."""
         if not self._closed:

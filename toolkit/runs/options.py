@@ -8,14 +8,15 @@ from typing import Any
 
 from claude_agent_sdk import ClaudeAgentOptions
 
+from toolkit.runs.approvals import Approvals
 from toolkit.runs.guard import Guard
 from toolkit.runs.output import OutputShape
+from toolkit.runs.policy import READERS
 from toolkit.runs.spec import RunSpec
 from toolkit.sandbox.confinement import TOOLS, Confinement
 from toolkit.tools import Toolbox, ToolContext
 from toolkit_servers.in_process import in_process_config
 
-MODE = "bypassPermissions"
 _MOST_BUFFERED = 64 * 1024 * 1024
 """One line of the CLI's output: pictures in tool results are longer than the SDK expects."""
 
@@ -24,6 +25,7 @@ def make_options(
     spec: RunSpec,
     boxes: Iterable[Toolbox],
     guard: Guard,
+    approvals: Approvals,
     *,
     jail: Confinement | None,
     folder: Path,
@@ -35,10 +37,13 @@ def make_options(
     """Options for the CLI in `jail`; without a jail they are for a transport that starts nothing."""
     servers: dict[str, Any] = {box.name: in_process_config(box, make_context=make_context) for box in boxes}
     servers.update({name: dict(config) for name, config in spec.servers.items()})
-    frame: dict[str, Any] = {"permission_mode": MODE, "setting_sources": [], "strict_mcp_config": True, "cwd": folder}
-    frame["tools"] = native_tools(spec)
+    frame: dict[str, Any] = {"setting_sources": [], "strict_mcp_config": True, "cwd": folder}
     if jail is not None:
         frame |= jail.options()
+    policy = spec.rules()
+    frame |= {"permission_mode": policy.cli_mode, "tools": native_tools(spec)}
+    if policy.cli_mode != "bypassPermissions":
+        frame["can_use_tool"] = approvals.can_use_tool
     return ClaudeAgentOptions(
         **frame,
         mcp_servers=servers,
@@ -60,7 +65,9 @@ def make_options(
 
 def native_tools(spec: RunSpec) -> list[str]:
     """The CLI's own tools this run offers."""
-    return list(TOOLS if spec.native is None else spec.native)
+    usual = READERS if spec.mode == "read-only" else TOOLS
+    policy = spec.rules()
+    return [tool for tool in (usual if spec.native is None else spec.native) if not policy.disabled(tool)]
 
 
 def offered(spec: RunSpec, boxes: Iterable[Toolbox]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,16 +44,28 @@ def find_place(spec: RunSpec, stored: RunFolder) -> Place:
     return Place(given.temp_dir, given)
 
 
-def load_boxes(tools: Iterable[Toolbox | str]) -> list[Toolbox]:
-    """The toolboxes of a run; TARGETs are loaded.
+def load_boxes(spec: RunSpec) -> list[Toolbox]:
+    """The toolboxes of a run: TARGETs are loaded, disabled tools left out.
 
     Raises:
         TargetError, ToolDefinitionError: a target that gives no tools.
         RunError: two of them have the same name.
     """
-    boxes = [box if isinstance(box, Toolbox) else load_target(box).toolbox for box in tools]
+    boxes = [box if isinstance(box, Toolbox) else load_target(box).toolbox for box in spec.tools]
     names = [box.name for box in boxes]
     for name in names:
         if names.count(name) > 1:
             raise RunError(f"two servers are called '{name}'", fix="Give one Toolbox another name")
-    return boxes
+    policy = spec.rules()
+    offered = [[tool for tool in box.tools if not policy.disabled(f"mcp__{box.name}__{tool}")] for box in boxes]
+    return [box.only(*names) for box, names in zip(boxes, offered, strict=True) if names]
+
+
+def project_of(spec: RunSpec) -> str:
+    """What decisions for a project are kept under: the first host folder of its workspace, or the current one."""
+    given = spec.workspace
+    if given is None:
+        return str(Path.cwd())
+    if isinstance(given, str | Path):
+        return str(Path(given).resolve())
+    return str(Path(given.mounts[0].host_path).resolve())

@@ -8,11 +8,12 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from toolkit.errors import RunError
 from toolkit.runs.limits import Limits
 from toolkit.runs.output import OutputShape, output_shape
+from toolkit.runs.policy import Policy
 from toolkit.runs.prompt import Prompt
 from toolkit.tools import Toolbox
 from toolkit.tools._words import did_you_mean
@@ -20,6 +21,7 @@ from toolkit.tools._words import did_you_mean
 if TYPE_CHECKING:
     from claude_agent_sdk import Transport
 
+    from toolkit.runs.approvals import Approver
     from toolkit.runs.result import RunResult
     from toolkit_workspace import WorkspaceSection
 
@@ -65,6 +67,16 @@ class RunSpec:
     """`ANTHROPIC_API_KEY` if not given; it never enters the jail."""
     api_key_file: Path | str | None = None
     cli_path: Path | str | None = None
+    mode: str = "yolo"
+    """`yolo`, `normal`, `read-only`, or one of the CLI's own permission modes."""
+    policy: Mapping[str, str] = field(default_factory=dict)
+    """`allow`, `ask`, `deny` or `disable` by tool pattern; the first that matches decides."""
+    safe: Sequence[str] = ()
+    """Tools that never need asking."""
+    approve: Approver | Literal["wait"] | None = None
+    """Who answers: a callback, or "wait" for `live.approvals.answer`; nobody if not given."""
+    approval_timeout: float | None = None
+    """Seconds after which a question counts as refused."""
     trace: str | None = None
     """An id of the caller's, carried by every event's run and log line."""
     before_run: Callable[[RunSpec], str | Awaitable[str | None] | None] | None = None
@@ -85,10 +97,15 @@ class RunSpec:
             if names.count(name) > 1:
                 raise RunError(f"two servers are called '{name}'", fix="Give one Toolbox another name")
         self.shape()
+        self.rules()
 
     def shape(self) -> OutputShape | None:
         """The form of the output; None where none was asked for."""
         return output_shape(self.output)
+
+    def rules(self, is_read_only: Callable[[str], bool] = lambda tool: False) -> Policy:
+        """The policy of the run."""
+        return Policy(self.mode, self.policy, self.safe, is_read_only)
 
     def address(self) -> tuple[str, str | None]:
         """The model API's base URL and key, from the spec or the environment.

@@ -110,15 +110,13 @@ class Run:
         whole = await self._ask_the_model()
         if isinstance(whole, End):
             return whole
-        self._cli.messages.append({"role": "assistant", "content": whole["content"]})
         if (limit := self._cli.settings.max_usd) is not None and self._cost() > limit:
             words = f"Reached maximum budget (${limit:g})"
             return _limit("error_max_budget_usd", "budget_exhausted", words, "tool_use", forgets=True)
         if not self._calls:
             end = await self._without_tools(whole)
         else:
-            results = [self._tell(call) for call in self._calls]
-            self._cli.messages.append({"role": "user", "content": results})
+            self._tell_results()
             end = self._after_tools(calls_made)
         await self._cli.perform(len(self._cli.script.requests))
         return end
@@ -168,6 +166,7 @@ class Run:
                 self._cli.say({"type": "stream_event", "event": event, "parent_tool_use_id": None})
         self._streaming = None
         self._count(whole["usage"])
+        self._cli.messages.append({"role": "assistant", "content": whole["content"]})
         if tools is not None:
             try:
                 await tools
@@ -251,13 +250,17 @@ class Run:
         # A call without tools would count as a side call; the fake CLI makes none.
         return Request({**body, "tools": tools or [{"name": "none"}], "metadata": {"user_id": self._cli.session}})
 
-    def _tell(self, call: Call) -> Frame:
-        assert call.block is not None
-        self._user_frames += 1
-        if call.denied:
-            self._denials.append({"tool_name": call.name, "tool_use_id": call.id, "tool_input": call.input})
-        self._cli.say(_frames.user([call.block], tool_use_result=call.shown))
-        return call.block
+    def _tell_results(self) -> None:
+        """One frame for every call's result, and one message for the model with all of them."""
+        results = []
+        for call in self._calls:
+            assert call.block is not None
+            results.append(call.block)
+            self._user_frames += 1
+            if call.denied:
+                self._denials.append({"tool_name": call.name, "tool_use_id": call.id, "tool_input": call.input})
+            self._cli.say(_frames.user([call.block], tool_use_result=call.shown))
+        self._cli.messages.append({"role": "user", "content": results})
 
     def _note(self, words: str, **extra: Any) -> None:
         self._user_frames += 1
@@ -268,8 +271,7 @@ class Run:
         if self._streaming is not None:
             self._note("[Request interrupted by user]")
             if self._cli.settings.partial:
-                delta = {"type": "message_delta", "delta": {"stop_reason": None}, "usage": {"output_tokens": 1}}
-                for event in (delta, {"type": "message_stop"}):
+                for event in _frames.aborted(self._streaming["usage"]):
                     self._cli.say({"type": "stream_event", "event": event, "parent_tool_use_id": None})
             reason, stop = "aborted_streaming", None
         else:
@@ -278,7 +280,7 @@ class Run:
                     ran = call.stage == "running"
                     words = _frames.REJECTED + (_frames.STOPPED_RUNNING if ran else "")
                     call.refuse(words, shown="User rejected tool use", denied=not ran)
-                self._tell(call)
+            self._tell_results()
             self._note("[Request interrupted by user for tool use]")
             reason, stop = "aborted_tools", "tool_use"
         words = f"[ede_diagnostic] result_type=user last_content_type=n/a stop_reason={stop or 'null'}"

@@ -144,6 +144,14 @@ def _error_text(status: Status) -> str:
     return f"API Error: {status.code} {status.message}"
 
 
+def aborted(begun: Mapping[str, int]) -> list[Frame]:
+    """The events with which the CLI closes a stream that was interrupted."""
+    delta = dict.fromkeys(("container", "stop_details", "stop_reason", "stop_sequence"))
+    counts = {**begun, "output_tokens": 1}
+    closing = {"type": "message_delta", "context_management": None, "delta": delta, "usage": counts}
+    return [closing, {"type": "message_stop"}]
+
+
 def user(content: Any, **extra: Any) -> Frame:
     """A message in the user's name: a tool result, a note of the CLI, an echoed prompt."""
     return {"type": "user", "message": {"role": "user", "content": content}, "parent_tool_use_id": None, **extra}

@@ -65,5 +65,17 @@ def end(mark: str) -> list[Process]:
     return list(killed.values())
 
 
+def has_ended(pid_file: Path) -> bool:
+    """Whether the process that wrote its id to this file is gone; False while nothing is written."""
+    try:
+        pid = pid_file.read_text(encoding="utf-8").strip()
+    except OSError:
+        return False
+    try:
+        return bool(pid) and _is_zombie(Path("/proc") / pid)
+    except OSError:
+        return True
+
+
 def _is_zombie(entry: Path) -> bool:
     return entry.joinpath("stat").read_text(errors="replace").rpartition(")")[2].split()[0] == "Z"

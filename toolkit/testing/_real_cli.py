@@ -8,18 +8,19 @@ process of a run may be left; those that are get ended and reported.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import shlex
 import shutil
 import tempfile
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from toolkit.errors import TestingError
 from toolkit.testing import _processes
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 FAKE_KEY = "sk-ant-api03-scripted-not-a-key"
 _STDERR_LINES = 200
+_PID_FILE = "TOOLKIT_TESTING_PID_FILE"
+
+T = TypeVar("T")
 
 # Set by the SDK itself for the CLI; everything else of the caller's environment stays outside.
 _FROM_THE_SDK = (
@@ -176,7 +180,7 @@ class RealCLI:
             "strict_mcp_config": True,
             **overrides,
         }
-        env = {**self.env(), **values.pop("env", {})}
+        env = {**self.env(), **values.pop("env", {}), _PID_FILE: str(self.root / "bin" / f"{uuid.uuid4().hex}.pid")}
         theirs = values.pop("stderr", None)
 
         def keep(line: str) -> None:
@@ -197,8 +201,12 @@ class RealCLI:
         running: Any = query(prompt=prompt, options=chosen)
         self._open.add(running)
         try:
-            async for message in running:
-                yield message
+            with self._explaining():
+                yield await self._begin(anext(running), chosen)
+                async for message in running:
+                    yield message
+        except StopAsyncIteration:
+            return
         finally:
             await running.aclose()
             self._open.discard(running)
@@ -210,8 +218,52 @@ class RealCLI:
         """A connected `ClaudeSDKClient` for several prompts in one process."""
         from claude_agent_sdk import ClaudeSDKClient
 
-        async with ClaudeSDKClient(self._with(options, overrides)) as client:
-            yield client
+        chosen = self._with(options, overrides)
+        client = ClaudeSDKClient(chosen)
+        with self._explaining():
+            await self._begin(client.connect(), chosen)
+            try:
+                yield client
+            finally:
+                await client.disconnect()
+
+    async def _begin(self, first: Awaitable[T], options: ClaudeAgentOptions) -> T:
+        """Wait for the first sign of life; the SDK itself would wait a minute for a CLI that has already ended."""
+        from claude_agent_sdk import CLIConnectionError
+
+        pid_file = Path(options.env.get(_PID_FILE, os.devnull))
+        task = asyncio.ensure_future(first)
+        try:
+            while not (await asyncio.wait([task], timeout=0.1))[0]:
+                if _processes.has_ended(pid_file) and not (await asyncio.wait([task], timeout=1))[0]:
+                    raise self._said_nothing()
+            return task.result()
+        except CLIConnectionError as error:
+            # It may already have been gone when the SDK wrote its first line.
+            if _processes.has_ended(pid_file):
+                raise self._said_nothing() from error
+            raise
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait([task], timeout=20)
+
+    def _said_nothing(self) -> TestingError:
+        return TestingError(
+            "the CLI ended without having said anything",
+            where=[str(self.cli_path), *self.stderr[-5:]],
+            fix="See that it is a claude CLI: run it with --version.",
+        )
+
+    @contextmanager
+    def _explaining(self) -> Iterator[None]:
+        """Add what the CLI wrote to stderr to the SDK's errors, which do not have it."""
+        try:
+            yield
+        except Exception as error:
+            if self.stderr:
+                error.add_note("the CLI wrote to stderr:\n" + "\n".join(self.stderr[-20:]))
+            raise
 
     def _with(self, options: ClaudeAgentOptions | None, overrides: dict[str, Any]) -> ClaudeAgentOptions:
         if options is None:
@@ -225,9 +277,10 @@ class RealCLI:
         """
         names = sorted({*env, *_FROM_THE_SDK})
         kept = " ".join(f'${{{name}+"{name}=${name}"}}' for name in names)
+        start = f'exec /usr/bin/env -i {kept} {shlex.quote(str(self.cli_path))} "$@"'
         handle, name = tempfile.mkstemp(prefix="claude-", dir=self.root / "bin")
         with os.fdopen(handle, "w", encoding="utf-8") as script:
-            script.write(f'#!/bin/sh\nexec /usr/bin/env -i {kept} {shlex.quote(str(self.cli_path))} "$@"\n')
+            script.write(f'#!/bin/sh\necho $$ > "${_PID_FILE}"\n{start}\n')
         path = Path(name)
         path.chmod(0o700)
         return path
@@ -251,7 +304,7 @@ class RealCLI:
         """Remove the directory; raise if a process had outlived its run (it is ended first)."""
         if self._root is None:
             return
-        grace = 0.0 if self._open else 3.0
+        grace = 0.0 if self._open else 2.0
         left = _processes.wait_until_gone(self._mark, grace)
         _processes.end(self._mark)
         shutil.rmtree(self._root, ignore_errors=True)

@@ -7,8 +7,11 @@ the model would have seen: system prompt, texts, tool results, offered tools.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+_REMINDER = re.compile(r"(\n\n)?<system-reminder>\n(?:(?!<system-reminder>).)*</system-reminder>\n?\Z", re.DOTALL)
 
 
 class Request(dict[str, Any]):
@@ -77,13 +80,23 @@ class Request(dict[str, Any]):
 
 
 def plain_result(block: Mapping[str, Any]) -> str | list[dict[str, Any]]:
-    """What the model reads of one tool result: its text, or its blocks where text is not all of it."""
+    """What the model reads of one tool result: its text, or its blocks where text is not all of it.
+
+    Without the reminders that the CLI appends to a result for some models.
+    """
     content = block.get("content", "")
-    if isinstance(content, list):
-        if len(content) == 1 and content[0].get("type") == "text":
-            return str(content[0]["text"])
-        return content
-    return content if isinstance(content, str) else json.dumps(content)
+    if isinstance(content, str):
+        return _REMINDER.sub("", content)
+    if not isinstance(content, list):
+        return json.dumps(content)
+    kept = list(content)
+    while kept and kept[-1].get("type") == "text" and _REMINDER.fullmatch(kept[-1]["text"]):
+        kept.pop()
+        if kept and kept[-1].get("type") == "text":  # the line break belongs to the reminder
+            kept[-1] = {**kept[-1], "text": kept[-1]["text"].removesuffix("\n")}
+    if len(kept) == 1 and kept[0].get("type") == "text":
+        return str(kept[0]["text"])
+    return kept
 
 
 def _text_of(content: Any) -> str:

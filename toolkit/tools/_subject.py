@@ -38,8 +38,10 @@ class Subject:
     """Those a client may fill: no receiver, nothing a partial has filled."""
     takes_receiver: bool
     """Written in a class body and not bound yet: the first argument is `self` or `cls`."""
+    module: str
+    """The module that made it a tool."""
     namespace: dict[str, Any]
-    """Names visible where it was written, for annotations given as text."""
+    """Names visible there, for annotations given as text."""
 
     def location(self) -> str:
         """`file.py:line` of the definition, relative to the current directory where possible."""
@@ -65,7 +67,7 @@ class Subject:
             ) from error
 
 
-def read_subject(target: object, name: str | None, namespace: dict[str, Any]) -> Subject:
+def read_subject(target: object, name: str | None, module: str, namespace: dict[str, Any]) -> Subject:
     """Take `target` apart and refuse what cannot be a tool.
 
     Raises:
@@ -92,6 +94,7 @@ def read_subject(target: object, name: str | None, namespace: dict[str, Any]) ->
         name=title,
         parameters=parameters[1:] if takes_receiver else parameters,
         takes_receiver=takes_receiver,
+        module=module,
         namespace=namespace,
     )
     _refuse_bad_name(subject)

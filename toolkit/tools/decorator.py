@@ -61,9 +61,10 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     frame = sys._getframe(1)
     # Only a function defined inside another needs names that its globals do not have.
     namespace = {} if frame.f_locals is frame.f_globals else dict(frame.f_locals)
+    module = str(frame.f_globals.get("__name__", ""))
 
     def decorate(target: Callable[..., Any]) -> Tool[..., Any]:
-        subject = read_subject(target, options.get("name"), namespace)
+        subject = read_subject(target, options.get("name"), module, namespace)
         return Tool(subject, _checked(subject, options))
 
     return decorate if function is None else decorate(function)

@@ -158,6 +158,11 @@ class Tool(Generic[P, R]):
         return self._shared.subject.location()
 
     @property
+    def module(self) -> str:
+        """The module that made it a tool."""
+        return self._shared.subject.module
+
+    @property
     def source_line(self) -> str:
         """The place and the line of code, as error messages show it."""
         return self._shared.subject.source_line()

@@ -40,16 +40,13 @@ class Toolbox:
 
     @classmethod
     def from_module(cls, module: ModuleType, name: str | None = None) -> Toolbox:
-        """All tools a module defines (or lists in `__all__`), under the module's name."""
+        """All tools a module makes (or lists in `__all__`), under the module's name."""
         listed = getattr(module, "__all__", None)
-        if listed is not None:
-            values = [getattr(module, entry) for entry in listed]
-        else:
-            values = [v for v in vars(module).values() if getattr(v, "__module__", None) == module.__name__]
-        found = dict.fromkeys(box_tool for box_tool in map(as_tool, values) if box_tool is not None)
-        ready = [box_tool for box_tool in found if not box_tool.is_unbound_method]
+        values = vars(module).values() if listed is None else [vars(module).get(entry) for entry in listed]
+        found = dict.fromkeys(tool for tool in map(as_tool, values) if tool is not None)
+        own = [tool for tool in found if listed is not None or tool.module == module.__name__]
         title = name or re.sub(r"[^A-Za-z0-9_-]", "_", module.__name__.rpartition(".")[2])
-        return cls(title, ready)
+        return cls(title, [tool for tool in own if not tool.is_unbound_method])
 
     @property
     def allowed_tools(self) -> list[str]:

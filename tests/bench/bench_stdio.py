@@ -1,0 +1,61 @@
+"""stdio against mcp's lowlevel Server on its own stdio, and a long tools/list against mcp's MCPServer."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+from tests.bench._common import Pair, Row, interleave
+from tests.bench._stdio import HERE, OURS, Peer, call, connected, request
+
+SMALL_OURS = [*OURS, str(HERE / "small_tools.py")]
+SMALL_THEIRS = [sys.executable, str(HERE / "small_tools_mcp.py")]
+MANY_OURS = [*OURS, str(HERE / "many_tools.py")]
+MANY_THEIRS = [sys.executable, str(HERE / "many_tools.py")]
+
+ITEMS = [{"name": f"item number {number}", "quantity": number, "tags": ["red", "large", "new"]} for number in range(25)]
+ORDER = {"number": 17, "note": "leave it at the door", "items": ITEMS}
+SMALL = call("add", {"a": 1, "b": 2})
+NESTED = call("total", {"order": ORDER})
+
+
+def main() -> Iterator[Row]:
+    assert 1_900 < len(NESTED) < 2_300
+    with connected(SMALL_OURS) as ours, connected(SMALL_THEIRS) as theirs:
+        _check_same(ours, theirs)
+        yield _alternate(ours, theirs, SMALL, batches=20, calls=150).row("stdio call, small, p50", 0.6, unit="us")
+        nested = _alternate(ours, theirs, NESTED, batches=20, calls=100)
+        yield nested.row("stdio call, 2 KB nested dataclass, p50", 1.0, unit="us")
+    spawn = interleave(lambda: _spawn(SMALL_OURS), lambda: _spawn(SMALL_THEIRS), rounds=11)
+    yield spawn.row("stdio spawn, initialize, tools/list", 1.05)
+    with connected(MANY_OURS) as ours, connected(MANY_THEIRS) as theirs:
+        listing = _alternate(ours, theirs, request("tools/list"), batches=6, calls=5)
+        yield listing.row("stdio tools/list of 1,000 tools, steady", 0.3)
+
+
+def _check_same(ours: Peer, theirs: Peer) -> None:
+    """Both sides do the work that is compared."""
+    for line, expected in ((SMALL, "3"), (NESTED, "300")):
+        for peer in (ours, theirs):
+            assert json.loads(peer.ask(line))["result"]["content"][0]["text"] == expected
+
+
+def _alternate(ours: Peer, theirs: Peer, line: bytes, *, batches: int, calls: int) -> Pair:
+    pair = Pair([], [])
+    sides: list[tuple[Callable[[bytes], bytes], list[float]]] = [(ours.ask, pair.ours), (theirs.ask, pair.theirs)]
+    for ask, _ in sides:
+        ask(line)
+    for turn in range(batches):
+        for ask, times in sides if turn % 2 == 0 else reversed(sides):
+            for _ in range(calls):
+                start = time.perf_counter()
+                ask(line)
+                times.append(time.perf_counter() - start)
+    return pair
+
+
+def _spawn(argv: list[str]) -> None:
+    with connected(argv) as peer:
+        peer.ask(request("tools/list"))

@@ -1,0 +1,293 @@
+"""A person in the loop: who is asked, how often, and what happens when nobody answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolkit import Toolbox, tool
+from toolkit.runs import Decision, Limits, RunResult, run, start
+from toolkit.runs.approvals import Question
+from toolkit.runs.decisions import Remembered, subject_of
+from toolkit.testing import FakeCLI, Turn, text, tool_use
+
+NOTE = "mcp__notes__note"
+
+
+class Notes:
+    """A tool that remembers what it did, and the box it is in."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.box = Toolbox("notes", [self.note, self.find])
+
+    @tool
+    def note(self, title: str) -> str:
+        self.done.append(title)
+        return "noted"
+
+    @tool(read_only=True)
+    def find(self) -> str:
+        return "found"
+
+
+def calls(*titles: str) -> list[dict[str, Any]]:
+    return [tool_use(NOTE, title=title) for title in titles]
+
+
+async def ran(notes: Notes, *turns: Any, **options: Any) -> RunResult[Any]:
+    cli = FakeCLI(*turns, [text("bye")], strict=False)
+    options = {"mode": "normal", "tools": [notes.box], "transport": cli, **options}
+    return await asyncio.wait_for(run("go", **options), 20)
+
+
+def answering(decision: Decision | bool, asked: list[Question] | None = None) -> Callable[[Question], Decision | bool]:
+    def approve(question: Question) -> Decision | bool:
+        if asked is not None:
+            asked.append(question)
+        return decision
+
+    return approve
+
+
+async def test_a_call_runs_only_after_a_yes() -> None:
+    notes, asked = Notes(), list[Question]()
+    result = await ran(notes, calls("a"), approve=answering(True, asked))
+    assert (result.code, notes.done) == ("ok", ["a"])
+    assert (asked[0].tool, dict(asked[0].input), asked[0].read_only) == (NOTE, {"title": "a"}, False)
+
+
+async def test_a_no_is_told_to_the_model_and_the_run_goes_on() -> None:
+    notes = Notes()
+    result = await ran(notes, calls("a"), approve=answering(Decision.deny("not on a Sunday")))
+    assert (result.code, result.text, notes.done) == ("ok", "bye", [])
+    assert [(denied.name, denied.reason) for denied in result.denied] == [(NOTE, "not on a Sunday")]
+
+
+async def test_a_no_can_end_the_run() -> None:
+    notes = Notes()
+    result = await ran(notes, calls("a"), approve=answering(Decision.deny("enough", stop=True)))
+    assert (result.ok, result.code, notes.done) == (False, "stopped", [])
+
+
+async def test_the_input_can_be_rewritten() -> None:
+    notes = Notes()
+    await ran(notes, calls("a"), approve=answering(Decision.allow({"title": "b"})))
+    assert notes.done == ["b"]
+
+
+async def test_without_an_approver_ask_is_a_refusal_at_once() -> None:
+    notes = Notes()
+    result = await ran(notes, calls("a"))
+    assert notes.done == []
+    assert result.denied[0].reason == (
+        f"{NOTE} needs approval, and nobody is there to give it ({NOTE} may change things)"
+    )
+
+
+async def test_read_only_tools_are_not_asked_about_in_normal_mode() -> None:
+    notes, asked = Notes(), list[Question]()
+    result = await ran(notes, [tool_use("mcp__notes__find")], approve=answering(True, asked))
+    assert (result.tools[0].ok, asked) == (True, [])
+
+
+async def test_read_only_mode_refuses_a_writer_whatever_the_callback_says() -> None:
+    notes = Notes()
+    result = await ran(notes, [*calls("a"), tool_use("mcp__notes__find")], mode="read-only", approve=answering(True))
+    assert notes.done == []
+    assert [use.ok for use in result.tools] == [False, True]
+
+
+async def test_a_disabled_tool_is_not_offered_at_all() -> None:
+    notes = Notes()
+    cli = FakeCLI([text("bye")])
+    await run("go", tools=[notes.box], policy={NOTE: "disable"}, transport=cli)
+    assert NOTE not in str(cli.tools())
+    assert "mcp__notes__find" in str(cli.tools())
+
+
+async def test_allow_for_the_session_asks_exactly_once_also_for_parallel_calls() -> None:
+    notes, asked = Notes(), list[Question]()
+    await ran(notes, calls("a", "b", "c"), calls("d"), approve=answering(Decision.ALLOW_SESSION, asked))
+    assert (notes.done, len(asked)) == (["a", "b", "c", "d"], 1)
+
+
+async def test_allow_once_asks_every_time() -> None:
+    notes, asked = Notes(), list[Question]()
+    await ran(notes, calls("a", "b"), approve=answering(Decision.ALLOW_ONCE, asked))
+    assert (sorted(notes.done), len(asked)) == (["a", "b"], 2)
+
+
+@pytest.mark.parametrize(
+    ("decision", "elsewhere"), [(Decision.ALLOW_PROJECT, 1), (Decision.ALLOW_ALWAYS, 0), (Decision.ALLOW_SESSION, 1)]
+)
+async def test_a_kept_decision_holds_in_the_next_run(decision: Decision, elsewhere: int, tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    notes, asked = Notes(), list[Question]()
+    await ran(notes, calls("a"), workspace=here, approve=answering(decision, asked))
+    await ran(notes, calls("b"), workspace=here, approve=answering(True, asked))
+    expected = 2 if decision.kind == "ALLOW_SESSION" else 1
+    assert len(asked) == expected
+    await ran(notes, calls("c"), workspace=there, approve=answering(True, asked))
+    assert len(asked) == expected + elsewhere
+    assert notes.done == ["a", "b", "c"]
+
+
+async def test_events_tell_what_was_asked_and_answered() -> None:
+    notes = Notes()
+    cli = FakeCLI(calls("a"), [text("bye")])
+    seen = []
+    async with start("go", mode="normal", tools=[notes.box], transport=cli, approve="wait") as live:
+        async for event in live:
+            if event.stream == "approval":
+                seen.append((event.kind, event.id, event.data))
+            if event.name == "approval.asked":
+                assert [question.id for question in live.approvals.pending] == [event.id]
+                assert live.approvals.answer(event.id, Decision.ALLOW_ONCE)
+                assert not live.approvals.answer(event.id, Decision.DENY)
+            if event.name == "lifecycle.finished":
+                break
+    assert [(kind, id) for kind, id, _ in seen] == [("asked", "ask-1"), ("answered", "ask-1")]
+    assert seen[0][2]["tool"] == NOTE
+    assert seen[0][2]["input"] == {"title": "a"}
+    assert seen[1][2] == {"decision": "ALLOW_ONCE", "message": "", "by": "caller"}
+    assert notes.done == ["a"]
+
+
+async def test_an_answer_to_an_unknown_question_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    async with start("go", transport=FakeCLI([text("bye")])) as live:
+        with caplog.at_level(logging.WARNING):
+            assert not live.approvals.answer("ask-99", Decision.ALLOW_ONCE)
+        await live.result()
+    assert "no approval request 'ask-99'" in caplog.text
+
+
+async def test_several_questions_can_wait_at_once() -> None:
+    class Two:
+        @tool(read_only=True)
+        def one(self) -> str:
+            return "1"
+
+        @tool(read_only=True)
+        def two(self) -> str:
+            return "2"
+
+    things = Two()
+    box = Toolbox("t", [things.one, things.two])
+    cli = FakeCLI([tool_use("mcp__t__one"), tool_use("mcp__t__two")], [text("bye")])
+    live = start("go", policy={"mcp__t__*": "ask"}, tools=[box], transport=cli, approve="wait")
+    async with live, asyncio.timeout(20):
+        async for event in live:
+            if event.name == "approval.asked" and len(live.approvals.pending) == 2:
+                for question in reversed(live.approvals.pending):
+                    live.approvals.answer(question.id, True)
+            if event.name == "lifecycle.finished":
+                break
+        result = await live.result()
+    assert [use.ok for use in result.tools] == [True, True]
+
+
+@pytest.mark.parametrize("how", ["interrupt", "deadline", "leave"])
+async def test_what_is_pending_when_the_turn_ends_is_cancelled(how: str) -> None:
+    notes = Notes()
+    cli = FakeCLI(calls("a"), [text("bye")], strict=False)
+    limits = Limits(seconds=0.3) if how == "deadline" else Limits()
+    answered: list[Any] = []
+    live = start("go", mode="normal", tools=[notes.box], transport=cli, approve="wait", limits=limits)
+    async with live, asyncio.timeout(20):
+        live.bus.subscribe(lambda e: answered.append(e.data) if e.name == "approval.answered" else None)
+        async for event in live:
+            if event.name == "approval.asked":
+                if how == "interrupt":
+                    await live.interrupt()
+                elif how == "leave":
+                    break
+            if event.name == "lifecycle.finished":
+                break
+        if how == "leave":
+            live.approvals.cancel()
+            await live.result()
+    assert notes.done == []
+    assert answered[0]["decision"] == "cancelled"
+
+
+async def test_a_question_nobody_answers_times_out_as_a_refusal() -> None:
+    notes = Notes()
+    result = await ran(notes, calls("a"), approve="wait", approval_timeout=0.05)
+    assert notes.done == []
+    assert result.denied[0].reason == "Nobody answered in time"
+
+
+async def test_an_approver_that_fails_refuses(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(question: Question) -> bool:
+        raise OSError("the line is dead")
+
+    notes = Notes()
+    result = await ran(notes, calls("a"), approve=broken)
+    assert notes.done == []
+    assert result.denied[0].reason == "Permission check failed: OSError"
+
+
+async def test_an_approver_that_gives_nonsense_refuses() -> None:
+    notes = Notes()
+    await ran(notes, calls("a"), approve=answering("yes"))  # type: ignore[arg-type]
+    assert notes.done == []
+
+
+async def test_policy_ask_holds_in_yolo_mode_too() -> None:
+    notes, asked = Notes(), list[Question]()
+    await ran(notes, calls("a"), mode="yolo", policy={"mcp__notes__*": "ask"}, approve=answering(True, asked))
+    assert (notes.done, len(asked)) == (["a"], 1)
+
+
+def test_a_kept_decision_about_bash_is_about_the_program_or_the_exact_command() -> None:
+    assert subject_of("Bash", {"command": "git push origin"}) == "Bash(git)"
+    assert subject_of("Bash", {"command": "git push; rm x"}) == "Bash[git push; rm x]"
+    assert subject_of("Write", {"file_path": "x"}) == "Write"
+
+
+def test_a_damaged_file_is_kept_aside_and_said(tmp_path: Path) -> None:
+    kept = Remembered("/project", home=tmp_path)
+    kept.remember("Write", Decision.ALLOW_ALWAYS)
+    kept.path.write_text("{broken", encoding="utf-8")
+    assert kept.allows("Write") is None
+    assert kept.warning is not None
+    assert kept.path.with_name("approvals.json.damaged-1").read_text(encoding="utf-8") == "{broken"
+    kept.remember("Edit", Decision.ALLOW_PROJECT)
+    assert json.loads(kept.path.read_text(encoding="utf-8"))["projects"] == {"/project": ["Edit"]}
+
+
+def test_kept_decisions_can_be_listed_and_forgotten(tmp_path: Path) -> None:
+    kept = Remembered("/project", home=tmp_path)
+    kept.remember("Write", Decision.ALLOW_ALWAYS)
+    kept.remember("Write", Decision.ALLOW_PROJECT)
+    assert kept.listed() == [("always", "", "Write"), ("project", "/project", "Write")]
+    assert kept.forget("Write") == 2
+    assert kept.forget("Write") == 0
+    assert kept.allows("Write") is None
+
+
+async def test_a_slow_answer_holds_nobody_else_up() -> None:
+    notes = Notes()
+    cli = FakeCLI(Turn([*calls("a"), tool_use("mcp__notes__find")]), [text("bye")])
+    async with (
+        start("go", mode="normal", tools=[notes.box], transport=cli, approve="wait") as live,
+        asyncio.timeout(20),
+    ):
+        found = False
+        async for event in live:
+            if event.name == "tool.ended" and event.data["name"] == "mcp__notes__find":
+                found = True
+            if event.name == "approval.asked":
+                live.approvals.answer(event.id, True)
+            if event.name == "lifecycle.finished":
+                break
+    assert found

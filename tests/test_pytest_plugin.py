@@ -1,0 +1,141 @@
+"""The fixtures are there without configuration, in every mode, and a bad script fails the test that has it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from toolkit import Toolbox, tool
+from toolkit.tools.reply import Reply
+
+pytest_plugins = ["pytester"]
+
+IMPORTS = """
+import pytest
+from toolkit.testing import text, tool_use
+"""
+# pytest-asyncio itself warns when its loop scope is not chosen.
+STRICTLY = ("-W", "error", "-p", "no:cacheprovider", "-o", "asyncio_default_fixture_loop_scope=function")
+
+
+def outcomes(pytester: pytest.Pytester, source: str, *arguments: str) -> tuple[dict[str, int], str]:
+    """Run a test file in a process of its own, warnings as errors."""
+    pytester.makepyfile(IMPORTS + source)
+    done = pytester.runpytest_subprocess(*STRICTLY, *arguments, timeout=120)
+    return done.parseoutcomes(), done.stdout.str()
+
+
+@pytest.mark.parametrize("mode", ["strict", "auto"])
+def test_the_fixtures_work_in_both_modes_of_pytest_asyncio(pytester: pytest.Pytester, mode: str) -> None:
+    marker = "@pytest.mark.asyncio\n" if mode == "strict" else ""
+    source = f"""
+{marker}async def test_real(scripted_api, real_cli):
+    api = scripted_api([tool_use("Bash", command="echo hi")], [text("done")])
+    heard = [message async for message in real_cli.query("go")]
+    assert api.tool_results() == ["hi"]
+    assert heard[-1].result == "done"
+
+{marker}async def test_fake(fake_cli):
+    heard = [message async for message in fake_cli([text("done")]).query("go")]
+    assert heard[-1].result == "done"
+
+{marker}async def test_tool(call_tool):
+    from toolkit import tool
+    @tool
+    def double(number: int) -> int:
+        "Double a number."
+        return 2 * number
+    assert (await call_tool(double, number=4)).text == "8"
+
+def test_sync(scripted_api):
+    assert scripted_api(strict=False).url.startswith("http://127.0.0.1:")
+"""
+    assert outcomes(pytester, source, "-o", f"asyncio_mode={mode}")[0] == {"passed": 4}
+
+
+def test_a_script_that_does_not_fit_fails_the_test_and_nothing_else(pytester: pytest.Pytester) -> None:
+    source = """
+async def test_left_over(fake_cli):
+    [message async for message in fake_cli([text("one")], [text("two")]).query("go")]
+
+async def test_ran_out(fake_cli):
+    [message async for message in fake_cli([tool_use("Nothing")]).query("go")]
+
+async def test_swallowed(fake_cli):
+    try:
+        [message async for message in fake_cli([tool_use("Nothing")]).query("go")]
+    except Exception:
+        pass
+
+async def test_own_error(fake_cli):
+    fake_cli([text("never used")])
+    assert 1 == 2, "the assertion of the test"
+
+async def test_lenient(fake_cli):
+    fake_cli([text("never used")], strict=False)
+
+def test_no_model(real_cli):
+    real_cli.options()
+"""
+    counted, printed = outcomes(pytester, source, "-o", "asyncio_mode=auto")
+    assert counted == {"failed": 5, "passed": 1}
+    assert "the script was not used up: 1 of 2 turns left" in printed
+    assert printed.count("the script ran out: model call 2 has no turn") >= 2
+    assert "last tool result '<tool_use_error>Error: No such tool available: Nothing" in printed
+    assert "the assertion of the test" in printed
+    assert "real_cli has no model to talk to" in printed
+
+
+def test_a_session_that_uses_no_fixture_loads_nothing_of_it(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+import sys
+
+def test_nothing():
+    loaded = [name for name in sys.modules if name.startswith("toolkit.testing._")]
+    assert loaded == []
+    assert "claude_agent_sdk" not in sys.modules
+    assert "mcp" not in sys.modules
+""")
+    done = pytester.runpytest_subprocess(*STRICTLY, timeout=60)
+    done.assert_outcomes(passed=1)
+
+
+def test_the_fixtures_are_listed_with_what_they_do(pytester: pytest.Pytester) -> None:
+    done = pytester.runpytest_subprocess("--fixtures", timeout=60)
+    for name in ("scripted_api", "real_cli", "fake_cli", "call_tool"):
+        done.stdout.fnmatch_lines([f"{name} -- *pytest_plugin.py*"])
+
+
+DOCUMENTS = [Path(__file__).parents[1] / name for name in ("docs/testing.md", "README.md")]
+SNIPPETS = [
+    code
+    for document in DOCUMENTS
+    for code in re.findall(r"```python\n(.*?)```", document.read_text(encoding="utf-8"), re.DOTALL)
+    if "def test_" in code
+]
+
+
+def test_the_tests_in_the_documents_pass(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(**{f"test_snippet_{number}": code for number, code in enumerate(SNIPPETS)})
+    done = pytester.runpytest_subprocess(*STRICTLY, "-o", "asyncio_mode=auto", timeout=120)
+    assert len(SNIPPETS) >= 5
+    done.assert_outcomes(passed=len(SNIPPETS))
+
+
+@tool
+def shout(words: str, times: int = 1) -> str:
+    """Say it loudly."""
+    return " ".join([words.upper()] * times)
+
+
+async def test_call_tool_calls_a_tool_or_a_box_as_a_client_would(call_tool: Callable[..., Awaitable[Reply]]) -> None:
+    box = Toolbox("voices", [shout])
+    assert (await call_tool(shout, words="hi", times=2)).text == "HI HI"
+    assert (await call_tool(box, "shout", words="hi")).text == "HI"
+    wrong = await call_tool(shout, words="hi", times="many")
+    assert wrong.is_error
+    assert "times" in wrong.text
+    assert (await call_tool(box, "whisper", words="hi")).is_error
