@@ -22,7 +22,6 @@ _SCAN_SHARE = 10
 """A scan that takes long is repeated less often, so that it never costs more than a tenth of a core."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-_OWN_MOUNTS = str(Path("/proc/self/ns/mnt").readlink())
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,22 +117,28 @@ def measure_processes(roots: list[int]) -> tuple[set[int], int, int]:
 
 def measure_tmpfs(pids: set[int]) -> int:
     """Bytes in the memory file systems these processes have mounted; no process is charged for them."""
+    of_the_host = {device for device, _, _ in _mounts("self")}
     used: dict[str, int] = {}
-    seen: set[str] = set()
+    seen: set[Path] = set()
     for pid in pids:
         with contextlib.suppress(OSError):
-            namespace = str(Path(f"/proc/{pid}/ns/mnt").readlink())
-            if namespace in seen or namespace == _OWN_MOUNTS:
+            namespace = Path(f"/proc/{pid}/ns/mnt").readlink()
+            if namespace in seen:
                 continue
             seen.add(namespace)
-            for line in Path(f"/proc/{pid}/mountinfo").read_text(encoding="utf-8", errors="replace").splitlines():
-                fields = line.split(" ")
-                device, place, kind = fields[2], fields[4], fields[fields.index("-") + 1]
-                if kind == "tmpfs" and device not in used:
+            for device, place, kind in _mounts(str(pid)):
+                if kind == "tmpfs" and device not in of_the_host and device not in used:
                     with contextlib.suppress(OSError):
                         found = os.statvfs(f"/proc/{pid}/root{place}")
                         used[device] = (found.f_blocks - found.f_bfree) * found.f_frsize
     return sum(used.values())
+
+
+def _mounts(pid: str) -> list[tuple[str, str, str]]:
+    """Device, place and kind of everything a process has mounted."""
+    lines = Path("/proc", pid, "mountinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    parts = [line.split(" ") for line in lines]
+    return [(fields[2], fields[4], fields[fields.index("-") + 1]) for fields in parts]
 
 
 def _free_bytes(folder: Path) -> int:
