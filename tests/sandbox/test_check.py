@@ -31,6 +31,14 @@ def workspace() -> Iterator[Path]:
         yield Path(folder)
 
 
+@pytest.fixture
+def programs() -> Iterator[Path]:
+    # A jail that root starts looks for them as someone else.
+    with tempfile.TemporaryDirectory(prefix="programs-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
 @pytest.fixture(autouse=True)
 def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "_PASSED", {})
@@ -38,9 +46,8 @@ def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _programs(folder: Path, *, without: str = "", bwrap: str | None = None) -> str:
     """A PATH with the usual programs, one missing or bubblewrap replaced by a script."""
-    folder.mkdir()
     for place in ("/usr/bin", "/bin"):
-        for name in ("bwrap", "socat", "sh", "bash", "env", "prlimit", "unshare", "mount", "setpriv", "chown"):
+        for name in ("bwrap", "socat", "sh", "bash", "env", "prlimit", "unshare", "mount", "mkdir", "setpriv", "chown"):
             if name != without and Path(place, name).exists() and not (folder / name).exists():
                 (folder / name).symlink_to(Path(place, name))
     if bwrap is not None:
@@ -150,9 +157,9 @@ def test_a_pass_is_remembered_for_the_same_jail_only(workspace: Path, monkeypatc
 
 @pytest.mark.parametrize(("program", "package"), [("bwrap", "bubblewrap"), ("socat", "socat")])
 def test_a_missing_program_fails_with_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, package: str
+    programs: Path, monkeypatch: pytest.MonkeyPatch, program: str, package: str
 ) -> None:
-    monkeypatch.setenv("PATH", _programs(tmp_path / "bin", without=program))
+    monkeypatch.setenv("PATH", _programs(programs, without=program))
     done = CliRunner().invoke(check_command)
 
     assert done.exit_code == 1
@@ -179,9 +186,9 @@ _REFUSED = "echo 'bwrap: setting up uid map: Permission denied' >&2; exit 1"
     ],
 )
 def test_refused_namespaces_fail_with_the_exact_change(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sysctl: str, value: str, fix: str
+    programs: Path, monkeypatch: pytest.MonkeyPatch, sysctl: str, value: str, fix: str
 ) -> None:
-    monkeypatch.setenv("PATH", _programs(tmp_path / "bin", bwrap=_REFUSED))
+    monkeypatch.setenv("PATH", _programs(programs, bwrap=_REFUSED))
     monkeypatch.setattr(checks, "_sysctl", lambda name: value if name == sysctl else "")
     report = check()
 
@@ -197,8 +204,8 @@ def test_refused_namespaces_fail_with_the_exact_change(
 
 @pytest.mark.parametrize("bwrap", ["exit 0", "echo tried start; exit 0", "sleep 0; kill -9 $$"])
 @needs_jail
-def test_a_check_that_cannot_be_made_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bwrap: str) -> None:
-    monkeypatch.setenv("PATH", _programs(tmp_path / "bin", bwrap=bwrap))
+def test_a_check_that_cannot_be_made_has_failed(programs: Path, monkeypatch: pytest.MonkeyPatch, bwrap: str) -> None:
+    monkeypatch.setenv("PATH", _programs(programs, bwrap=bwrap))
 
     assert not check().ok
 

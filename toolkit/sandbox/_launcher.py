@@ -112,9 +112,8 @@ def make_launcher(jail: Jail, plan: LimitPlan, state: State) -> Launcher:
     launcher = Launcher(jail=jail, plan=plan, state=state, tenant=tenant)
     _write_script(launcher.script, _script(launcher, tools))
     if tenant is not None:
-        lend(jail.home, tenant)
-        if not jail.read_only:
-            lend(jail.workspace, tenant)
+        for folder in (jail.home, jail.workspace):
+            lend(folder, tenant)
     return launcher
 
 
