@@ -29,6 +29,9 @@ COMMANDS: dict[str, Entry] = {
     "run": Entry("toolkit.cli.run:run", "Run an agent on PROMPT, confined, and print what it says."),
     "sandbox": Entry("toolkit.cli.sandbox:sandbox", "Confine an agent, and prove that it is confined."),
     "serve": Entry("toolkit.cli.serve:serve", "Serve the tools in TARGET over stdio or HTTP."),
+    "workspace": Entry(
+        "toolkit.cli.workspace:workspace", "Give an agent a safe copy of host files, and clean up after it."
+    ),
 }
 
 
