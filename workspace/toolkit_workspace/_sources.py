@@ -66,18 +66,21 @@ class Source:
 
 def check_landings(mounts: Sequence[HostMount]) -> None:
     """Refuse mounts that would land on the same place, or one inside another."""
-    taken: list[tuple[tuple[str, ...], HostMount]] = []
+    landed: dict[str, HostMount] = {}
+    above: dict[str, HostMount] = {}
     for mount in mounts:
-        parts = tuple(mount.landing.split("/")) if mount.landing != "." else ()
-        for others, other in taken:
-            shorter = min(len(parts), len(others))
-            if parts[:shorter] == others[:shorter]:
-                raise WorkspaceError(
-                    f"two mounts land on the same place: {shown(mount.landing)}",
-                    where=[f"{shown(str(m.host_path))} at {shown(m.landing)}" for m in (other, mount)],
-                    fix="Give one another mount_path.",
-                )
-        taken.append((parts, mount))
+        steps = ["."]
+        for part in mount.landing.split("/") if mount.landing != "." else ():
+            steps.append(f"{steps[-1]}/{part}")
+        other = above.get(steps[-1]) or next((landed[step] for step in steps if step in landed), None)
+        if other is not None:
+            raise WorkspaceError(
+                f"two mounts land on the same place: {shown(mount.landing)}",
+                where=[f"{shown(str(m.host_path))} at {shown(m.landing)}" for m in (other, mount)],
+                fix="Give one another mount_path.",
+            )
+        landed[steps[-1]] = mount
+        above.update(dict.fromkeys(steps, mount))
 
 
 def open_sources(mounts: Sequence[HostMount], roots: AllowedRoots) -> list[Source]:
