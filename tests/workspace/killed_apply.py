@@ -97,9 +97,12 @@ def after(ws: Prepared) -> tuple[Tree, int]:
     return tree_of(ws.root.parent / "host"), len(changes_of(again))
 
 
-def rounds(
-    top: Path, finish: Callable[[Prepared], bool], work: Callable[[Prepared], object], wanted: str
-) -> dict[str, Any]:
+Finish = Callable[[Prepared], bool]
+Work = Callable[[Prepared], object]
+
+
+def rounds(top: Path, finish: Finish, work: Work, wanted: str, *, begun: bool) -> dict[str, Any]:
+    """Kill `work` at every point and `finish` it; with `begun`, the changes are applied before."""
     ws = scene(top)
     nothing = (tree_of(top / "host"), len(changes_of(ws)))
     apply_changes(ws)
@@ -108,6 +111,8 @@ def rounds(
     found: set[str] = set()
     for point in range(1, MOST_POINTS):
         ws = scene(top)
+        if begun:
+            apply_changes(ws)
         if not killed_at(ws, point, work):
             return {"points": point - 1, "wrong": wrong, "found": sorted(found)}
         finished = finish(Prepared.load(ws.root, ws.state))
@@ -120,11 +125,12 @@ def rounds(
 
 
 def main(folder: str, what: str) -> None:
-    choices: dict[str, tuple[Callable[[Prepared], bool], Callable[[Prepared], object], str]] = {
+    choices: dict[str, tuple[Finish, Work, str]] = {
         "resume": (resume, apply_changes, "all"),
         "undo": (undo, apply_changes, "nothing"),
+        "undo again": (undo, undo, "nothing"),
     }
-    print(json.dumps(rounds(Path(folder) / "scene", *choices[what])))
+    print(json.dumps(rounds(Path(folder) / "scene", *choices[what], begun=what == "undo again")))
 
 
 if __name__ == "__main__":

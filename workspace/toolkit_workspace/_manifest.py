@@ -311,6 +311,10 @@ class Manifest:
         Only with `durable` it is forced to the disk: that would cost a quarter of a copy, and a fresh
         workspace does not outlive the machine.
         """
+        with self.lock:
+            self._save(file, durable)
+
+    def _save(self, file: Path, durable: bool) -> None:
         header = {
             "mounts": [
                 [_text(m.host), _text(m.at), m.dev, m.inode, None if m.name is None else _text(m.name)]

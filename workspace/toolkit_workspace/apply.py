@@ -21,7 +21,8 @@ from toolkit.errors import WorkspaceConflictError, WorkspaceError, WorkspaceSecu
 from toolkit_workspace._bases import Bases
 from toolkit_workspace._choose import choose
 from toolkit_workspace._content import Content, ContentGone
-from toolkit_workspace._decide import AppliedChange, Decider
+from toolkit_workspace._decide import AppliedChange as AppliedChange
+from toolkit_workspace._decide import Decider
 from toolkit_workspace._host_state import look
 from toolkit_workspace._hosts import Hosts, host_path_of
 from toolkit_workspace._journal import Journal, PlannedStep

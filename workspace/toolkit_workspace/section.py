@@ -7,23 +7,29 @@ Either everything selected arrives or nothing is left behind, Ctrl-C included.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from toolkit.errors import WorkspaceError
 from toolkit_workspace import _state
+from toolkit_workspace._bases import BaseStore, keep_bases
 from toolkit_workspace._copy import Copier, Job, OverBudget, Progress, Ticker
 from toolkit_workspace._fingerprint import fingerprint_of
 from toolkit_workspace._handles import READ_DIR
 from toolkit_workspace._manifest import Manifest
 from toolkit_workspace._notes import LeftOut, Notes
+from toolkit_workspace._prepared import Prepared
 from toolkit_workspace._prompt import MountText, prompt_text
+from toolkit_workspace._review import Review
 from toolkit_workspace._roots import AllowedRoots
 from toolkit_workspace._sources import Source, check_landings, close_sources, open_sources
+from toolkit_workspace.apply import Applied
+from toolkit_workspace.changes import Changes
 from toolkit_workspace.mount import HostMount
 from toolkit_workspace.plan import Plan, over_budget, plan_source
+from toolkit_workspace.snapshot import Snapshot
 
 
 class WorkspaceSection:
@@ -36,6 +42,8 @@ class WorkspaceSection:
         keep: Leave the workspace when the context ends.
         strict: A file that cannot be read is an error, not a remark.
         progress: Called a few times a second while copying.
+        keep_bases: Keep the bytes of files up to 1 MiB beside the workspace, in the background, so that
+            what the host changes meanwhile can be merged instead of being a conflict.
     """
 
     def __init__(
@@ -47,6 +55,7 @@ class WorkspaceSection:
         keep: bool = False,
         strict: bool = False,
         progress: Callable[[Progress], None] | None = None,
+        keep_bases: bool = True,
     ) -> None:
         self.mounts = tuple(mounts)
         self.allowed_host_roots = tuple(Path(root) for root in allowed_host_roots)
@@ -54,7 +63,9 @@ class WorkspaceSection:
         self._parent = Path(parent) if parent is not None else None
         self._strict = strict
         self._progress = progress
+        self._keep_bases = keep_bases
         self._state: _state.State | None = None
+        self._review: Review | None = None
         self._texts: tuple[MountText, ...] = ()
         check_landings(self.mounts)
 
@@ -127,7 +138,7 @@ class WorkspaceSection:
                 self._check_budgets(sources, roots)
                 state = _state.create((self._parent or _state.default_parent()).absolute())
                 try:
-                    texts = self._fill(state, sources, roots)
+                    texts, manifest = self._fill(state, sources, roots)
                     state.write(self._facts(texts))
                 except BaseException:
                     state.remove()
@@ -140,6 +151,9 @@ class WorkspaceSection:
                 close_sources(sources)
         self._texts = tuple(texts)
         self._state = state
+        self._review = Review(Prepared.at(state.temp_dir, state.state_dir, manifest))
+        if self._keep_bases:
+            self._review.start_keeping()
         return self
 
     def _check_budgets(self, sources: Sequence[Source], roots: AllowedRoots) -> None:
@@ -149,7 +163,9 @@ class WorkspaceSection:
                 if plan.is_over_budget:
                     raise over_budget(plan.mount_path, source.mount.max_bytes, plan.needed, plan.largest)
 
-    def _fill(self, state: _state.State, sources: Sequence[Source], roots: AllowedRoots) -> list[MountText]:
+    def _fill(
+        self, state: _state.State, sources: Sequence[Source], roots: AllowedRoots
+    ) -> tuple[list[MountText], Manifest]:
         manifest = Manifest([source.record for source in sources])
         workspace = os.open(state.temp_dir, READ_DIR)
         ticker = Ticker(self._progress)
@@ -165,10 +181,11 @@ class WorkspaceSection:
                 ticker.mount_done(job.tally)
                 texts.append(MountText.of(source.mount.landing, source.record.name is not None, job.tally, notes))
             manifest.seal(workspace)
+            keep_bases(manifest, BaseStore(state.state_dir / "bases"), workspace, only_fresh=True)
         finally:
             os.close(workspace)
         manifest.save(state.state_dir / "manifest")
-        return texts
+        return texts, manifest
 
     def _facts(self, texts: Sequence[MountText]) -> dict[str, Any]:
         pairs = zip(self.mounts, texts, strict=True)
@@ -193,8 +210,62 @@ class WorkspaceSection:
         """A hash of all names, contents, links and executable bits that are in the workspace now."""
         return fingerprint_of(os.open(self.temp_dir, READ_DIR))
 
+    def _reviewed(self) -> Review:
+        state = self._prepared_state()
+        if self._review is None:
+            self._review = Review(Prepared.load(state.temp_dir, state.state_dir))
+        return self._review
+
+    def changes(self) -> Changes:
+        """What differs from the prepared state, or from what was applied last; nothing is run to find out.
+
+        Raises:
+            WorkspaceError: the workspace or its record cannot be read.
+        """
+        return self._reviewed().changes()
+
+    def apply(
+        self,
+        *,
+        paths: Iterable[str | os.PathLike[str]] | None = None,
+        mounts: Iterable[str] | None = None,
+        dry_run: bool = False,
+        conflict_markers: bool = False,
+    ) -> Applied:
+        """Take the changes back to the host: all that are chosen, or none.
+
+        `paths` are files or folders in the workspace, `mounts` the mounts' places in it. What lies in a
+        `.git` folder comes along only when a path says so. With `conflict_markers`, texts that do not
+        merge are written with both versions in them. `dry_run` decides everything and writes nothing.
+
+        Raises:
+            WorkspaceConflictError: the host changed in a way that does not merge; nothing was touched.
+            WorkspaceSecurityError: a link leads out, or a mount's folder is no longer the same.
+            WorkspaceError: an earlier apply was interrupted, or a path or mount matches nothing.
+        """
+        chosen = None if paths is None else [os.fspath(path) for path in paths]
+        return self._reviewed().apply(paths=chosen, mounts=mounts, dry_run=dry_run, conflict_markers=conflict_markers)
+
+    def snapshot(self, label: str) -> Snapshot:
+        """Remember how the workspace looks now; only what changed is stored."""
+        return self._reviewed().snapshot(label)
+
+    def rewind(self, snapshot: Snapshot | str) -> Snapshot:
+        """Make the workspace look as in a snapshot (or the latest of that label).
+
+        What it looked like until now is the returned snapshot, so that a rewind can be rewound.
+        """
+        return self._reviewed().rewind(snapshot)
+
+    def diff(self, a: Snapshot | str | None = None, b: Snapshot | str | None = None) -> Changes:
+        """What changed from `a` (the prepared state if not given) to `b` (now if not given)."""
+        return self._reviewed().diff(a, b)
+
     def cleanup(self) -> None:
         """Remove the workspace, whatever the agent made of it; a second call does nothing."""
+        review, self._review = self._review, None
+        if review is not None:
+            review.stop_keeping()
         state, self._state = self._state, None
         if state is not None:
             try:
@@ -211,6 +282,7 @@ class WorkspaceSection:
     def release(self) -> None:
         """Let go of the workspace and leave it: `toolkit workspace list` shows it as kept."""
         state = self._prepared_state()
+        self._reviewed().finish_keeping()
         state.write({**self._facts(self._texts), "kept": True})
         state.release()
 
