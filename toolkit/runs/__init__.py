@@ -10,6 +10,7 @@ from toolkit.runs.live import LiveRun
 from toolkit.runs.prompt import Prompt
 from toolkit.runs.result import DeniedCall, PendingCall, RunFailedError, RunResult, ToolUse
 from toolkit.runs.spec import RunSpec
+from toolkit.runs.stored import StoredRun, list_runs, load_run, remove_older_than
 
 __all__ = [
     "MESSAGES",
@@ -27,8 +28,12 @@ __all__ = [
     "RunFailedError",
     "RunResult",
     "RunSpec",
+    "StoredRun",
     "Tokens",
     "ToolUse",
+    "list_runs",
+    "load_run",
+    "remove_older_than",
     "run",
     "run_sync",
     "start",

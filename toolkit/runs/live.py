@@ -15,7 +15,7 @@ from toolkit.runs.bus import Bus
 from toolkit.runs.decisions import Remembered
 from toolkit.runs.engine import Engine
 from toolkit.runs.events import Event, Stream
-from toolkit.runs.finish import conclude, failed, merged
+from toolkit.runs.finish import conclude, failed, is_refusal, merged
 from toolkit.runs.log import EventLog
 from toolkit.runs.place import Place, find_place, load_boxes, project_of
 from toolkit.runs.result import RunResult
@@ -39,6 +39,7 @@ class LiveRun(Generic[OutputT]):
         self._results: list[RunResult[Any]] = []
         self._latest: asyncio.Future[RunResult[Any]] | None = None
         self._ready = asyncio.Event()
+        self._place: Place | None = None
 
     async def __aenter__(self) -> Self:
         self._boxes = load_boxes(self.spec)
@@ -69,7 +70,11 @@ class LiveRun(Generic[OutputT]):
         return self._log.follow()
 
     async def result(self) -> RunResult[OutputT]:
-        """The result of the turn that was asked for last. It comes whether or not anyone reads the events."""
+        """The result of the turn that was asked for last. It comes whether or not anyone reads the events.
+
+        Raises:
+            ToolkitError: the run cannot be as asked (a mount that is not allowed, say); no prompt was sent.
+        """
         assert self._latest is not None
         return await asyncio.shield(self._latest)
 
@@ -124,6 +129,7 @@ class LiveRun(Generic[OutputT]):
         pending: asyncio.Future[RunResult[Any]] | None = first
         try:
             place = await asyncio.to_thread(find_place, self.spec, self._folder)
+            self._place = place
             self._folder.started(place)
             engine = Engine(self.spec, self._boxes, place.folder, self._log.append, self.approvals)
             try:
@@ -163,11 +169,20 @@ class LiveRun(Generic[OutputT]):
     def _fail(self, error: BaseException, future: asyncio.Future[RunResult[Any]] | None) -> None:
         if future is None and self._results:
             return
-        self._settle(failed(self.id, error), future)
+        if future is None or not is_refusal(error):
+            self._settle(failed(self.id, error), future)
+            return
+        self._settle(failed(self.id, error), None)
+        future.set_exception(error)
+        future.exception()  # nobody has to ask for the result
 
     async def _finish(self) -> None:
-        self._log.close()
-        self._folder.close()
+        try:
+            if self._place is not None:
+                await asyncio.to_thread(self._place.release)
+        finally:
+            self._log.close()
+            self._folder.close()
         while not self._prompts.empty():
             asked = self._prompts.get_nowait()
             if asked is not None and not asked[1].done():
