@@ -129,3 +129,13 @@ def rebuilt(run: str, events: Iterable[Event]) -> RunResult[Any]:
     for event in events:
         story.feed(event)
     return story.result()
+
+
+def turn_under_way(run: str, events: Iterable[Event]) -> RunResult[Any]:
+    """The same for the last turn alone, which did not finish."""
+    story = Rebuilt(run)
+    for event in events:
+        story.feed(event)
+        if event.name == "lifecycle.finished":
+            story = Rebuilt(run)
+    return story.result()

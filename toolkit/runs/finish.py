@@ -59,11 +59,11 @@ def conclude(
     )
 
 
-def failed(run: str, error: BaseException, **known: Any) -> RunResult[Any]:
-    """The result of a run that ended with an exception before or between turns."""
+def failed(so_far: RunResult[Any], error: BaseException) -> RunResult[Any]:
+    """The result of a turn that an exception ended, with what its events tell."""
     end = End(error=type(error).__name__, detail=str(error))
     code = "bad_request" if is_refusal(error) else code_of(end)
-    return RunResult(run=run, code=code, debug={"error": end.error, "detail": end.detail}, **known)
+    return dataclasses.replace(so_far, code=code, debug={"error": end.error, "detail": end.detail})
 
 
 def is_refusal(error: BaseException) -> bool:
