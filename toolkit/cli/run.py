@@ -16,6 +16,7 @@ from toolkit.cli._units import Duration
 
 if TYPE_CHECKING:
     from toolkit.runs import LiveRun, RunResult, RunSpec
+    from toolkit.tools import Toolbox
 
 EXAMPLE = """
 $ toolkit run "Make the failing test pass." --mount src --deadline 10m --max-usd 2 --tools notes.py
@@ -32,7 +33,9 @@ $ echo "List what is unclear." | toolkit run - --mount docs --mode read-only --j
 @click.option("--exclude", "excludes", multiple=True, metavar="PATTERN", help="Leave behind, as in a .gitignore.")
 @click.option("--gitignore", is_flag=True, help="Also leave behind what .gitignore files say.")
 @click.option("--tools", "targets", multiple=True, metavar="TARGET", help="Tools of your own, as for 'serve'.")
-@click.option("--ready", "ready", multiple=True, metavar="NAME", help="A ready-made server: planning, files, notes.")
+@click.option(
+    "--ready", "ready", multiple=True, metavar="NAME", help="A ready-made server: planning, files, notes, workspace."
+)
 @click.option("--deadline", type=Duration(), metavar="TIME", help="Wall-clock limit: 90s, 10m, 1h.")
 @click.option("--max-usd", type=float, help="Cost limit in dollars.")
 @click.option("--max-tokens", type=int, help="Limit on all tokens together.")
@@ -82,16 +85,15 @@ def exit_code(result: RunResult[Any]) -> int:
 
 
 def _spec(given: dict[str, Any]) -> RunSpec:
-    from toolkit_servers.ready import load_ready
-
     from toolkit.runs import Limits, RunSpec
 
     prompt = sys.stdin.read() if given["prompt"] == "-" else given["prompt"]
     schema = given["output_schema"]
+    workspace = _workspace(given)
     return RunSpec(
         prompt,
-        workspace=_workspace(given),
-        tools=[*given["targets"], *(load_ready(name) for name in given["ready"])],
+        workspace=workspace,
+        tools=[*given["targets"], *(_ready(name, workspace) for name in given["ready"])],
         limits=Limits(
             seconds=given["deadline"], usd=given["max_usd"], tokens=given["max_tokens"], turns=given["max_turns"]
         ),
@@ -102,6 +104,15 @@ def _spec(given: dict[str, Any]) -> RunSpec:
         mode=given["mode"],
         approve=_approver(given),
     )
+
+
+def _ready(spec: str, workspace: Any) -> Toolbox:
+    """A ready-made server; files and workspace without a path are about the workspace of this run."""
+    from toolkit_servers.ready import load_ready, load_ready_spec
+
+    if spec == "workspace" and workspace is not None:
+        return load_ready(spec, section=workspace)
+    return load_ready_spec(spec, Path.cwd())
 
 
 def _workspace(given: dict[str, Any]) -> Any:
