@@ -22,7 +22,7 @@ from toolkit.tools import Tool, Toolbox
 from toolkit.tools.tool import as_tool
 from toolkit_servers import _target_errors as errors
 from toolkit_servers._user_imports import import_file, import_folder, importing_from, loaded_files
-from toolkit_servers.ready import ready_for
+from toolkit_servers.ready import is_ready, load_ready_spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +79,8 @@ def load_target(spec: str, *, cwd: Path | None = None) -> Target:
         ToolDefinitionError: a tool in it is not well defined.
     """
     cwd = Path.cwd() if cwd is None else cwd.resolve()
-    ready = ready_for(spec, cwd)
-    if ready is not None:
-        return Target(spec, ready, frozenset(), None, cwd)
+    if is_ready(spec, cwd):
+        return Target(spec, load_ready_spec(spec, cwd), frozenset(), None, cwd)
     address = Address.parse(spec, cwd)
     if address.file is not None:
         errors.require_file(address.file, spec, cwd)

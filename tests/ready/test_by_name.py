@@ -9,7 +9,8 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from tests.cli._command import TOOLKIT, toolkit
-from tests.ready._client import said
+from tests.ready._client import names_in, refused, said
+from toolkit import ToolContext
 from toolkit.errors import TargetError
 from toolkit_servers.ready import READY, load_ready
 from toolkit_servers.target import load_target
@@ -69,9 +70,20 @@ async def test_a_target_names_the_folder_and_options_behind_a_colon(spec: str, t
     assert "write_file" in box.tools
 
 
-async def test_files_without_a_folder_are_those_of_the_working_directory(tmp_path: Path) -> None:
-    (tmp_path / "here").touch()
-    assert "here" in await said(load_target("files", cwd=tmp_path).toolbox, "list_directory")
+async def test_files_without_a_folder_are_those_of_the_workspace_or_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "space").mkdir()
+    (tmp_path / "space" / "inside").touch()
+    monkeypatch.chdir(tmp_path)
+    box = load_target("files").toolbox
+    assert "space/" in await said(box, "list_directory")
+    of_a_run = ToolContext(workspace=tmp_path / "space")
+    assert "inside" in await said(box, "list_directory", of_a_run)
+    await said(box, "write_file", of_a_run, path="new", content="x")
+    assert names_in(tmp_path / "space") == ["inside", "new"]
+    assert "outside" in await refused(box, "read_file", of_a_run, path="../x")
+    assert "gone" in await refused(box, "info", ToolContext(workspace=tmp_path / "missing"))
 
 
 def test_a_module_of_that_name_comes_first(tmp_path: Path) -> None:
@@ -97,6 +109,12 @@ def test_a_mistyped_name_is_corrected_on_the_command_line(tmp_path: Path) -> Non
     assert (done.code, done.err.splitlines()[-1].strip()) == (1, "Did you mean planning?")
     assert toolkit("serve", "--check", "planning:x", cwd=tmp_path).code == 1
     assert "no problems" in toolkit("serve", "--check", "files", cwd=tmp_path).out
+
+
+def test_a_mistyped_name_ends_a_run_before_it_starts(tmp_path: Path) -> None:
+    done = toolkit("run", "Hello", "--ready", "plannning", cwd=tmp_path)
+    assert done.code == 1
+    assert "did you mean 'planning'?" in done.err
 
 
 def test_the_help_of_serve_names_every_ready_made_toolbox(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def serve(
 
     \b
     Ready-made targets, where no module of yours has the name:
-      files[:FOLDER][,read_only=true]  read, search and change the files of one folder
+      files[:FOLDER][,read_only=true]  read, search and change the files of a folder
       notes[:DATABASE]                 keep notes, and find them again later
       planning                         plan work in steps and keep track of it
       workspace:FOLDER                 see and undo what was changed in a kept workspace

@@ -57,7 +57,6 @@ class RunFolder:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.home = folder / "home"
         self._facts: dict[str, Any] = {}
         self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -66,6 +65,11 @@ class RunFolder:
     def events(self) -> Path:
         """The file its events go to."""
         return self.folder / "events.jsonl"
+
+    @property
+    def home(self) -> Path:
+        """The agent's home, while the run lives."""
+        return self.folder / "home"
 
     @property
     def workspace(self) -> Path:

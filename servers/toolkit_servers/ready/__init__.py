@@ -33,8 +33,6 @@ class Ready:
     summary: str
     main: str | None = None
     """The option that is meant by a value without a name: a path."""
-    main_default: str | None = None
-    """What it is when nothing is said, relative to the working directory."""
 
     def factory(self) -> Callable[..., Toolbox]:
         """The function that makes the toolbox."""
@@ -45,7 +43,7 @@ class Ready:
 
 READY: Mapping[str, Ready] = MappingProxyType(
     {
-        "files": Ready("toolkit_servers.ready.files:files", "Read, search and change one folder's files.", "root", "."),
+        "files": Ready("toolkit_servers.ready.files:files", "Read, search and change one folder's files.", "root"),
         "notes": Ready("toolkit_servers.ready.notes:notes", "Keep notes, and find them again later.", "database"),
         "planning": Ready("toolkit_servers.ready.planning:planning", "Plan work in steps and keep track of it."),
         "workspace": Ready(
@@ -86,26 +84,26 @@ def load_ready(name: str, /, **options: Any) -> Toolbox:
         ) from error
 
 
-def ready_for(spec: str, cwd: Path) -> Toolbox | None:
-    """The toolbox that a TARGET of the form NAME, NAME:PATH or NAME:PATH,option=value stands for.
+def load_ready_spec(spec: str, cwd: Path) -> Toolbox:
+    """Make the toolbox that NAME, NAME:PATH or NAME:PATH,option=value stands for.
 
-    None if no ready-made toolbox is named, or if a Python module of that name is at
-    hand: what people write themselves comes first. PATH is what NAME is about, such
-    as a folder for files, and is read from `cwd`.
+    PATH is what NAME is about, such as a folder for files, and is read from `cwd`.
 
     Raises:
-        TargetError: an option is wrong, or the toolbox cannot be made.
+        TargetError: as for `load_ready`.
     """
     name, _, rest = spec.partition(":")
     ready = READY.get(name)
-    if ready is None or _is_module(name, cwd):
-        return None
-    options = _options(spec, rest, ready)
-    if ready.main is not None:
-        value = options.get(ready.main, ready.main_default)
-        if value is not None:
-            options[ready.main] = str(cwd / Path(value).expanduser())
+    options = {} if ready is None else _options(spec, rest, ready)
+    if ready is not None and ready.main in options:
+        options[ready.main] = str(cwd / Path(options[ready.main]).expanduser())
     return load_ready(name, **options)
+
+
+def is_ready(spec: str, cwd: Path) -> bool:
+    """Whether a TARGET names a ready-made toolbox, and no Python module of that name is at hand."""
+    name = spec.partition(":")[0]
+    return name in READY and not _is_module(name, cwd)
 
 
 def _options(spec: str, rest: str, ready: Ready) -> dict[str, str]:

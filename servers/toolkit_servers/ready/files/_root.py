@@ -14,11 +14,12 @@ import os
 import posixpath
 import stat
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from toolkit.errors import TargetError, ToolError
+from toolkit.tools import ToolContext
 from toolkit.tools._words import did_you_mean
 from toolkit_workspace._handles import PATH_HANDLE, READ_DIR, open_beneath
 from toolkit_workspace._render import shown
@@ -74,6 +75,10 @@ class Place:
 def as_path(path: str) -> str:
     """A path as the model reads it: on one line, nothing hidden, never shortened."""
     return shown(path or ".", longest=10_000)
+
+
+FindRoot = Callable[[ToolContext], "Root"]
+"""The root that a call works on."""
 
 
 class Root:
