@@ -59,7 +59,7 @@ def watch(run: str, wants_json: bool) -> None:
 
 @click.command(
     cls=CommandWithExample,
-    example="$ toolkit approvals answer last ask-1 allow\n$ toolkit approvals answer last ask-2 deny -m 'Not that file.'",
+    example="$ toolkit approvals answer last ask-1 allow\n$ toolkit approvals answer last ask-2 deny -m 'Not that.'",
 )
 @click.argument("run")
 @click.argument("question")
