@@ -68,7 +68,7 @@ def failed(so_far: RunResult[Any], error: BaseException) -> RunResult[Any]:
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Whether an error of ours says that the run cannot be as asked; those that have a code of their own are results."""
+    """Whether an error of ours says that the run cannot be as asked; one that has a code of its own is a result."""
     return isinstance(error, ToolkitError) and not isinstance(error, UnconfinedError | NoSessionError)
 
 
