@@ -6,6 +6,7 @@ import os
 import shutil
 import stat
 import subprocess
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -17,6 +18,11 @@ from toolkit_workspace._prepared import Prepared
 
 Tree = dict[bytes, tuple[str, bytes]]
 """Path → what it is ('-', 'x' for an executable, 'l', 'd') and its bytes or target."""
+
+
+def memory_folder() -> tempfile.TemporaryDirectory[str]:
+    """A temporary folder where syncing costs nothing, if the machine has one: for tests with thousands of syncs."""
+    return tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
 
 
 def make_tree(root: Path, files: Mapping[str | bytes, bytes | str]) -> Path:
@@ -54,7 +60,7 @@ def tree_of(root: Path, *, folders: bool = True) -> Tree:
 
 
 def prepare(host: Path, root: Path, state: Path, *, at: str = "src", keep: bool = True) -> Prepared:
-    """Copy one host folder into a workspace, record it and, with `keep`, keep its bytes."""
+    """Copy one host folder into a workspace, record it and, unless told otherwise, keep its bytes."""
     state.mkdir(parents=True, exist_ok=True)
     root.mkdir(mode=0o700)
     (root / at).parent.mkdir(parents=True, exist_ok=True)
@@ -67,7 +73,8 @@ def prepare(host: Path, root: Path, state: Path, *, at: str = "src", keep: bool 
     prepared = Prepared.at(root, state, manifest)
     fd = os.open(root, os.O_RDONLY)
     manifest.seal(fd)
-    keep_bases(manifest, prepared.store, fd, only_fresh=not keep)
+    if keep:
+        keep_bases(manifest, prepared.store, fd)
     os.close(fd)
     prepared.save()
     return prepared
@@ -79,8 +86,9 @@ def _record(manifest: Manifest, host: bytes, root: bytes, at: bytes, whole: byte
     here, there = os.lstat(whole), os.lstat(host + b"/" + inside)
     kind: Kind = "l" if stat.S_ISLNK(here.st_mode) else "d" if stat.S_ISDIR(here.st_mode) else "f"
     target = os.fsencode(Path(os.fsdecode(whole)).readlink()) if kind == "l" else None
+    stamp = 0 if kind == "d" else here.st_ctime_ns
     manifest.add(
-        0, path, kind, here.st_mode, here.st_size, here.st_mtime_ns, here.st_ctime_ns, here.st_ino, target,
+        0, path, kind, here.st_mode, here.st_size, here.st_mtime_ns, stamp, here.st_ino, target,
         inside, there.st_size, there.st_mtime_ns, there.st_ctime_ns, there.st_ino,
     )  # fmt: skip
 

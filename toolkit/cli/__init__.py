@@ -27,8 +27,12 @@ COMMANDS: dict[str, Entry] = {
     "inspect": Entry("toolkit.cli.inspect:inspect", "Show the tools in TARGET as a client sees them."),
     "install": Entry("toolkit.cli.install:install", "Add TARGET to an MCP client's configuration."),
     "run": Entry("toolkit.cli.run:run", "Run an agent on PROMPT, confined, and print what it says."),
+    "runs": Entry("toolkit.cli.runs:runs", "Look at stored runs, and take their changes back."),
     "sandbox": Entry("toolkit.cli.sandbox:sandbox", "Confine an agent, and prove that it is confined."),
     "serve": Entry("toolkit.cli.serve:serve", "Serve the tools in TARGET over stdio or HTTP."),
+    "workspace": Entry(
+        "toolkit.cli.workspace:workspace", "Give an agent a safe copy of host files, and clean up after it."
+    ),
 }
 
 

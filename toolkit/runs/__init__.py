@@ -12,6 +12,7 @@ from toolkit.runs.prompt import Prompt
 from toolkit.runs.result import DeniedCall, PendingCall, RunFailedError, RunResult, ToolUse
 from toolkit.runs.sessions import SessionId
 from toolkit.runs.spec import RunSpec
+from toolkit.runs.stored import StoredRun, list_runs, load_run, remove_older_than
 
 __all__ = [
     "MESSAGES",
@@ -31,9 +32,13 @@ __all__ = [
     "RunResult",
     "RunSpec",
     "SessionId",
+    "StoredRun",
     "Tokens",
     "ToolUse",
     "fingerprint",
+    "list_runs",
+    "load_run",
+    "remove_older_than",
     "run",
     "run_sync",
     "start",

@@ -168,8 +168,10 @@ class Engine:
         finally:
             self._approvals.cancel()
             message, end = await _finished(pump)
-        for event in self.translator.close():
-            self._emit(event)
+            for event in self.translator.close():
+                self._emit(event)
+            if self._jail is not None:
+                self._jail.tidy()
         reported = (message.model_usage, message.total_cost_usd) if message is not None else (None, None)
         usage = self._meter.settle(*reported)
         ms = round((time.monotonic() - began) * 1000)

@@ -112,7 +112,7 @@ def leads_out(read_link: LinkReader, path: bytes, target: bytes) -> bool:
         return True
     here = path.split(b"/")[:-1]
     todo = target.split(b"/")[::-1]
-    links = 0
+    passed: list[tuple[list[bytes], list[bytes]]] = []
     while todo:  # ends: a link adds parts at most 40 times
         part = todo.pop()
         if part in (b"", b"."):
@@ -126,10 +126,12 @@ def leads_out(read_link: LinkReader, path: bytes, target: bytes) -> bool:
         if inner is None:
             here.append(part)
             continue
-        links += 1
-        if inner.startswith(b"/") or links > _MOST_LINKS:
+        if inner.startswith(b"/") or len(passed) > _MOST_LINKS:
             return True
         todo += inner.split(b"/")[::-1]
+        if (here, todo) in passed:  # a circle leads nowhere
+            return False
+        passed.append((here[:], todo[:]))
     return False
 
 

@@ -112,7 +112,7 @@ class Walk:
                     number = self._selection.included(path, True, level.included)
                     st = os.fstat(inner)
                     stack.push(inner, (st.st_dev, st.st_ino))
-                    levels.append(_Level(path, level.rules, number))
+                    levels.append(_Level(path, level.rules.inside(name), number))
                     yield self._read(base, inner, levels[-1], depth + len(levels) - 1)
                 else:
                     levels.pop()
@@ -148,7 +148,7 @@ class Walk:
         """List one folder, apply the rules, judge its links, and note its subfolders in the level."""
         files, folders, links, others = _listed(handle)
         path = level.path
-        if self._selection.gitignore and ".gitignore" in files:
+        if level.rules.reads_files and ".gitignore" in files:
             level.rules = self._with_own_rules(handle, path, level.rules)
         if level.rules.chain is not None or not self._selection.takes_all:
             files = [name for name in files if self._wanted(level, name, False)]

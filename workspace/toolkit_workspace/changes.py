@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, overload
 
 from toolkit_workspace._bases import Bases
-from toolkit_workspace._compare import Pair, compare, has_equal_content
+from toolkit_workspace._compare import Pair, compare, has_equal_content, split_by_kind
 from toolkit_workspace._content import ContentGone, Node
 from toolkit_workspace._hosts import Hosts, mount_of
 from toolkit_workspace._manifest import Manifest, MountRecord
@@ -177,6 +177,7 @@ def changes_of(prepared: Prepared) -> Changes:
 
 def build_changes(pairs: Sequence[Pair], manifest: Manifest, read_link: LinkReader) -> Changes:
     """Turn differing paths into changes: find the renames, name the kinds, mark what is suspicious."""
+    pairs = split_by_kind(pairs)
     moved = find_renames(pairs)
     sources = {pair.path for pair in moved.values()}
     twins = _twins(pairs, manifest)
