@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 import socket
 import tempfile
@@ -34,7 +33,7 @@ def demo(say: Say, *, live: bool = False) -> RunResult[Fix] | None:
         say(f"A project with a failing test: {project}")
         workspace = WorkspaceSection([HostMount(project, exclude_glob=("__pycache__/",))], [project.parent])
         plan = workspace.plan()
-        say(f"The agent gets a copy: {plan.total_files} files, {plan.total_bytes} bytes; nothing else of the host.")
+        say(f"The agent gets a copy: {plan.files} files, {plan.size} bytes; nothing else of the host.")
         say(f"The jail is proven first: {len(report.rows)} checks passed in {report.seconds:.1f} s.")
         say("")
         return asyncio.run(_run(say, workspace, secret, port, live=live))
@@ -78,7 +77,7 @@ def _was_refused(data: dict[str, Any], secret: Path) -> bool:
 
 
 def _tell_result(say: Say, result: RunResult[Fix]) -> None:
-    report = write_report(load_run(result.run), Path(tempfile.gettempdir()) / f"{result.run}.html")
+    report = write_report(load_run(result.run))
     say("")
     say(f"Result   {result.code}: {result.message} {result.ms / 1000:.1f} s")
     say(f"Output   {result.output}")
@@ -94,7 +93,7 @@ def _tell_result(say: Say, result: RunResult[Fix]) -> None:
 def _without_jail(say: Say, report: Any) -> None:
     say("This machine cannot confine an agent yet, so none is started:")
     for row in report.failed:
-        say(f"  {row.what}: {row.found}")
+        say(f"  {row.rule}: {row.detail}")
         if row.fix:
             say(f"    {row.fix}")
     say("")
@@ -114,7 +113,7 @@ def _host() -> Iterator[tuple[Path, Path, int]]:
         shutil.copytree(Path(__file__).parent / "project", project, ignore=ignored)
         secret = folder / "secret.txt"
         secret.write_text("the host's secret\n", encoding="utf-8")
-        os.chmod(secret, 0o600)
+        secret.chmod(0o600)
         yield project, secret, listener.getsockname()[1]
     finally:
         listener.close()
