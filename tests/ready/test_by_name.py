@@ -20,8 +20,8 @@ TOOL = "from toolkit import tool\n\n@tool\ndef own() -> str:\n    'Mine.'\n    r
 
 @pytest.fixture(autouse=True)
 def _home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The user's data folder, for notes without a file."""
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+    """Where notes without a file are kept."""
+    monkeypatch.setenv("TOOLKIT_HOME", str(tmp_path_factory.mktemp("home")))
 
 
 @pytest.mark.parametrize("name", sorted(READY.keys() - {"workspace"}))
