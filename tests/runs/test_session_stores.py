@@ -47,12 +47,16 @@ async def test_parallel_appends_lose_nothing(make_store: Callable[[], Any]) -> N
     assert len(await store.load(KEY)) == 30
 
 
+def _damage(folder: Path) -> None:
+    [file] = folder.rglob("*.jsonl")
+    with file.open("ab") as out:
+        out.write(b'{"type": "user", "uu')
+
+
 async def test_a_line_cut_short_by_a_kill_is_dropped_and_the_rest_kept(tmp_path: Path) -> None:
     store = FileSessionStore(tmp_path)
     await store.append(KEY, [{"type": "user", "uuid": "1"}])
-    [file] = tmp_path.rglob("*.jsonl")
-    with file.open("ab") as out:
-        out.write(b'{"type": "user", "uu')
+    _damage(tmp_path)
     assert [entry["uuid"] for entry in await store.load(KEY) or []] == ["1"]
     await store.append(KEY, [{"type": "user", "uuid": "2"}])
     assert len(await store.load(KEY) or []) == 2

@@ -10,7 +10,8 @@ import asyncio
 import contextlib
 import shutil
 import time
-from collections.abc import Callable, Mapping
+import uuid
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,6 +73,8 @@ class Engine:
         self._meter = Meter(spec.run_id)
         self._turn = 0
         self._prompt = ""
+        self.prompts: list[str] = []
+        """The message ids of the prompts sent so far: where `rewind` can go back to."""
         self.deadline: Deadline | None = None
         self.budget = Budget(spec.limits.tokens)
         self.translator = Translator(spec.run_id, self._meter, time.time)
@@ -152,6 +155,7 @@ class Engine:
         """Send a prompt and see it through to its end, within the deadline."""
         self._turn += 1
         self._prompt = prompt
+        self.prompts.append(str(uuid.uuid4()))
         seconds = self._spec.limits.seconds
         self.deadline = None if seconds is None else Deadline.after(seconds)
         self.translator.begin_turn()
@@ -164,8 +168,10 @@ class Engine:
         finally:
             self._approvals.cancel()
             message, end = await _finished(pump)
-        for event in self.translator.close():
-            self._emit(event)
+            for event in self.translator.close():
+                self._emit(event)
+            if self._jail is not None:
+                self._jail.tidy()
         reported = (message.model_usage, message.total_cost_usd) if message is not None else (None, None)
         usage = self._meter.settle(*reported)
         ms = round((time.monotonic() - began) * 1000)
@@ -179,7 +185,7 @@ class Engine:
 
     async def _pump(self, prompt: str) -> tuple[ResultMessage | None, End]:
         try:
-            await self.client.query(prompt)
+            await self.client.query(_frames(prompt, self.prompts[-1]))
             async for message in self.client.receive_messages():
                 if isinstance(message, SystemMessage) and message.subtype == "init":
                     self._greet(message.data)
@@ -208,6 +214,7 @@ class Engine:
                 self._spec.run_id,
                 turn=self._turn,
                 prompt=self._prompt,
+                message=self.prompts[-1],
                 model=init.get("model"),
                 session=init.get("session_id"),
                 cwd=init.get("cwd"),
@@ -309,6 +316,17 @@ class Engine:
             task.exception()
         else:
             task.cancel()
+
+
+async def _frames(prompt: str, message: str) -> AsyncIterator[dict[str, Any]]:
+    """The prompt as one frame with an id of ours, so that files can be set back to it."""
+    yield {
+        "type": "user",
+        "uuid": message,
+        "message": {"role": "user", "content": prompt},
+        "parent_tool_use_id": None,
+        "session_id": "",
+    }
 
 
 async def _finished(pump: asyncio.Task[tuple[ResultMessage | None, End]]) -> tuple[ResultMessage | None, End]:

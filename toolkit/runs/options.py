@@ -56,7 +56,6 @@ def make_options(
         hooks=guard.hooks(),
         include_partial_messages=True,
         verbatim_prompts=True,
-        extra_args={"replay-user-messages": None},
         max_buffer_size=_MOST_BUFFERED,
         stderr=stderr,
     )

@@ -97,6 +97,11 @@ class WorkspaceSection:
         return self._state is not None
 
     @property
+    def is_held(self) -> bool:
+        """Whether it is prepared and not released: no other process can open it."""
+        return self._state is not None and self._state.lock >= 0
+
+    @property
     def temp_dir(self) -> Path:
         """The folder the agent works in."""
         return self._prepared_state().temp_dir
@@ -122,21 +127,27 @@ class WorkspaceSection:
             finally:
                 close_sources(sources)
 
-    def prepare(self) -> Self:
-        """Copy the mounts into a fresh folder; a second call does nothing.
+    def prepare(self, *, parent: str | os.PathLike[str] | None = None, keep: bool | None = None) -> Self:
+        """Copy the mounts into a fresh folder; a second call does nothing, or takes back what was released.
+
+        `parent` and `keep` count instead of what the section was made with.
 
         Raises:
             WorkspaceSecurityError: a mount lies in no allowed root, or a link leads out of it.
             WorkspaceBudgetError: a mount is larger than its max_bytes.
             WorkspaceError: a mount or the workspace cannot be opened, read or written.
         """
+        self.keep = self.keep if keep is None else keep
         if self._state is not None:
+            if not self.is_held:
+                self._state, self._review = _state.adopt(self._state.temp_dir), None
             return self
+        place = Path(parent) if parent is not None else self._parent or _state.default_parent()
         with AllowedRoots(self.allowed_host_roots) as roots:
             sources = open_sources(self.mounts, roots)
             try:
                 self._check_budgets(sources, roots)
-                state = _state.create((self._parent or _state.default_parent()).absolute())
+                state = _state.create(place.absolute())
                 try:
                     texts, manifest = self._fill(state, sources, roots)
                     state.write(self._facts(texts))
@@ -175,7 +186,7 @@ class WorkspaceSection:
             for index, source in enumerate(sources):
                 notes = Notes()
                 follow = roots if source.mount.follow_symlinks else None
-                walk = source.walk(notes, roots, strict=self._strict)
+                walk = source.walk(notes, roots, strict=self._strict, never=state.identities())
                 job = Job(index, source.landing, walk, notes, source.mount.max_bytes, follow)
                 _copy_source(copier, job, source)
                 ticker.mount_done(job.tally)
@@ -212,7 +223,7 @@ class WorkspaceSection:
 
     def _reviewed(self) -> Review:
         state = self._prepared_state()
-        if self._review is None:
+        if self._review is None or not self.is_held:  # once released, another process may have applied changes
             self._review = Review(Prepared.load(state.temp_dir, state.state_dir))
         return self._review
 
@@ -246,6 +257,18 @@ class WorkspaceSection:
         chosen = None if paths is None else [os.fspath(path) for path in paths]
         return self._reviewed().apply(paths=chosen, mounts=mounts, dry_run=dry_run, conflict_markers=conflict_markers)
 
+    def resume_apply(self) -> bool:
+        """Finish an apply that was interrupted; False when none had begun to write."""
+        return self._reviewed().resume()
+
+    def undo_apply(self) -> bool:
+        """Take back an interrupted apply, or else the last finished one; False when there is none.
+
+        Raises:
+            WorkspaceConflictError: a file was changed on the host since.
+        """
+        return self._reviewed().undo()
+
     def snapshot(self, label: str) -> Snapshot:
         """Remember how the workspace looks now; only what changed is stored."""
         return self._reviewed().snapshot(label)
@@ -262,7 +285,13 @@ class WorkspaceSection:
         return self._reviewed().diff(a, b)
 
     def cleanup(self) -> None:
-        """Remove the workspace, whatever the agent made of it; a second call does nothing."""
+        """Remove the workspace, whatever the agent made of it; a second call does nothing.
+
+        Raises:
+            WorkspaceError: it cannot be removed, or an apply was interrupted and has to be finished or undone.
+        """
+        if self._state is not None and _state.has_unfinished_apply(self._state.state_dir):
+            raise self._kept_for_apply(self._state)
         review, self._review = self._review, None
         if review is not None:
             review.stop_keeping()
@@ -279,12 +308,23 @@ class WorkspaceSection:
             finally:
                 state.release()
 
+    def _kept_for_apply(self, state: _state.State) -> WorkspaceError:
+        self.release()
+        self._state = self._review = None
+        return WorkspaceError(
+            "the workspace is kept: an apply was interrupted",
+            where=[str(state.temp_dir)],
+            fix=f"Finish it or take it back: toolkit workspace apply {state.temp_dir} --resume (or --undo)",
+        )
+
     def release(self) -> None:
-        """Let go of the workspace and leave it: `toolkit workspace list` shows it as kept."""
+        """Let go of the workspace and leave it, for another process to open; `changes` and `apply` go on working."""
         state = self._prepared_state()
-        self._reviewed().finish_keeping()
-        state.write({**self._facts(self._texts), "kept": True})
-        state.release()
+        if self.is_held:
+            if self._review is not None:
+                self._review.finish_keeping()
+            state.write({**self._facts(self._texts), "kept": True})
+            state.release()
 
     def __enter__(self) -> Self:
         return self.prepare()
