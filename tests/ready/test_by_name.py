@@ -113,7 +113,7 @@ def test_a_mistyped_name_is_corrected_on_the_command_line(tmp_path: Path) -> Non
 
 def test_a_mistyped_name_ends_a_run_before_it_starts(tmp_path: Path) -> None:
     done = toolkit("run", "Hello", "--ready", "plannning", cwd=tmp_path)
-    assert done.code == 1
+    assert done.code == 2
     assert "did you mean 'planning'?" in done.err
 
 
