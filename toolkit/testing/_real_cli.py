@@ -113,7 +113,9 @@ class RealCLI:
                 raise TestingError(f"env: {name!r} is no variable name", fix="Use letters, digits and underscores.")
         self._mark = uuid.uuid4().hex
         self._root: Path | None = None
-        self._open: set[AsyncGenerator[Message, None]] = set()
+        # Kept until the end: a run dropped half read would be closed by the garbage collector, in a hurry.
+        self._runs: list[AsyncGenerator[Message, None]] = []
+        self._unfinished = 0
         self.stderr: list[str] = []
         """The last lines the CLI wrote to stderr."""
 
@@ -191,25 +193,35 @@ class RealCLI:
 
         return ClaudeAgentOptions(cli_path=self._launcher(env), env=env, stderr=keep, **values)
 
-    async def query(
+    def query(
         self, prompt: str | AsyncIterable[dict[str, Any]], options: ClaudeAgentOptions | None = None, **overrides: Any
     ) -> AsyncGenerator[Message, None]:
         """Run one prompt and yield the SDK's messages, as `claude_agent_sdk.query` does."""
-        from claude_agent_sdk import query
+        running = self._query(prompt, self._with(options, overrides))
+        self._runs.append(running)
+        return running
 
-        chosen = self._with(options, overrides)
-        running: Any = query(prompt=prompt, options=chosen)
-        self._open.add(running)
+    async def _query(
+        self, prompt: str | AsyncIterable[dict[str, Any]], options: ClaudeAgentOptions
+    ) -> AsyncGenerator[Message, None]:
+        from claude_agent_sdk import ResultMessage, query
+
+        running: Any = query(prompt=prompt, options=options)
+        at_a_result = False
+        self._unfinished += 1
         try:
             with self._explaining():
-                yield await self._begin(anext(running), chosen)
+                yield await self._begin(anext(running), options)
                 async for message in running:
+                    at_a_result = isinstance(message, ResultMessage)
                     yield message
         except StopAsyncIteration:
             return
         finally:
-            await running.aclose()
-            self._open.discard(running)
+            if not at_a_result:
+                _processes.terminate(_pid_file(options))
+            await _run_out(running)
+            self._unfinished -= 1
 
     @asynccontextmanager
     async def client(
@@ -231,7 +243,7 @@ class RealCLI:
         """Wait for the first sign of life; the SDK itself would wait a minute for a CLI that has already ended."""
         from claude_agent_sdk import CLIConnectionError
 
-        pid_file = Path(options.env.get(_PID_FILE, os.devnull))
+        pid_file = _pid_file(options)
         task = asyncio.ensure_future(first)
         try:
             while not (await asyncio.wait([task], timeout=0.1))[0]:
@@ -304,12 +316,13 @@ class RealCLI:
         """Remove the directory; raise if a process had outlived its run (it is ended first)."""
         if self._root is None:
             return
-        grace = 0.0 if self._open else 2.0
-        left = _processes.wait_until_gone(self._mark, grace)
+        # A run that was left half read is not a leak, and in a sync program nobody can finish it any more.
+        abandoned = self._unfinished > 0
+        left = _processes.wait_until_gone(self._mark, 0.0 if abandoned else 2.0)
         _processes.end(self._mark)
         shutil.rmtree(self._root, ignore_errors=True)
         self._root = None
-        if left and not self._open:
+        if left and not abandoned:
             raise TestingError(
                 f"{len(left)} process(es) outlived their run and were ended",
                 where=[f"{process.pid}: {process.command[:200]}" for process in left],
@@ -318,10 +331,10 @@ class RealCLI:
 
     async def aclose(self) -> None:
         """End the runs that were left half read, then close."""
-        for running in list(self._open):
+        for running in self._runs:
             await running.aclose()
-        self._open.clear()
-        self.close()
+        # In a thread: what is still ending in this loop has to get its turn.
+        await asyncio.to_thread(self.close)
 
     def __enter__(self) -> Self:
         return self.open()
@@ -340,6 +353,25 @@ class RealCLI:
     ) -> None:
         with _only_if_no(error):
             await self.aclose()
+
+
+async def _run_out(running: AsyncGenerator[Message, None]) -> None:
+    """Let a run come to its end unheard.
+
+    Closing the SDK's generator half way leaves the CLI to the garbage collector; at its own end it cleans up.
+    """
+    try:
+        async with asyncio.timeout(20):
+            async for _ in running:
+                pass
+    except Exception:
+        pass  # how a run ends that nobody listens to does not matter
+    await running.aclose()
+
+
+def _pid_file(options: ClaudeAgentOptions) -> Path:
+    """Where the launcher of a run writes its process id; options from elsewhere have none."""
+    return Path(options.env.get(_PID_FILE, os.devnull))
 
 
 @contextmanager

@@ -96,10 +96,23 @@ class ScriptedAPI(Asked):
         self._port = server.sockets[0].getsockname()[1]
         ready.set()
         await self._stopping.wait()
+        await self._close(server)
+
+    async def _close(self, server: asyncio.Server) -> None:
+        """Take no more connections, and end those that are open or just being opened."""
+        loop = asyncio.get_running_loop()
+        for listening in server.sockets:
+            loop.remove_reader(listening.fileno())
+        for _ in range(200):
+            # Every task but this one serves a connection, or is asyncio about to open one.
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            if not others:
+                break
+            for task in others & self._connections:
+                task.cancel()
+            await asyncio.wait(others, timeout=0.05)
         server.close()
-        for task in list(self._connections):
-            task.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
+        await asyncio.sleep(0)  # lets the aborted transports close
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -111,6 +124,9 @@ class ScriptedAPI(Asked):
                     break
         except ConnectionError:
             pass  # the client has left: there is nobody to tell
+        except asyncio.CancelledError:
+            # Only stop() cancels, and it waits for this task; asyncio's own callback would log a cancelled one.
+            pass
         finally:
             self._connections.discard(task)
             if self._stopping.is_set():
