@@ -59,15 +59,15 @@ class ScriptedAPI(Asked):
         """Begin to serve; returns once the port is open."""
         if self._thread is not None:
             raise TestingError("this scripted API is already running", fix="Make a new one for every run.")
-        ready: threading.Event = threading.Event()
-        failed: list[OSError] = []
+        ready = threading.Event()
+        failed: list[Exception] = []
         thread = threading.Thread(target=self._serve, args=(ready, failed), name="scripted-api", daemon=True)
         thread.start()
         ready.wait(30)
         if failed:
             thread.join(5)
             raise TestingError(
-                f"the scripted API cannot listen on port {self._port}: {failed[0].strerror or failed[0]}",
+                f"the scripted API cannot listen on port {self._port}: {failed[0]}",
                 fix="Leave port= out to get a free one.",
             ) from failed[0]
         self._thread = thread
@@ -81,15 +81,15 @@ class ScriptedAPI(Asked):
         self._thread.join(10)
         self._thread = None
 
-    def _serve(self, ready: threading.Event, failed: list[OSError]) -> None:
+    def _serve(self, ready: threading.Event, failed: list[Exception]) -> None:
         asyncio.run(self._main(ready, failed))
 
-    async def _main(self, ready: threading.Event, failed: list[OSError]) -> None:
+    async def _main(self, ready: threading.Event, failed: list[Exception]) -> None:
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
         try:
             server = await asyncio.start_server(self._connected, _HOST, self._port, limit=1 << 20)
-        except OSError as error:
+        except (OSError, OverflowError) as error:
             failed.append(error)
             ready.set()
             return
