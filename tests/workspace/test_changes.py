@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 
-from tests.workspace.copies import Edit, Tree, build, edit, edits, git, make_tree, prepare, tree_of, trees
+from tests.workspace.copies import (
+    Edit,
+    Tree,
+    build,
+    edit,
+    edits,
+    git,
+    make_tree,
+    memory_folder,
+    prepare,
+    tree_of,
+    trees,
+)
 from toolkit_workspace._prepared import Prepared
 from toolkit_workspace.changes import Changes, changes_of
 
@@ -25,7 +36,7 @@ def ws(tmp_path: Path) -> Prepared:
         "docs/link": "guide.md",
         "empty/": b"",
     }
-    return prepare(make_tree(tmp_path / "host", files), tmp_path / "ws", tmp_path / "state")
+    return prepare(make_tree(tmp_path / "host", files))
 
 
 def kinds(changes: Changes) -> dict[str, str]:
@@ -150,10 +161,10 @@ def judged(before: Path, patch: bytes) -> tuple[Tree, str]:
 @given(tree=trees, steps=edits)
 @settings(max_examples=120, deadline=None)
 def test_git_applies_the_patch_to_the_same_tree(tree: Tree, steps: list[Edit]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+    with memory_folder() as folder:
         top = Path(folder)
         build(top / "host", tree)
-        ws = prepare(top / "host", top / "ws", top / "state")
+        ws = prepare(top / "host")
         shutil.copytree(ws.root, top / "before", symlinks=True)
         for step in steps:
             edit(ws.root / "src", step)

@@ -2,6 +2,7 @@
 
 from toolkit.runs.approvals import Approvals, Question
 from toolkit.runs.codes import MESSAGES, Code
+from toolkit.runs.conversation import Conversation, fingerprint
 from toolkit.runs.decisions import Decision
 from toolkit.runs.events import Call, Event, Tokens
 from toolkit.runs.launch import run, run_sync, start
@@ -9,13 +10,16 @@ from toolkit.runs.limits import Limits
 from toolkit.runs.live import LiveRun
 from toolkit.runs.prompt import Prompt
 from toolkit.runs.result import DeniedCall, PendingCall, RunFailedError, RunResult, ToolUse
+from toolkit.runs.sessions import SessionId
 from toolkit.runs.spec import RunSpec
+from toolkit.runs.stored import StoredRun, list_runs, load_run, remove_older_than
 
 __all__ = [
     "MESSAGES",
     "Approvals",
     "Call",
     "Code",
+    "Conversation",
     "Decision",
     "DeniedCall",
     "Event",
@@ -27,8 +31,14 @@ __all__ = [
     "RunFailedError",
     "RunResult",
     "RunSpec",
+    "SessionId",
+    "StoredRun",
     "Tokens",
     "ToolUse",
+    "fingerprint",
+    "list_runs",
+    "load_run",
+    "remove_older_than",
     "run",
     "run_sync",
     "start",

@@ -29,11 +29,11 @@ class Pair:
 
 
 def compare(prepared: Prepared, bases: Bases) -> list[Pair]:
-    """Every path that differs from the manifest, sorted by path."""
-    with prepared.opened() as root_fd:
+    """Every path that differs from the manifest, sorted by path; one pair a path."""
+    with prepared.opened() as root_fd, prepared.manifest.lock:
         found = scan(prepared.manifest, root_fd)
     pairs = [_pair(prepared, bases, one) for one in found]
-    return split_by_kind(pair for pair in pairs if not is_equal(pair.old, pair.new))
+    return [pair for pair in pairs if not is_equal(pair.old, pair.new)]
 
 
 def split_by_kind(pairs: Iterable[Pair]) -> list[Pair]:
