@@ -94,10 +94,12 @@ async def test_a_prompt_goes_in_the_order_of_the_protocol(fake_cli: Callable[...
 
 async def test_it_is_a_plain_transport_for_the_sdk() -> None:
     options = ClaudeAgentOptions(mcp_servers=notes(), permission_mode="bypassPermissions")
-    with FakeCLI(ADD, DONE, options=options) as cli:
-        heard = [message async for message in query(prompt="go", options=options, transport=cli)]
-    assert isinstance(heard[-1], ResultMessage)
-    assert cli.tool_results() == ["added 'hi'"]
+    for given in (options, None):  # without options it learns of a server from the names of its tools
+        with FakeCLI(ADD, [tool_use("mcp__nobody__add")], DONE, options=given) as cli:
+            heard = [message async for message in query(prompt="go", options=options, transport=cli)]
+        assert isinstance(heard[-1], ResultMessage)
+        assert cli.tool_results()[0] == "added 'hi'"
+        assert "No such tool available: mcp__nobody__add" in cli.tool_results()[1]
 
 
 async def test_hooks_and_the_permission_callback_get_what_the_cli_sends(fake_cli: Callable[..., FakeCLI]) -> None:
