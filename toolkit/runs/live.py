@@ -80,7 +80,8 @@ class LiveRun(Generic[OutputT]):
         Raises:
             ToolkitError: the run cannot be as asked (a mount that is not allowed, say); no prompt was sent.
         """
-        assert self._latest is not None and self._task is not None
+        assert self._latest is not None
+        assert self._task is not None
         answer = await asyncio.shield(self._latest)
         return self._results[-1] if self._task.done() else answer
 
