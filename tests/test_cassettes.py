@@ -66,6 +66,8 @@ async def test_a_recorded_run_plays_again_without_a_cli(tmp_path: Path, options:
         "control_request",
         "user",
     ]
+    kinds = [line["frame"]["type"] for line in lines if "frame" in line]
+    assert kinds.index("control_response") < kinds.index("user")  # the SDK waits for initialize to be answered
     assert {"to": "sdk", "text": "no frame at all"} in lines
     assert lines[-1] == {"exit": 0}
     for _ in range(2):

@@ -232,6 +232,12 @@ def test_a_script_that_is_not_used_up_says_what_is_left() -> None:
     )
 
 
+def test_a_script_that_only_saw_calls_without_tools_says_how_to_claim_one() -> None:
+    with pytest.raises(TestingError) as caught, ScriptedAPI([text("a")]) as api:
+        ask(api, "first", tools=[])
+    assert caught.value.where[-1] == "no model call arrived; 1 call(s) without tools took no turn (when=… claims one)"
+
+
 def test_an_error_of_the_test_is_not_hidden_by_turns_left_over() -> None:
     with pytest.raises(KeyError), ScriptedAPI([text("unused")]):
         raise KeyError("the real one")

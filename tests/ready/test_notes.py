@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from toolkit_servers.ready.notes import notes
 
 from tests.ready._client import refused, said
 from toolkit import Toolbox
 from toolkit.errors import TargetError
+from toolkit_servers.ready.notes import notes
 
 
 @pytest.fixture

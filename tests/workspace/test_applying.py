@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
-from toolkit_workspace._prepared import Prepared
-from toolkit_workspace.apply import apply_changes, undo
-from toolkit_workspace.changes import changes_of
 
 from tests.workspace.copies import Edit, Tree, build, edit, edits, make_tree, memory_folder, prepare, tree_of, trees
 from toolkit.errors import WorkspaceConflictError, WorkspaceError, WorkspaceSecurityError
+from toolkit_workspace._prepared import Prepared
+from toolkit_workspace.apply import apply_changes, undo
+from toolkit_workspace.changes import changes_of
 
 LINES = b"".join(b"line %d\n" % n for n in range(30))
 
@@ -28,7 +28,7 @@ def host(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def ws(tmp_path: Path, host: Path) -> Prepared:
-    return prepare(host, tmp_path / "ws", tmp_path / "state")
+    return prepare(host)
 
 
 def test_all_kinds_of_changes_arrive_on_the_host(ws: Prepared, host: Path) -> None:
@@ -156,7 +156,7 @@ def test_what_does_not_merge_is_a_conflict_and_touches_nothing(
 
 
 def test_without_the_bytes_both_came_from_it_is_a_conflict_never_a_guess(tmp_path: Path, host: Path) -> None:
-    ws = prepare(host, tmp_path / "forgetful", tmp_path / "state2", keep=False)
+    ws = prepare(host, keep=False)
     (host / "app.py").write_bytes(LINES.replace(b"line 2\n", b"host\n"))
     (ws.root / "src/app.py").write_bytes(LINES.replace(b"line 20\n", b"agent\n"))
     assert list(conflicts(ws)) == ["src/app.py"]
@@ -258,12 +258,12 @@ def test_a_failing_write_takes_back_what_was_written(ws: Prepared, host: Path, m
 
     def full_disk(*args: object, **kwargs: object) -> None:
         calls.append(args)
-        if len(calls) == 4:
+        if len(calls) == 2:
             raise OSError(28, "No space left on device")
         real(*args, **kwargs)  # type: ignore[arg-type]
 
     monkeypatch.setattr(os, "rename", full_disk)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(WorkspaceError, match="No space left"):
         apply_changes(ws)
     assert tree_of(host) == before
     assert len(changes_of(ws)) == 3
@@ -275,7 +275,7 @@ def test_applying_any_edits_gives_the_host_the_same_tree(tree: Tree, steps: list
     with memory_folder() as folder:
         top = Path(folder)
         build(top / "host", tree)
-        ws = prepare(top / "host", top / "ws", top / "state")
+        ws = prepare(top / "host")
         for step in steps:
             edit(ws.root / "src", step)
         before = tree_of(top / "host")

@@ -36,7 +36,7 @@ def ws(tmp_path: Path) -> Prepared:
         "docs/link": "guide.md",
         "empty/": b"",
     }
-    return prepare(make_tree(tmp_path / "host", files), tmp_path / "ws", tmp_path / "state")
+    return prepare(make_tree(tmp_path / "host", files))
 
 
 def kinds(changes: Changes) -> dict[str, str]:
@@ -164,7 +164,7 @@ def test_git_applies_the_patch_to_the_same_tree(tree: Tree, steps: list[Edit]) -
     with memory_folder() as folder:
         top = Path(folder)
         build(top / "host", tree)
-        ws = prepare(top / "host", top / "ws", top / "state")
+        ws = prepare(top / "host")
         shutil.copytree(ws.root, top / "before", symlinks=True)
         for step in steps:
             edit(ws.root / "src", step)

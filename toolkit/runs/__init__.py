@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from toolkit.runs.approvals import Question as Question
     from toolkit.runs.codes import MESSAGES as MESSAGES
     from toolkit.runs.codes import Code as Code
+    from toolkit.runs.conversation import Conversation as Conversation
+    from toolkit.runs.conversation import fingerprint as fingerprint
     from toolkit.runs.decisions import Decision as Decision
     from toolkit.runs.events import Call as Call
     from toolkit.runs.events import Event as Event
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from toolkit.runs.result import RunFailedError as RunFailedError
     from toolkit.runs.result import RunResult as RunResult
     from toolkit.runs.result import ToolUse as ToolUse
+    from toolkit.runs.sessions import SessionId as SessionId
     from toolkit.runs.spec import RunSpec as RunSpec
     from toolkit.runs.stored import StoredRun as StoredRun
     from toolkit.runs.stored import list_runs as list_runs
@@ -35,42 +38,19 @@ if TYPE_CHECKING:
     from toolkit.runs.stored import remove_older_than as remove_older_than
 
 _HOMES = {
-    "toolkit.runs.approvals": (
-        "Approvals",
-        "Question",
-    ),
-    "toolkit.runs.codes": (
-        "MESSAGES",
-        "Code",
-    ),
+    "toolkit.runs.approvals": ("Approvals", "Question"),
+    "toolkit.runs.codes": ("MESSAGES", "Code"),
+    "toolkit.runs.conversation": ("Conversation", "fingerprint"),
     "toolkit.runs.decisions": ("Decision",),
-    "toolkit.runs.events": (
-        "Call",
-        "Event",
-        "Tokens",
-    ),
-    "toolkit.runs.launch": (
-        "run",
-        "run_sync",
-        "start",
-    ),
+    "toolkit.runs.events": ("Call", "Event", "Tokens"),
+    "toolkit.runs.launch": ("run", "run_sync", "start"),
     "toolkit.runs.limits": ("Limits",),
     "toolkit.runs.live": ("LiveRun",),
     "toolkit.runs.prompt": ("Prompt",),
-    "toolkit.runs.result": (
-        "DeniedCall",
-        "PendingCall",
-        "RunFailedError",
-        "RunResult",
-        "ToolUse",
-    ),
+    "toolkit.runs.result": ("DeniedCall", "PendingCall", "RunFailedError", "RunResult", "ToolUse"),
+    "toolkit.runs.sessions": ("SessionId",),
     "toolkit.runs.spec": ("RunSpec",),
-    "toolkit.runs.stored": (
-        "StoredRun",
-        "list_runs",
-        "load_run",
-        "remove_older_than",
-    ),
+    "toolkit.runs.stored": ("StoredRun", "list_runs", "load_run", "remove_older_than"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -2,7 +2,7 @@
 
 | stream | kinds | `id` is | what `data` holds |
 |---|---|---|---|
-| lifecycle | started | the run | turn, prompt, model, session, cwd, tools, servers, mode, cli |
+| lifecycle | started | the run | turn, prompt, message, model, session, cwd, tools, servers, mode, cli, trace |
 | | retry | the run | attempt, delay_ms, status, error |
 | | warning | the run | what |
 | | finished | the run | turn, ok, code, message, text, stop, ms, cost, total, unattributed |

@@ -10,6 +10,7 @@ from toolkit.runs.codes import End, code_of
 from toolkit.runs.engine import TurnEnd
 from toolkit.runs.output import OutputShape
 from toolkit.runs.result import DeniedCall, PendingCall, RunResult
+from toolkit.runs.sessions import NoSessionError
 from toolkit.runs.translate import Translator
 
 if TYPE_CHECKING:
@@ -67,8 +68,8 @@ def failed(so_far: RunResult[Any], error: BaseException) -> RunResult[Any]:
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Whether an error of ours says that the run cannot be as asked; a jail that is not certain is a result instead."""
-    return isinstance(error, ToolkitError) and not isinstance(error, UnconfinedError)
+    """Whether an error of ours says that the run cannot be as asked; one that has a code of its own is a result."""
+    return isinstance(error, ToolkitError) and not isinstance(error, UnconfinedError | NoSessionError)
 
 
 def merged(results: list[RunResult[Any]]) -> RunResult[Any]:

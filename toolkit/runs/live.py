@@ -13,6 +13,7 @@ from typing import Any, Generic, Self, TypeVar
 from toolkit.errors import RunError
 from toolkit.runs._event_file import EventFile
 from toolkit.runs._rebuild import turn_under_way
+from toolkit.runs.approval_socket import ApprovalSocket
 from toolkit.runs.approvals import Approvals
 from toolkit.runs.bus import Bus
 from toolkit.runs.decisions import Remembered
@@ -54,6 +55,9 @@ class LiveRun(Generic[OutputT]):
         """`live.bus.subscribe(listener)`: every event, from the first on."""
         self.approvals = self._make_approvals()
         """The questions that wait for an answer, and `answer` for them."""
+        self._socket = ApprovalSocket(self._folder.folder, self.approvals)
+        if self.spec.approve is not None:
+            await self._socket.open()
         self._latest = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._drive(self._latest))
         return self
@@ -113,9 +117,17 @@ class LiveRun(Generic[OutputT]):
         answer = await (await self._open()).client.get_mcp_status()
         return {server["name"]: server["status"] for server in answer["mcpServers"]}
 
-    async def rewind(self, to: str) -> None:
-        """Set the files of the workspace back to how they were when a user message was sent."""
-        await (await self._open()).client.rewind_files(to)
+    async def rewind(self, to: int | str) -> None:
+        """Set the files of the workspace back to how they were when a prompt was sent.
+
+        `to` is the number of the turn (1 is the first), or the `message` of its `lifecycle.started`.
+        """
+        engine = await self._open()
+        if isinstance(to, int):
+            if not 1 <= to <= len(engine.prompts):
+                raise RunError(f"there is no turn {to} to go back to", fix=f"Use 1 to {len(engine.prompts)}")
+            to = engine.prompts[to - 1]
+        await engine.client.rewind_files(to)
 
     async def _open(self) -> Engine:
         """The engine, once it is open.
@@ -138,7 +150,7 @@ class LiveRun(Generic[OutputT]):
             place = await asyncio.to_thread(find_place, self.spec, self._folder)
             self._place = place
             self._folder.started(place)
-            engine = Engine(self.spec, self._boxes, place.folder, self._log.append, self.approvals)
+            engine = Engine(self.spec, self._boxes, place.folder, self._folder.home, self._log.append, self.approvals)
             try:
                 text = await self._prompt_text(place)
                 await engine.open()
@@ -185,6 +197,7 @@ class LiveRun(Generic[OutputT]):
         future.exception()  # nobody has to ask for the result
 
     async def _finish(self) -> None:
+        await self._socket.close()
         try:
             if self._place is not None:
                 await asyncio.to_thread(self._look_once_more, self._place)
@@ -214,7 +227,10 @@ class LiveRun(Generic[OutputT]):
 
         def emit(stream: Stream, kind: str, id: str | None, **data: Any) -> None:
             if not self._log.closed:
-                self._log.append(Event(stream, kind, time.time(), self.id, id or self.id, None, data))
+                event = Event(stream, kind, time.time(), self.id, id or self.id, None, data)
+                self._log.append(event)
+                if stream == "approval":
+                    self._socket.tell(event)
 
         return Approvals(
             spec.rules(readers.__contains__),

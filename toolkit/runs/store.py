@@ -6,6 +6,7 @@
       result.json    what it came to; written after every turn
       toolkit-workspace-…/   the agent's copy, where the run made one (its state is hidden beside it)
       workspace/     the empty folder it worked in, where it was given none
+      home/          the agent's home, while the run lives
       lock           held while the run lives
 
 A run whose lock is free and whose last turn has not finished has crashed.
@@ -66,9 +67,19 @@ class RunFolder:
         return self.folder / "events.jsonl"
 
     @property
+    def home(self) -> Path:
+        """The agent's home, while the run lives."""
+        return self.folder / "home"
+
+    @property
     def workspace(self) -> Path:
         """The empty folder it works in when it is given none."""
         return self.folder / "workspace"
+
+    @property
+    def home(self) -> Path:
+        """The agent's home, while it works."""
+        return self.folder / "home"
 
     def asked(self, spec: RunSpec) -> None:
         """Write down what was asked for."""

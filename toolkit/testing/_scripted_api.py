@@ -13,7 +13,7 @@ import asyncio
 import json
 import threading
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from toolkit.errors import TestingError
 from toolkit.testing import _http
@@ -156,15 +156,20 @@ class ScriptedAPI(Asked):
             await _http.send_json(writer, 200, whole)
             return True
         await _http.start_events(writer, {"request-id": f"req_{whole['id']}"})
+        ready: list[dict[str, Any]] = []
         for blocks_sent, event in events(whole, reply.chunk):
             if interrupts(reply, blocks_sent, event):
+                await _http.send_events(writer, *ready)
                 if reply.stall_after == blocks_sent:
                     await reader.read()  # returns when the client hangs up
                 return False
+            ready.append(event)
             if reply.pace:
                 await asyncio.sleep(reply.pace)
-            await _http.send_event(writer, event)
-        await _http.end_events(writer)
+                await _http.send_events(writer, *ready)
+                ready.clear()
+        # In one piece, so that a tool is not called long before its message ends only because we were slow.
+        await _http.send_events(writer, *ready, last=True)
         return True
 
     # -- context managers ------------------------------------------------------

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from toolkit.errors import WorkspaceSecurityError
@@ -127,6 +128,22 @@ def keep_bases(
     return keeper.kept
 
 
+def keep_base(manifest: Manifest, store: BaseStore, root_fd: int, path: bytes) -> bool:
+    """Keep the bytes of one file that was put into the workspace later, by `Manifest.put`; False if it changed since.
+
+    Its host file is too fresh to be told from a later version, so without this it could not be merged.
+    """
+    entry = manifest.get(path)
+    if entry is None or entry.kind != "f":
+        return False
+    try:
+        data = _copy_of(entry, root_fd).read()
+    except ContentGone:
+        return False
+    manifest.put(replace(entry, base=store.append([data])[0]))
+    return True
+
+
 class _Keeper:
     """Collects bytes folder by folder, since opening a folder costs more than reading a file in it."""
 
@@ -202,11 +219,14 @@ def _copied(fd: int, name: str, size: int, folder: Folder, position: int) -> byt
     return data if (st.st_ctime_ns, st.st_ino) == stamp and len(data) == size else None
 
 
+def _copy_of(entry: Entry, root_fd: int) -> Content:
+    return Content(lambda: open_file(root_fd, entry.path), entry.size, is_still=entry.is_untouched)
+
+
 def _recorded_bytes(bases: Bases, entry: Entry, root_fd: int) -> bytes | None:
     """The bytes from the copy while it is untouched, else from the host."""
-    copy = Content(lambda: open_file(root_fd, entry.path), entry.size, is_still=entry.is_untouched)
     try:
-        return copy.read()
+        return _copy_of(entry, root_fd).read()
     except ContentGone:
         on_host = bases.content(entry)
     try:

@@ -102,8 +102,7 @@ class Decider:
 
     def _look(self, mount: int, host_path: bytes) -> Seen | None:
         """What will be at a host path once the steps so far are made."""
-        planned = self.steps.get((mount, host_path))
-        if planned is not None and planned.step.new is None:
+        if self._goes((mount, host_path)):
             return None
         parts = host_path.split(b"/")
         for depth in range(1, len(parts)):
@@ -164,8 +163,11 @@ class Decider:
                 names = [one.name for one in listed]
         finally:
             os.close(fd)
-        gone = {key[1] for key, planned in self.steps.items() if key[0] == mount and planned.step.new is None}
-        return [name for name in names if join(host_path, os.fsencode(name)) not in gone]
+        places = [(mount, join(host_path, os.fsencode(name))) for name in names]
+        return [name for name, place in zip(names, places, strict=True) if not self._goes(place)]
+
+    def _goes(self, place: tuple[int, bytes]) -> bool:
+        return place in self.steps and self.steps[place].step.new is None
 
     # What comes
 

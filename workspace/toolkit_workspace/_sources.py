@@ -40,10 +40,17 @@ class Source:
         """Another handle on the folder, for a walk to close."""
         return os.open(b".", READ_DIR, dir_fd=self.handle)
 
-    def walk(self, notes: Notes, roots: AllowedRoots, *, strict: bool) -> Walk:
-        """A walk by this mount's patterns."""
+    def walk(
+        self,
+        notes: Notes,
+        roots: AllowedRoots,
+        *,
+        strict: bool,
+        never: frozenset[tuple[int, int]] = frozenset(),
+    ) -> Walk:
+        """A walk by this mount's patterns that does not enter the folders in `never`."""
         selection = Selection(self.mount.include_glob, self.mount.exclude_glob, gitignore=self.mount.gitignore)
-        return Walk(selection, notes, follow=roots if self.mount.follow_symlinks else None, strict=strict)
+        return Walk(selection, notes, follow=roots if self.mount.follow_symlinks else None, strict=strict, never=never)
 
     def is_selected(self, notes: Notes) -> bool:
         """Whether the patterns take a single file along."""

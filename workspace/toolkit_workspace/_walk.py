@@ -82,11 +82,14 @@ class Walk:
         *,
         follow: AllowedRoots | None = None,
         strict: bool = False,
+        never: frozenset[tuple[int, int]] = frozenset(),
     ) -> None:
         self._selection = selection
         self._notes = notes
         self._follow = follow
         self._strict = strict
+        self._never = never
+        """Folders that are not entered: the workspace being filled, which a mount may contain."""
         self._followed: set[tuple[int, int]] = set()
 
     def folders(self, handle: int, real_paths: tuple[bytes, ...]) -> Iterator[Folder]:
@@ -111,6 +114,10 @@ class Walk:
                         continue
                     number = self._selection.included(path, True, level.included)
                     st = os.fstat(inner)
+                    if (st.st_dev, st.st_ino) in self._never:
+                        self._notes.add(path + b"/", "the workspace itself")
+                        os.close(inner)
+                        continue
                     stack.push(inner, (st.st_dev, st.st_ino))
                     levels.append(_Level(path, level.rules.inside(name), number))
                     yield self._read(base, inner, levels[-1], depth + len(levels) - 1)
@@ -260,7 +267,12 @@ class Walk:
         if not base.nested:
             self._followed.clear()
         known = base.known | stack.identities()
-        if identity in known or identity in self._followed or base.nested >= _MOST_NESTED_FOLLOWS:
+        if (
+            identity in self._never
+            or identity in known
+            or identity in self._followed
+            or base.nested >= _MOST_NESTED_FOLLOWS
+        ):
             os.close(handle)
             self._notes.add(path, "link loop", detail=f"-> {shown(host)}")
             return

@@ -20,7 +20,7 @@ from typing import Any
 from toolkit.errors import WorkspaceConflictError, WorkspaceError, WorkspaceSecurityError
 from toolkit_workspace._bases import Bases
 from toolkit_workspace._choose import choose
-from toolkit_workspace._content import Content, ContentGone
+from toolkit_workspace._content import ContentGone
 from toolkit_workspace._decide import AppliedChange as AppliedChange
 from toolkit_workspace._decide import Decider
 from toolkit_workspace._host_state import look
@@ -29,7 +29,8 @@ from toolkit_workspace._journal import Journal, PlannedStep
 from toolkit_workspace._manifest import Entry, Manifest
 from toolkit_workspace._prepared import Prepared
 from toolkit_workspace._render import shown
-from toolkit_workspace._suspicious import leads_out, links_below
+from toolkit_workspace._state import has_unfinished_apply
+from toolkit_workspace._suspicious import LEADS_OUT, leads_out, links_below
 from toolkit_workspace.changes import Change, changes_of
 from toolkit_workspace.snapshot import Snapshots
 
@@ -120,11 +121,6 @@ def undo(prepared: Prepared) -> bool:
         return False
 
 
-def is_unfinished(prepared: Prepared) -> bool:
-    """Whether an apply was interrupted after it had begun to write."""
-    return (_open_journal(prepared) / "plan.json").exists()
-
-
 def _carry_out(prepared: Prepared, hosts: Hosts, decider: Decider) -> None:
     folder = _open_journal(prepared)
     known = [prepared.manifest.get(one.step.path) for one in decider.steps.values()]
@@ -138,11 +134,28 @@ def _carry_out(prepared: Prepared, hosts: Hosts, decider: Decider) -> None:
         ) from gone
     try:
         journal.forwards(hosts)
-    except BaseException:
-        # If this fails too, the journal stays and says what is left to do.
-        _take_back(prepared, hosts, journal)
+    except BaseException as error:
+        _take_back_after(error, prepared, hosts, journal)
         raise
     _settle(prepared, hosts, journal)
+
+
+def _take_back_after(error: BaseException, prepared: Prepared, hosts: Hosts, journal: Journal) -> None:
+    """Undo what was written before an apply failed; if that fails too, the journal stays and says what is left."""
+    try:
+        _take_back(prepared, hosts, journal)
+    except Exception as second:
+        raise WorkspaceError(
+            "applying failed, and so did taking back what was written",
+            where=[str(error), str(second)],
+            fix=f"Remove the cause, then: toolkit workspace apply {prepared.root} --undo (or --resume)",
+        ) from error
+    if isinstance(error, OSError):
+        raise WorkspaceError(
+            f"the changes cannot be written: {error.strerror}",
+            where=[str(error.filename)] if error.filename else [],
+            fix="What had been written was taken back: the host is as it was.",
+        ) from error
 
 
 def _settle(prepared: Prepared, hosts: Hosts, journal: Journal) -> None:
@@ -180,17 +193,12 @@ def _rebase(prepared: Prepared, hosts: Hosts, journal: Journal, note: dict[str, 
     there = (seen.st.st_size, seen.st.st_mtime_ns, seen.st.st_ctime_ns, seen.st.st_ino) if seen else (0, 0, 0, 0)
     offset, is_base = -1, True
     if facts["kind"] == "f":
-        number = journal.number_of(mount, host_path)
-        file = journal.folder / (facts["bytes"] or f"new-{number}")
-        is_base = seen is not None and seen.content is not None and seen.content.equals(_file_content(file, size))
-        if facts["bytes"]:
-            (offset,) = prepared.store.append([file.read_bytes()])
+        kept = journal.content(facts["bytes"] or f"new-{journal.number_of(mount, host_path)}")
+        is_base = bool(kept and seen and seen.content and seen.content.equals(kept))
+        if facts["bytes"] and kept:
+            (offset,) = prepared.store.append([kept.read()])
     copy = (facts["kind"], mode, size, mtime_ns, ctime_ns, inode, target)
     prepared.manifest.put(Entry(mount, path, *copy, host_path, *there, offset, is_base))
-
-
-def _file_content(file: Path, size: int) -> Content:
-    return Content(lambda: os.open(file, os.O_RDONLY | os.O_CLOEXEC), size)
 
 
 def _ordered(steps: Iterable[PlannedStep]) -> list[PlannedStep]:
@@ -215,39 +223,33 @@ def _ordered(steps: Iterable[PlannedStep]) -> list[PlannedStep]:
 
 
 def _refuse_links_leading_out(prepared: Prepared, hosts: Hosts, chosen: Sequence[Change]) -> None:
-    """Each new link is followed in the workspace and on the host as it will be."""
-    marked = [
-        (change.path, change.target or "")
+    """Follow each new link, in the workspace and on the host as it will be."""
+    numbers = {os.fsdecode(mount.at): number for number, mount in enumerate(prepared.manifest.mounts)}
+    planned = {
+        (change.mount, host_path_of(prepared.manifest, numbers[change.mount or ""], os.fsencode(change.path))): change
         for change in chosen
-        if change.type == "link" and _leads_out_on_host(prepared, hosts, change, chosen)
-    ]
-    if marked:
+        if change.after is not None
+    }
+    out = []
+    for (mount, host_path), change in planned.items():
+        target = change.after.target if change.after else None
+        if target is None:
+            continue
+
+        def read_link(path: bytes, mount: str | None = mount) -> bytes | None:
+            will_be = planned.get((mount, path))
+            if will_be is not None and will_be.after is not None:
+                return will_be.after.target
+            return links_below(hosts.folder(numbers[mount or ""]))(path)
+
+        if LEADS_OUT in change.suspicious or leads_out(read_link, host_path, target):
+            out.append(f"{shown(change.path)} → {shown(target)}")
+    if out:
         raise WorkspaceSecurityError(
             "refusing to apply links that lead out of their mount",
-            where=[f"{shown(path)} → {shown(target)}" for path, target in marked[:_MOST_SHOWN]],
+            where=out[:_MOST_SHOWN],
             fix="Nothing was written. Leave them out: apply(paths=[…])",
         )
-
-
-def _leads_out_on_host(prepared: Prepared, hosts: Hosts, change: Change, chosen: Sequence[Change]) -> bool:
-    if change.after is None or change.after.target is None:
-        return False
-    if "link leads out of its mount" in change.suspicious:
-        return True
-    mounts = [os.fsdecode(mount.at) for mount in prepared.manifest.mounts]
-    assert change.mount is not None
-    mount = mounts.index(change.mount)
-    planned = {
-        host_path_of(prepared.manifest, mount, os.fsencode(c.path)): c.after.target
-        for c in chosen
-        if c.mount == change.mount and c.after is not None
-    }
-    on_host = links_below(hosts.folder(mount))
-
-    def read_link(path: bytes) -> bytes | None:
-        return planned[path] if path in planned else on_host(path)
-
-    return leads_out(read_link, host_path_of(prepared.manifest, mount, os.fsencode(change.path)), change.after.target)
 
 
 def _conflict(conflicts: list[tuple[str, str]]) -> WorkspaceConflictError:
@@ -262,7 +264,7 @@ def _conflict(conflicts: list[tuple[str, str]]) -> WorkspaceConflictError:
 
 
 def _refuse_unfinished(prepared: Prepared) -> None:
-    if is_unfinished(prepared):
+    if has_unfinished_apply(prepared.state):
         raise WorkspaceError(
             "an earlier apply was interrupted",
             where=[str(_open_journal(prepared))],

@@ -186,7 +186,7 @@ class WorkspaceSection:
             for index, source in enumerate(sources):
                 notes = Notes()
                 follow = roots if source.mount.follow_symlinks else None
-                walk = source.walk(notes, roots, strict=self._strict)
+                walk = source.walk(notes, roots, strict=self._strict, never=state.identities())
                 job = Job(index, source.landing, walk, notes, source.mount.max_bytes, follow)
                 _copy_source(copier, job, source)
                 ticker.mount_done(job.tally)
@@ -257,6 +257,18 @@ class WorkspaceSection:
         chosen = None if paths is None else [os.fspath(path) for path in paths]
         return self._reviewed().apply(paths=chosen, mounts=mounts, dry_run=dry_run, conflict_markers=conflict_markers)
 
+    def resume_apply(self) -> bool:
+        """Finish an apply that was interrupted; False when none had begun to write."""
+        return self._reviewed().resume()
+
+    def undo_apply(self) -> bool:
+        """Take back an interrupted apply, or else the last finished one; False when there is none.
+
+        Raises:
+            WorkspaceConflictError: a file was changed on the host since.
+        """
+        return self._reviewed().undo()
+
     def snapshot(self, label: str) -> Snapshot:
         """Remember how the workspace looks now; only what changed is stored."""
         return self._reviewed().snapshot(label)
@@ -273,7 +285,13 @@ class WorkspaceSection:
         return self._reviewed().diff(a, b)
 
     def cleanup(self) -> None:
-        """Remove the workspace, whatever the agent made of it; a second call does nothing."""
+        """Remove the workspace, whatever the agent made of it; a second call does nothing.
+
+        Raises:
+            WorkspaceError: it cannot be removed, or an apply was interrupted and has to be finished or undone.
+        """
+        if self._state is not None and _state.has_unfinished_apply(self._state.state_dir):
+            raise self._kept_for_apply(self._state)
         review, self._review = self._review, None
         if review is not None:
             review.stop_keeping()
@@ -290,11 +308,21 @@ class WorkspaceSection:
             finally:
                 state.release()
 
+    def _kept_for_apply(self, state: _state.State) -> WorkspaceError:
+        self.release()
+        self._state = self._review = None
+        return WorkspaceError(
+            "the workspace is kept: an apply was interrupted",
+            where=[str(state.temp_dir)],
+            fix=f"Finish it or take it back: toolkit workspace apply {state.temp_dir} --resume (or --undo)",
+        )
+
     def release(self) -> None:
         """Let go of the workspace and leave it, for another process to open; `changes` and `apply` go on working."""
         state = self._prepared_state()
         if self.is_held:
-            self._reviewed().finish_keeping()
+            if self._review is not None:
+                self._review.finish_keeping()
             state.write({**self._facts(self._texts), "kept": True})
             state.release()
 
