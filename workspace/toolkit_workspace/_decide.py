@@ -86,6 +86,8 @@ class Decider:
             self.conflicts.append((change.path, str(conflict)))
         except ContentGone as gone:
             self.conflicts.append((change.path, f"changed or unreadable just now: {gone.what}"))
+        except OSError as error:
+            self.conflicts.append((change.path, f"cannot be looked at on the host: {error.strerror}"))
         else:
             self.outcomes += [AppliedChange(change.path, action)] if action else []
 

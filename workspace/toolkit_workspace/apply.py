@@ -97,7 +97,7 @@ def resume(prepared: Prepared) -> bool:
         if journal is None:
             shutil.rmtree(_open_journal(prepared), ignore_errors=True)
             return False
-        with Hosts(prepared.manifest.mounts) as hosts:
+        with _readable_errors(), Hosts(prepared.manifest.mounts) as hosts:
             journal.sweep(hosts)
             journal.forwards(hosts)
             _settle(prepared, hosts, journal)
@@ -114,7 +114,7 @@ def undo(prepared: Prepared) -> bool:
         for folder in (_open_journal(prepared), _done_journal(prepared)):
             journal = Journal.load(folder)
             if journal is not None:
-                with Hosts(prepared.manifest.mounts) as hosts:
+                with _readable_errors(), Hosts(prepared.manifest.mounts) as hosts:
                     _take_back(prepared, hosts, journal)
                 return True
             shutil.rmtree(folder, ignore_errors=True)
@@ -278,6 +278,18 @@ def _open_journal(prepared: Prepared) -> Path:
 
 def _done_journal(prepared: Prepared) -> Path:
     return prepared.state / "applied"
+
+
+@contextmanager
+def _readable_errors() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise WorkspaceError(
+            f"the host cannot be written: {error.strerror}",
+            where=[str(error.filename)] if error.filename else [],
+            fix="Remove the cause and try again: the journal is kept.",
+        ) from error
 
 
 @contextmanager
