@@ -1,4 +1,4 @@
-# ruff: noqa: PTH101, PTH103, PTH115, PTH118, PTH120, PTH123, PTH208
+# ruff: noqa: PTH101, PTH103, PTH118, PTH120, PTH123
 """Trees that want to hurt, one oddity each, and a witness that nobody touched what lies outside.
 
 Each `Oddity` makes its tree in `project`; a secret lies outside of it. `arrives` lists

@@ -1,4 +1,4 @@
-# ruff: noqa: PTH101, PTH103, PTH115, PTH118, PTH120, PTH123, PTH208
+# ruff: noqa: PTH118
 """`gitignore=True` leaves out exactly what git ignores; git itself is the judge."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# ruff: noqa: PTH101, PTH103, PTH115, PTH118, PTH120, PTH123, PTH208
+# ruff: noqa: PTH208
 """include_glob and exclude_glob by gitignore rules; what is excluded is never read."""
 
 from __future__ import annotations

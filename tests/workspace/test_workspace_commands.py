@@ -1,4 +1,4 @@
-# ruff: noqa: PTH101, PTH103, PTH115, PTH118, PTH120, PTH123, PTH208
+# ruff: noqa: PTH208
 """`toolkit workspace plan|prepare|list|clean`: what they print, how they end, what they never remove."""
 
 from __future__ import annotations
