@@ -1,3 +1,4 @@
+# ruff: noqa: PTH101, PTH103, PTH118, PTH120, PTH123
 """Trees that want to hurt, one oddity each, and a witness that nobody touched what lies outside.
 
 Each `Oddity` makes its tree in `project`; a secret lies outside of it. `arrives` lists

@@ -1,3 +1,4 @@
+# ruff: noqa: PTH115, PTH208
 """What a copy looks like, what it may cost, and that it is all or nothing."""
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import ctypes
 import os
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -45,10 +45,8 @@ def _meanwhile(work: Callable[[], None]) -> Iterator[Callable[[], int]]:
 
     def count() -> int:
         nonlocal rounds
-        try:
+        with suppress(BlockingIOError):
             rounds += len(os.read(reading, 1 << 16))
-        except BlockingIOError:
-            pass
         return rounds * 100
 
     try:

@@ -1,3 +1,4 @@
+# ruff: noqa: PTH118
 """`gitignore=True` leaves out exactly what git ignores; git itself is the judge."""
 
 from __future__ import annotations

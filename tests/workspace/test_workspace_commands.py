@@ -1,3 +1,4 @@
+# ruff: noqa: PTH208
 """`toolkit workspace plan|prepare|list|clean`: what they print, how they end, what they never remove."""
 
 from __future__ import annotations
