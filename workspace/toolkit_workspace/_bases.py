@@ -134,7 +134,7 @@ def keep_base(manifest: Manifest, store: BaseStore, root_fd: int, path: bytes) -
     Its host file is too fresh to be told from a later version, so without this it could not be merged.
     """
     entry = manifest.get(path)
-    if entry is None or entry.kind != "f":
+    if entry is None or entry.kind != "f" or entry.size > _LARGEST_FRESH:
         return False
     try:
         data = _copy_of(entry, root_fd).read()
