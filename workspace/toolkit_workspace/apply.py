@@ -20,7 +20,7 @@ from typing import Any
 from toolkit.errors import WorkspaceConflictError, WorkspaceError, WorkspaceSecurityError
 from toolkit_workspace._bases import Bases
 from toolkit_workspace._choose import choose
-from toolkit_workspace._content import Content, ContentGone
+from toolkit_workspace._content import ContentGone
 from toolkit_workspace._decide import AppliedChange as AppliedChange
 from toolkit_workspace._decide import Decider
 from toolkit_workspace._host_state import Seen, look
@@ -196,17 +196,24 @@ def _rebase(prepared: Prepared, hosts: Hosts, journal: Journal, note: dict[str, 
     there = (seen.st.st_size, seen.st.st_mtime_ns, seen.st.st_ctime_ns, seen.st.st_ino) if seen else (0, 0, 0, 0)
     offset, is_base = -1, True
     if facts["kind"] == "f":
-        kept = journal.content(facts["bytes"] or f"new-{journal.number_of(mount, host_path)}")
-        is_base = kept is not None and seen is not None and _holds(seen, kept)
-        if facts["bytes"] and kept:
+        is_base = seen is not None and _is_base(seen, facts, journal)
+        kept = journal.content(facts["bytes"]) if facts["bytes"] else None
+        if kept is not None:
             (offset,) = prepared.store.append([kept.read()])
     copy = (facts["kind"], mode, size, mtime_ns, ctime_ns, inode, target)
     prepared.manifest.put(Entry(mount, path, *copy, host_path, *there, offset, is_base))
 
 
-def _holds(seen: Seen, content: Content) -> bool:
+def _is_base(seen: Seen, facts: dict[str, Any], journal: Journal) -> bool:
+    """Whether the host file holds the very bytes the workspace has."""
+    if facts["is_merged"] or seen.content is None:
+        return False
+    number = journal.number_of(facts["mount"], os.fsencode(facts["host_path"]))
+    if number is None:  # nothing to write: it held them when it was decided
+        return bool(facts["on_host"] == [seen.st.st_ino, seen.st.st_ctime_ns])
+    written = journal.content(f"new-{number}")
     try:
-        return seen.content is not None and seen.content.equals(content)
+        return written is not None and seen.content.equals(written)
     except ContentGone:  # somebody was quick to change it again
         return False
 
