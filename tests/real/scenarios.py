@@ -27,7 +27,6 @@ from mcp.server import Server
 from toolkit.testing import FakeCLI, RealCLI, Status, Turn, record, text, thinking, tool_use
 
 MODEL = "claude-sonnet-4-5"
-PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 SCHEMA = {"type": "object", "properties": {"answer": {"type": "integer"}}, "required": ["answer"]}
 ANSWER = {"type": "json_schema", "schema": SCHEMA}
 
