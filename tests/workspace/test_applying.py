@@ -181,6 +181,25 @@ def test_the_hosts_permissions_stay_and_only_the_executable_bit_comes(ws: Prepar
     assert (host / "setuid").stat().st_mode & 0o7000 == 0
 
 
+def test_a_large_file_is_applied_again_and_again_without_a_conflict(host: Path) -> None:
+    big = os.urandom(3 << 20)
+    (host / "big").write_bytes(big)
+    ws = prepare(host)
+    copy = ws.root / "src/big"
+    for step in (b"one", b"two"):
+        copy.write_bytes(copy.read_bytes() + step)
+        assert [one.action for one in apply_changes(ws).changes] == ["replaced"]
+    copy.chmod(0o755)
+    assert [one.action for one in apply_changes(ws).changes] == ["mode"]
+    copy.write_bytes(big)
+    (host / "big").write_bytes(big)
+    (host / "big").chmod(0o755)
+    assert [one.action for one in apply_changes(ws).changes] == ["nothing"]
+    copy.write_bytes(b"three")
+    assert [one.action for one in apply_changes(ws).changes] == ["replaced"]
+    assert (host / "big").read_bytes() == b"three"
+
+
 def test_files_the_workspace_never_had_keep_their_folder(ws: Prepared, host: Path) -> None:
     (host / "docs/left-out.txt").write_text("host only")
     shutil.rmtree(ws.root / "src/docs")

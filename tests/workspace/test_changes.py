@@ -22,6 +22,7 @@ from tests.workspace.copies import (
     tree_of,
     trees,
 )
+from tests.workspace.hostile import a_place, run_as
 from toolkit_workspace._prepared import Prepared
 from toolkit_workspace.changes import Changes, changes_of
 
@@ -148,6 +149,28 @@ def test_a_deep_tree_is_compared_to_its_end(ws: Prepared) -> None:
     changes = changes_of(ws)
     assert changes[-1].path == "src/" + "deeper/" * 700 + "bottom"
     assert len(changes) == 701
+
+
+@pytest.mark.parametrize("plain", [False, True], ids=["root", "plain user"])
+def test_what_the_agent_closed_is_compared_all_the_same(plain: bool) -> None:
+    with a_place(plain=plain) as where:
+
+        def look() -> None:
+            ws = prepare(make_tree(where.top / "host", {"shut/in/x": b"x", "half/y": b"y", "file": b"f", "same": b"s"}))
+            src = ws.root / "src"
+            (src / "shut/in/x").write_bytes(b"changed")
+            (src / "half/y").write_bytes(b"changed")
+            (src / "file").write_bytes(b"changed")
+            for name, mode in (("file", 0), ("same", 0), ("half", 0o600), ("shut", 0)):
+                (src / name).chmod(mode)
+            changes = changes_of(ws)
+            assert {change.path for change in changes if change.kind == "modified"} == {
+                "src/file", "src/half/y", "src/shut/in/x",
+            }  # fmt: skip
+            assert {change.path for change in changes if change.kind == "mode"} == {"src/half", "src/same", "src/shut"}
+            assert changes.patch().count(b"+changed") == 3
+
+        run_as(plain, look)
 
 
 def judged(before: Path, patch: bytes) -> tuple[Tree, str]:

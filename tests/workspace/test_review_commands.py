@@ -154,3 +154,17 @@ def test_the_whole_round_of_an_agents_day(host: Path, tmp_path: Path) -> None:
     text = (host / "app/main.py").read_text()
     assert "host\n" in text
     assert "agent\n" in text
+
+
+async def test_what_the_host_brought_in_while_watched_can_be_merged_and_applied(host: Path, tmp_path: Path) -> None:
+    with WorkspaceSection([HostMount(host / "app")], [tmp_path], parent=tmp_path) as ws:
+        async with ws.watch() as watching:
+            (host / "app/old.py").write_text("".join(f"{n}\n" for n in range(20)))
+            await watching.settle()
+        copy = ws.temp_dir / "app/old.py"
+        copy.write_text(copy.read_text().replace("15\n", "agent\n"))
+        (host / "app/old.py").write_text("host\n" + (host / "app/old.py").read_text())
+        assert [(change.path, change.kind) for change in ws.changes()] == [("app/old.py", "modified")]
+        assert [one.action for one in ws.apply().changes] == ["merged"]
+    assert (host / "app/old.py").read_text().startswith("host\n0\n")
+    assert "14\nagent\n16\n" in (host / "app/old.py").read_text()
