@@ -196,6 +196,17 @@ SCENARIOS: dict[str, Scenario] = {
     "hook denies": Scenario(
         [_ADD, [text("done")]], {"hooks": hooks("PreToolUse", decision("deny", permissionDecisionReason="no"))}
     ),
+    "one hook denies and one allows": Scenario(
+        [_ADD, [text("done")]],
+        {
+            "hooks": {
+                "PreToolUse": [
+                    *hooks("PreToolUse", decision("deny", permissionDecisionReason="no"))["PreToolUse"],
+                    *hooks("PreToolUse", decision("allow"))["PreToolUse"],
+                ]
+            }
+        },
+    ),
     "hook rewrites": Scenario(
         [_ADD, [text("done")]],
         {**_ASK, "hooks": hooks("PreToolUse", decision("allow", updatedInput={"title": "hook"}))},
