@@ -201,7 +201,7 @@ _PARENT = click.option(
 @_PARENT
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_(parent: str | None, as_json: bool) -> None:
-    """List the workspaces of this user: in use, kept, or left over.
+    """List the workspaces of this user: in use, kept, left over, or with an unfinished apply.
 
     \b
     Example:
@@ -219,7 +219,7 @@ def list_(parent: str | None, as_json: bool) -> None:
         return
     for one in found:
         made = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.created))
-        click.echo(f"{one.status:9}  {made}  {one.temp_dir}  {', '.join(map(ascii, one.mounts))}")
+        click.echo(f"{one.status:10}  {made}  {one.temp_dir}  {', '.join(map(ascii, one.mounts))}")
     if not found:
         click.echo("no workspaces", err=True)
 

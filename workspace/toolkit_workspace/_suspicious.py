@@ -43,6 +43,7 @@ _OBEYED_FILES = {
 }
 _GIT_PARTS = {"hooks": "a git hook", "config": "git settings, which can run programs"}
 _MOST_LINKS = 40
+LEADS_OUT = "link leads out of its mount"
 
 
 def marks_by_name(path: bytes, *, is_folder: bool) -> list[str]:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from toolkit_workspace._bases import keep_base
 from toolkit_workspace._handles import READ_DIR
 from toolkit_workspace._look import Look
 from toolkit_workspace._prepared import Prepared
@@ -48,6 +49,9 @@ class HostToWorkspace:
         events = []
         for number, one in affected.items():
             events += list(self._syncs[number].run(self._workspace, one, self._never))
+        for event in events:
+            if event.kind == "copied":  # else its base would be lost once either side changes
+                keep_base(self._prepared.manifest, self._prepared.store, self._workspace, os.fsencode(event.path))
         return events
 
     def close(self) -> None:

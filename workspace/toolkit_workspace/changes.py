@@ -22,6 +22,7 @@ from toolkit_workspace._prepared import Prepared
 from toolkit_workspace._renames import find_renames
 from toolkit_workspace._summary import summary_table
 from toolkit_workspace._suspicious import (
+    LEADS_OUT,
     LinkReader,
     case_twins,
     leads_out,
@@ -65,6 +66,7 @@ class Change:
     suspicious: tuple[str, ...] = ()
     """Reasons to look twice."""
     before: Node | None = field(default=None, repr=False, compare=False)
+    """The two versions themselves, for what reads their contents."""
     after: Node | None = field(default=None, repr=False, compare=False)
 
     def is_below(self, path: str) -> bool:
@@ -255,7 +257,7 @@ def _marks(
     if pair.path in twins:
         marks.append("another name here differs only in case")
     if pair.new.kind == "l" and pair.new.target is not None and _leaves_mount(pair, manifest, read_link):
-        marks.append("link leads out of its mount")
+        marks.append(LEADS_OUT)
     return tuple(dict.fromkeys(marks))
 
 

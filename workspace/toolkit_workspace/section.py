@@ -300,7 +300,13 @@ class WorkspaceSection:
         return Watching(make, rescan_seconds=rescan_seconds)
 
     def cleanup(self) -> None:
-        """Remove the workspace, whatever the agent made of it; a second call does nothing."""
+        """Remove the workspace, whatever the agent made of it; a second call does nothing.
+
+        Raises:
+            WorkspaceError: it cannot be removed, or an apply was interrupted and has to be finished or undone.
+        """
+        if self._state is not None and _state.has_unfinished_apply(self._state.state_dir):
+            raise self._kept_for_apply(self._state)
         review, self._review = self._review, None
         if review is not None:
             review.stop_keeping()
@@ -316,6 +322,15 @@ class WorkspaceSection:
                 ) from error
             finally:
                 state.release()
+
+    def _kept_for_apply(self, state: _state.State) -> WorkspaceError:
+        self.release()
+        self._state = self._review = None
+        return WorkspaceError(
+            "the workspace is kept: an apply was interrupted",
+            where=[str(state.temp_dir)],
+            fix=f"Finish it or take it back: toolkit workspace apply {state.temp_dir} --resume (or --undo)",
+        )
 
     def release(self) -> None:
         """Let go of the workspace and leave it: `toolkit workspace list` shows it as kept."""
