@@ -155,6 +155,19 @@ def test_what_does_not_merge_is_a_conflict_and_touches_nothing(
     assert len(changes_of(ws)) >= 2
 
 
+def test_a_conflict_says_which_files_and_what_to_do(ws: Prepared, host: Path) -> None:
+    (host / "app.py").write_text("host\n")
+    (ws.root / "src/app.py").write_text("agent\n")
+    with pytest.raises(WorkspaceConflictError) as caught:
+        apply_changes(ws)
+    assert str(caught.value).splitlines() == [
+        "the host changed since the workspace was prepared: 1 of the changes cannot be applied",
+        "  src/app.py: both sides changed the same lines",
+        "  Nothing was written. Choose the others (paths=[…], --path), or have both versions written"
+        " (conflict_markers=True, --conflict-markers).",
+    ]
+
+
 def test_without_the_bytes_both_came_from_it_is_a_conflict_never_a_guess(tmp_path: Path, host: Path) -> None:
     ws = prepare(host, keep=False)
     (host / "app.py").write_bytes(LINES.replace(b"line 2\n", b"host\n"))

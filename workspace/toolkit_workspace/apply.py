@@ -263,7 +263,7 @@ def _refuse_links_leading_out(prepared: Prepared, hosts: Hosts, chosen: Sequence
         raise WorkspaceSecurityError(
             "refusing to apply links that lead out of their mount",
             where=out[:_MOST_SHOWN],
-            fix="Nothing was written. Leave them out: apply(paths=[…])",
+            fix="Nothing was written. Choose the other changes: paths=[…], --path",
         )
 
 
@@ -274,7 +274,8 @@ def _conflict(conflicts: list[tuple[str, str]]) -> WorkspaceConflictError:
         f"the host changed since the workspace was prepared: {len(conflicts)} of the changes cannot be applied",
         conflicts=conflicts,
         where=[*first, *more],
-        fix="Nothing was written. Apply the rest with paths=[…], or write both versions with conflict_markers=True.",
+        fix="Nothing was written. Choose the others (paths=[…], --path), or have both versions written"
+        " (conflict_markers=True, --conflict-markers).",
     )
 
 
