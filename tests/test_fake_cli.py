@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -93,10 +94,12 @@ async def test_a_prompt_goes_in_the_order_of_the_protocol(fake_cli: Callable[...
 
 async def test_it_is_a_plain_transport_for_the_sdk() -> None:
     options = ClaudeAgentOptions(mcp_servers=notes(), permission_mode="bypassPermissions")
-    with FakeCLI(ADD, DONE, options=options) as cli:
-        heard = [message async for message in query(prompt="go", options=options, transport=cli)]
-    assert isinstance(heard[-1], ResultMessage)
-    assert cli.tool_results() == ["added 'hi'"]
+    for given in (options, None):  # without options it learns of a server from the names of its tools
+        with FakeCLI(ADD, [tool_use("mcp__nobody__add")], DONE, options=given) as cli:
+            heard = [message async for message in query(prompt="go", options=options, transport=cli)]
+        assert isinstance(heard[-1], ResultMessage)
+        assert cli.tool_results()[0] == "added 'hi'"
+        assert "No such tool available: mcp__nobody__add" in cli.tool_results()[1]
 
 
 async def test_hooks_and_the_permission_callback_get_what_the_cli_sends(fake_cli: Callable[..., FakeCLI]) -> None:
@@ -396,6 +399,29 @@ async def test_tools_that_only_read_run_side_by_side_and_others_one_after_the_ot
     await messages(cli, mcp_servers=notes(look, touch))
     assert most == {"look": 3, "touch": 1}
     assert cli.tool_results() == ["look"] * 3 + ["touch"] * 2
+
+
+async def test_a_connection_that_is_cut_is_asked_again(fake_cli: Callable[..., FakeCLI]) -> None:
+    cli = fake_cli(Turn([text("lost"), text("lost too")], cut_after=1), DONE)
+    heard = await messages(cli)
+    assert [message.content for message in heard if isinstance(message, AssistantMessage)] == [[TextBlock("done")]]
+    assert heard[-1].usage["input_tokens"] == 10
+
+
+def _answers_to(request_id: str, cli: FakeCLI) -> list[Any]:
+    responses = [frame["response"] for frame in cli.sent if frame["type"] == "control_response"]
+    return [response for response in responses if response["request_id"] == request_id]
+
+
+async def test_the_host_can_send_a_message_to_its_own_server(fake_cli: Callable[..., FakeCLI]) -> None:
+    cli = fake_cli(strict=False)
+    message = {"jsonrpc": "2.0", "id": 9, "method": "tools/list"}
+    request = {"subtype": "mcp_message", "server_name": "notes", "message": message}
+    async with asyncio.timeout(10), cli.client(mcp_servers=notes()):
+        await cli.write(json.dumps({"type": "control_request", "request_id": "mine", "request": request}) + "\n")
+        while not (answers := _answers_to("mine", cli)):  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    assert answers[0]["response"]["mcp_response"]["result"]["tools"][0]["name"] == "add"
 
 
 async def test_built_in_tools_exist_as_the_stand_ins_the_test_gives(fake_cli: Callable[..., FakeCLI]) -> None:

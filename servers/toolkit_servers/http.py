@@ -78,9 +78,8 @@ class HostGuard:
     def __init__(self, app: ASGIApp, host: str, allowed_hosts: Collection[str] = ()) -> None:
         self._app = app
         self._on_loopback = _is_loopback(host)
-        self._names = {name.lower() for name in (host, socket.gethostname(), *allowed_hosts)}
-        if self._on_loopback:
-            self._names = {name.lower() for name in allowed_hosts}
+        own = () if self._on_loopback else (host, socket.gethostname())
+        self._names = {name.lower() for name in (*own, *allowed_hosts)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

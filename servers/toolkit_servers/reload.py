@@ -80,7 +80,8 @@ class Reload:
             return False
         self._files = frozenset(loaded.files)
         self.live.current = loaded.toolbox
-        _say(f"reloaded {loaded.toolbox.name}: {len(loaded.toolbox.tools)} tools")
+        count = len(loaded.toolbox.tools)
+        _say(f"reloaded {loaded.toolbox.name}: {count} {'tool' if count == 1 else 'tools'}")
         return True
 
     def _try_to_load(self) -> Loaded | None:
@@ -131,8 +132,8 @@ async def _changes(folders: Collection[Path]) -> AsyncGenerator[None, None]:
             raise_interrupt=False,
         ):
             yield
-    except (OSError, RuntimeError, UnicodeError):
-        # A folder that was moved away, or a name in it that is not UTF-8.
+    except Exception:
+        # A folder that was moved away, or a name in it that is not UTF-8: the watcher ends, we do not.
         await asyncio.sleep(_RETRY_SECONDS)
         yield
 

@@ -36,7 +36,7 @@ def main() -> Iterator[Row]:
                 added = (statistics.median(pair.ours) - statistics.median(pair.theirs)) * 1e3
                 yield Row(f"gate, ms added to the first byte, {size} KB body", added, None, 3.0)
             parallel = asyncio.run(_streams(int(port), socket))
-            yield parallel.row(f"gate, {STREAMS} streams of {EVENTS} paced events / direct", 1.25, unit="s")
+            yield parallel.row(f"gate, {STREAMS} streams of {EVENTS} paced events / direct", 1.5, unit="s")
 
 
 def _body(kilobytes: int) -> bytes:

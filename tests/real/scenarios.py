@@ -20,6 +20,7 @@ from claude_agent_sdk import (
     PermissionResultAllow,
     PermissionResultDeny,
     ResultMessage,
+    StreamEvent,
 )
 from mcp.server import Server
 
@@ -30,9 +31,15 @@ PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgG
 SCHEMA = {"type": "object", "properties": {"answer": {"type": "integer"}}, "required": ["answer"]}
 ANSWER = {"type": "json_schema", "schema": SCHEMA}
 
+STARTED: list[asyncio.Event] = []
+"""Set, for the latest server, when its tool `wait` runs."""
+
 
 def notes_server() -> dict[str, Any]:
     """A server below any framework, so that every odd result can be sent exactly as it is."""
+
+    started = asyncio.Event()
+    STARTED.append(started)
 
     async def list_tools(ctx: Any, params: Any) -> types.ListToolsResult:
         meta = {"anthropic/alwaysLoad": True}
@@ -66,6 +73,7 @@ def notes_server() -> dict[str, Any]:
                 body = types.TextResourceContents(uri="file:///a.txt", text="body", mime_type="text/plain")
                 return types.CallToolResult(content=[types.EmbeddedResource(type="resource", resource=body)])
             case "wait":
+                started.set()
                 await asyncio.sleep(60)
         return types.CallToolResult(content=[said])
 
@@ -120,6 +128,21 @@ async def interrupt_when_heard(client: ClaudeSDKClient) -> list[Message]:
     async for message in client.receive_messages():
         heard.append(message)
         if type(message).__name__ == "AssistantMessage":
+            await client.interrupt()
+        if isinstance(message, ResultMessage):
+            break
+    await client.query("again")
+    return heard + await _no_more(client)
+
+
+async def interrupt_when_running(client: ClaudeSDKClient) -> list[Message]:
+    """Interrupt when the message has ended and its tool runs, then go on with a second prompt."""
+    heard: list[Message] = []
+    await client.query("go")
+    async for message in client.receive_messages():
+        heard.append(message)
+        if isinstance(message, StreamEvent) and message.event["type"] == "message_stop":
+            await asyncio.wait_for(STARTED[-1].wait(), 20)
             await client.interrupt()
         if isinstance(message, ResultMessage):
             break
@@ -203,7 +226,6 @@ SCENARIOS: dict[str, Scenario] = {
     "overloaded": Scenario([Status(529)]),
     "no key": Scenario([Status(401)]),
     "too large": Scenario([Status(413)]),
-    "connection cut": Scenario([Turn([text("lost"), text("lost too")], cut_after=1), [text("asked again")]]),
     "interrupted while it speaks": Scenario(
         [Turn([text("hello"), text("never")], stall_after=1), [text("second")]], conversation=interrupt_when_heard
     ),
@@ -212,7 +234,9 @@ SCENARIOS: dict[str, Scenario] = {
         {"include_partial_messages": True},
         interrupt_when_heard,
     ),
-    "interrupted while a tool runs": Scenario([[_call("wait")], [text("second")]], conversation=interrupt_when_heard),
+    "interrupted while a tool runs": Scenario(
+        [[_call("wait")], [text("second")]], {"include_partial_messages": True}, interrupt_when_running
+    ),
     "controls": Scenario([_ADD, [text("one")], [text("two")]], conversation=change_everything),
 }
 

@@ -276,6 +276,17 @@ async def test_a_spent_budget_ends_further_requests_without_a_retry(tmp_path: Pa
         assert [refusal.code for refusal in gate.audit] == ["spend", "spend"]
 
 
+async def test_a_request_begun_before_the_budget_was_spent_is_refused_too(tmp_path: Path) -> None:
+    raw = post_bytes(HELLO)
+    async with loopback_api() as api, Gate(api.url, KEY, tmp_path / "s", spend_limit=SpendLimit(tokens=15)):
+        async with Jailed(tmp_path / "s") as early, Jailed(tmp_path / "s") as agent:
+            early.writer.write(raw[:-1])
+            await early.writer.drain()
+            assert (await agent.post(HELLO)).status == 200
+            assert (await early.raw(raw[-1:])).status == 429
+        assert len(api.seen) == 1
+
+
 def _no_price(call: ModelCall) -> float:
     raise KeyError(call.model)
 

@@ -12,13 +12,13 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 SERVE = [sys.executable, "-m", "toolkit", "serve"]
-BOUND = 10.0
+BOUND = 30.0
 """Seconds any single wait may take before the test fails."""
 PRELUDE = "from toolkit import Toolbox, ToolContext, ToolError, tool\n"
 HANDSHAKE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
@@ -29,6 +29,73 @@ ENVELOPE = {
     "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
     "io.modelcontextprotocol/clientCapabilities": {},
 }
+
+
+STUCK = """
+import asyncio
+import atexit
+import threading
+import time
+
+@tool
+def blocked() -> str:
+    "Never return."
+    print("running", flush=True)
+    threading.Event().wait()
+    return ""
+
+@tool
+async def stubborn() -> str:
+    "Swallow every cancellation."
+    print("running", flush=True)
+    while True:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            pass
+
+@tool
+async def hogging() -> str:
+    "Block the event loop."
+    print("running", flush=True)
+    time.sleep(60)
+    return ""
+
+@tool
+def bad_exit() -> str:
+    "Leave a thread and an exit handler behind that do not end."
+    threading.Thread(target=time.sleep, args=(60,)).start()
+    atexit.register(time.sleep, 60)
+    print("running", flush=True)
+    return ""
+
+@tool
+def quick() -> str:
+    "Answer at once."
+    return "done"
+
+@tool
+async def soon() -> str:
+    "Answer soon."
+    await asyncio.sleep(0.01)
+    return "done"
+
+@tool
+def big() -> str:
+    "Much to read."
+    return "x" * 200_000
+
+box = Toolbox("stuck", [blocked, stubborn, hogging, bad_exit, quick, soon, big])
+"""
+"""Tools that do not end by themselves, and some that do."""
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Look until it holds."""
+    deadline = time.monotonic() + BOUND
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 class Served:
@@ -217,10 +284,7 @@ class ServedHttp:
 
     def wait_for_output(self, text: str) -> None:
         """Wait until the tools have printed this."""
-        deadline = time.monotonic() + BOUND
-        while text not in Path(self._stdout.name).read_text(encoding="utf-8"):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        wait_until(lambda: text in Path(self._stdout.name).read_text(encoding="utf-8"))
 
     @contextlib.contextmanager
     def started(self, frame: dict[str, Any]) -> Iterator[None]:

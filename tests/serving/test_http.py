@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from tests.serving._client import BOUND, HANDSHAKE, SERVE, ServedHttp
+from tests.serving._client import BOUND, HANDSHAKE, SERVE, STUCK, ServedHttp
 from toolkit.errors import ToolkitError
 from toolkit_servers.http import HostGuard, serve_http
 
@@ -144,29 +144,7 @@ def test_an_address_of_another_machine_is_said(host: str) -> None:
 
 @pytest.mark.parametrize(("tool", "number"), [("stubborn", signal.SIGINT), ("hogging", signal.SIGTERM)])
 def test_a_signal_ends_it_whatever_the_tools_do(tmp_path: Path, tool: str, number: signal.Signals) -> None:
-    source = """
-    import asyncio, time
-
-    @tool
-    async def stubborn() -> str:
-        "Swallow every cancellation."
-        print("running", flush=True)
-        while True:
-            try:
-                await asyncio.sleep(60)
-            except asyncio.CancelledError:
-                pass
-
-    @tool
-    async def hogging() -> str:
-        "Block the event loop."
-        print("running", flush=True)
-        time.sleep(60)
-        return ""
-
-    box = Toolbox("stuck", [stubborn, hogging])
-    """
-    with ServedHttp(tmp_path, source) as served:
+    with ServedHttp(tmp_path, STUCK) as served:
         served.initialize()
         call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": {}}}
         with served.started(call):

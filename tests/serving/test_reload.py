@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from mcp import Client
 from mcp.shared.subscriptions import ToolsListChanged
 
-from tests.serving._client import BOUND, ENVELOPE, PRELUDE, Served, ServedHttp
+from tests.serving._client import BOUND, ENVELOPE, PRELUDE, Served, ServedHttp, wait_until
 
 SOURCE = """
 from helper import GREETING
@@ -50,13 +51,6 @@ def _wait_for_change(served: Served) -> None:
     raise TimeoutError
 
 
-def _wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + BOUND
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def _tools(served: Served) -> list[str]:
     return [tool["name"] for tool in served.request("tools/list")["tools"]]
 
@@ -92,7 +86,7 @@ def test_an_edit_of_an_imported_module_counts_too_also_twice_in_one_second(serve
 def test_a_broken_edit_keeps_the_old_tools_and_says_what_is_wrong(served: Served, broken: str, said: str) -> None:
     served.initialize()
     _edit(served.file, broken)
-    _wait_until(lambda: said in served.stderr)
+    wait_until(lambda: said in served.stderr)
     assert "not reloaded, the tools from before are still served" in served.stderr
     assert served.call("greet").startswith("hello from")
     _edit(served.file, PRELUDE + SOURCE.replace("hello", "hi"))
@@ -103,10 +97,21 @@ def test_a_broken_edit_keeps_the_old_tools_and_says_what_is_wrong(served: Served
 def test_a_missing_import_is_found_once_it_is_there(served: Served) -> None:
     served.initialize()
     _edit(served.file, PRELUDE + SOURCE.replace("from helper", "from other"))
-    _wait_until(lambda: "not reloaded" in served.stderr)
+    wait_until(lambda: "not reloaded" in served.stderr)
     _edit(served.folder / "other.py", "GREETING = 'found'\n")
     _wait_for_change(served)
     assert served.call("greet").startswith("found from")
+
+
+def test_a_file_name_that_is_not_utf_8_does_not_end_the_following(served: Served) -> None:
+    served.initialize()
+    for name in (b"caf\xe9.py", b"caf\xe9.txt"):
+        Path(os.fsdecode(os.fsencode(served.folder) + b"/" + name)).write_text("", encoding="utf-8")
+        served.call("greet")
+    for greeting in ("hallo", "salut"):
+        _edit(served.folder / "helper.py", f"GREETING = '{greeting}'\n")
+        _wait_for_change(served)
+        assert served.call("greet").startswith(f"{greeting} from")
 
 
 def test_a_call_that_runs_ends_with_the_tools_it_began_with(tmp_path: Path) -> None:
@@ -126,7 +131,7 @@ def test_a_call_that_runs_ends_with_the_tools_it_began_with(tmp_path: Path) -> N
     with Served(tmp_path, source, options=["--reload"]) as served:
         served.initialize()
         served.send("tools/call", {"name": "wait_for", "arguments": {"file": str(tmp_path / "go")}}, request_id="old")
-        _wait_until(lambda: "waiting" in served.stderr)
+        wait_until(lambda: "waiting" in served.stderr)
         _edit(served.file, served.file.read_text().replace('"old"', '"new"'))
         _wait_for_change(served)
         (tmp_path / "go").touch()

@@ -7,84 +7,18 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.serving._client import BOUND, HANDSHAKE, SERVE, Served
-
-STUCK = """
-import asyncio
-import atexit
-import threading
-import time
-
-@tool
-def blocked() -> str:
-    "Never return."
-    print("running", flush=True)
-    threading.Event().wait()
-    return ""
-
-@tool
-async def stubborn() -> str:
-    "Swallow every cancellation."
-    print("running", flush=True)
-    while True:
-        try:
-            await asyncio.sleep(60)
-        except asyncio.CancelledError:
-            pass
-
-@tool
-async def hogging() -> str:
-    "Block the event loop."
-    print("running", flush=True)
-    time.sleep(60)
-    return ""
-
-@tool
-def bad_exit() -> str:
-    "Leave a thread and an exit handler behind that do not end."
-    threading.Thread(target=time.sleep, args=(60,)).start()
-    atexit.register(time.sleep, 60)
-    print("running", flush=True)
-    return ""
-
-@tool
-def quick() -> str:
-    "Answer at once."
-    return "done"
-
-@tool
-async def soon() -> str:
-    "Answer soon."
-    await asyncio.sleep(0.1)
-    return "done"
-
-@tool
-def big() -> str:
-    "Much to read."
-    return "x" * 200_000
-
-box = Toolbox("stuck", [blocked, stubborn, hogging, bad_exit, quick, soon, big])
-"""
+from tests.serving._client import BOUND, HANDSHAKE, SERVE, STUCK, Served, wait_until
 
 
 def _start(served: Served, tool: str) -> None:
     """Call a tool and wait until it runs."""
     served.initialize()
     served.send("tools/call", {"name": tool, "arguments": {}}, request_id="stuck")
-    _wait_until(lambda: "running" in served.stderr)
-
-
-def _wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + BOUND
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: "running" in served.stderr)
 
 
 @pytest.mark.parametrize("sockets", [False, True], ids=["pipes", "sockets"])
@@ -111,8 +45,7 @@ def test_replies_that_are_ready_still_arrive(tmp_path: Path) -> None:
         served.send("tools/call", {"name": "soon", "arguments": {}}, request_id=3)
         served.send("tools/call", {"name": "blocked", "arguments": {}}, request_id=4)
         served.close_stdin()
-        answers = [served.read()["id"] for _ in range(3)]
-        assert answers == [1, 2, 3]
+        assert {served.read()["id"] for _ in range(3)} == {1, 2, 3}
         served.wait()
 
 
@@ -162,9 +95,9 @@ def test_the_death_of_the_parent_ends_the_process_although_stdin_stays_open(tmp_
         server = int(parent.stdout.readline())
         os.write(writing, _line(1, "initialize", HANDSHAKE) + _line(2, "tools/call", {"name": tool, "arguments": {}}))
         waits_for = (tmp_path / "err", "running") if tool != "quick" else (tmp_path / "out", '"id":2')
-        _wait_until(lambda: waits_for[0].exists() and waits_for[1] in waits_for[0].read_text())
+        wait_until(lambda: waits_for[0].exists() and waits_for[1] in waits_for[0].read_text())
         parent.kill()
-        _wait_until(lambda: not _is_alive(server))
+        wait_until(lambda: not _is_alive(server))
     finally:
         parent.kill()
         parent.wait(BOUND)

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 
-from tests.workspace.copies import Edit, Tree, build, edit, edits, git, make_tree, prepare, tree_of, trees
+from tests.workspace.copies import (
+    Edit,
+    Tree,
+    build,
+    edit,
+    edits,
+    git,
+    make_tree,
+    memory_folder,
+    prepare,
+    tree_of,
+    trees,
+)
+from tests.workspace.hostile import a_place, run_as
 from toolkit_workspace._prepared import Prepared
 from toolkit_workspace.changes import Changes, changes_of
 
@@ -25,7 +37,7 @@ def ws(tmp_path: Path) -> Prepared:
         "docs/link": "guide.md",
         "empty/": b"",
     }
-    return prepare(make_tree(tmp_path / "host", files), tmp_path / "ws", tmp_path / "state")
+    return prepare(make_tree(tmp_path / "host", files))
 
 
 def kinds(changes: Changes) -> dict[str, str]:
@@ -139,6 +151,28 @@ def test_a_deep_tree_is_compared_to_its_end(ws: Prepared) -> None:
     assert len(changes) == 701
 
 
+@pytest.mark.parametrize("plain", [False, True], ids=["root", "plain user"])
+def test_what_the_agent_closed_is_compared_all_the_same(plain: bool) -> None:
+    with a_place(plain=plain) as where:
+
+        def look() -> None:
+            ws = prepare(make_tree(where.top / "host", {"shut/in/x": b"x", "half/y": b"y", "file": b"f", "same": b"s"}))
+            src = ws.root / "src"
+            (src / "shut/in/x").write_bytes(b"changed")
+            (src / "half/y").write_bytes(b"changed")
+            (src / "file").write_bytes(b"changed")
+            for name, mode in (("file", 0), ("same", 0), ("half", 0o600), ("shut", 0)):
+                (src / name).chmod(mode)
+            changes = changes_of(ws)
+            assert {change.path for change in changes if change.kind == "modified"} == {
+                "src/file", "src/half/y", "src/shut/in/x",
+            }  # fmt: skip
+            assert {change.path for change in changes if change.kind == "mode"} == {"src/half", "src/same", "src/shut"}
+            assert changes.patch().count(b"+changed") == 3
+
+        run_as(plain, look)
+
+
 def judged(before: Path, patch: bytes) -> tuple[Tree, str]:
     """The tree `git apply` makes from a patch, and what it complained about."""
     git(before, "init", "-q")
@@ -150,10 +184,10 @@ def judged(before: Path, patch: bytes) -> tuple[Tree, str]:
 @given(tree=trees, steps=edits)
 @settings(max_examples=120, deadline=None)
 def test_git_applies_the_patch_to_the_same_tree(tree: Tree, steps: list[Edit]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+    with memory_folder() as folder:
         top = Path(folder)
         build(top / "host", tree)
-        ws = prepare(top / "host", top / "ws", top / "state")
+        ws = prepare(top / "host")
         shutil.copytree(ws.root, top / "before", symlinks=True)
         for step in steps:
             edit(ws.root / "src", step)

@@ -122,6 +122,8 @@ def _without_result(end: End) -> Code:
         return "not_found"
     if end.error == "UnconfinedError":
         return "unconfined"
+    if end.error == "NoSessionError":
+        return "no_session"
     if _names_missing_session(end.detail):
         return "no_session"
     if end.error == "CLIConnectionError":

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
 import time
-from collections.abc import Callable, Mapping
+import uuid
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from claude_agent_sdk import ClaudeSDKClient, ResultMessage, SystemMessage
+from claude_agent_sdk import ClaudeSDKClient, ResultMessage, SessionStore, SystemMessage
 
 from toolkit.runs._tail import Tail
 from toolkit.runs.approvals import Approvals
@@ -24,6 +26,7 @@ from toolkit.runs.events import Event
 from toolkit.runs.guard import Guard
 from toolkit.runs.options import make_options, native_tools, offered
 from toolkit.runs.rules import before_deadline, only_offered, within_budget
+from toolkit.runs.sessions import Kept, SessionId, default_store, jail_config, last_entry_of, lay_out, one_at_a_time
 from toolkit.runs.spec import RunSpec
 from toolkit.runs.translate import Translator
 from toolkit.runs.usage import Meter, TurnUsage
@@ -34,6 +37,9 @@ from toolkit.tools import Budget, Deadline, Toolbox, ToolContext
 
 _PATIENCE = 2.0
 """Seconds between asking the CLI to stop and making it."""
+
+_CHECKPOINTS = {"CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING": "1"}
+"""The SDK refuses this option beside a session store, since a resumed session has no checkpoints; a live one has."""
 
 Emit = Callable[[Event], None]
 
@@ -52,10 +58,13 @@ class TurnEnd:
 class Engine:
     """The CLI in its jail, between `open` and `close`."""
 
-    def __init__(self, spec: RunSpec, boxes: list[Toolbox], folder: Path, emit: Emit, approvals: Approvals) -> None:
+    def __init__(
+        self, spec: RunSpec, boxes: list[Toolbox], folder: Path, home: Path, emit: Emit, approvals: Approvals
+    ) -> None:
         self._spec = spec
         self._boxes = boxes
         self._folder = folder
+        self._home = home
         self._emit = emit
         self._stack = AsyncExitStack()
         self._stderr = Tail()
@@ -64,6 +73,8 @@ class Engine:
         self._meter = Meter(spec.run_id)
         self._turn = 0
         self._prompt = ""
+        self.prompts: list[str] = []
+        """The message ids of the prompts sent so far: where `rewind` can go back to."""
         self.deadline: Deadline | None = None
         self.budget = Budget(spec.limits.tokens)
         self.translator = Translator(spec.run_id, self._meter, time.time)
@@ -72,14 +83,16 @@ class Engine:
         self._approvals = approvals
         self._mode = spec.rules().cli_mode
 
-    async def open(self, **more: Any) -> None:
-        """Start the CLI; `more` are further SDK options, such as a session to resume.
+    async def open(self) -> None:
+        """Start the CLI, with the session it is to go on with.
 
         Raises:
             UnconfinedError: the jail is not certain; nothing was started.
+            NoSessionError: there is no such session.
             ClaudeSDKError: the CLI could not be started.
         """
         spec = self._spec
+        more = await self._session()
         if spec.transport is None:
             self._jail = await self._stack.enter_async_context(self._confine())
         options = make_options(
@@ -103,7 +116,29 @@ class Engine:
 
     async def close(self) -> None:
         """End the process and everything in its jail; nothing survives."""
-        await self._stack.aclose()
+        try:
+            await self._stack.aclose()
+        finally:
+            await asyncio.to_thread(shutil.rmtree, self._home, ignore_errors=True)
+
+    async def _session(self) -> dict[str, Any]:
+        """The SDK's options for the session: kept outside, laid out inside where one is resumed."""
+        spec = self._spec
+        more: dict[str, Any] = {}
+        if spec.resume is not None:
+            session = SessionId(spec.resume)
+            if not spec.fork:
+                await self._stack.enter_async_context(one_at_a_time(session, spec.home))
+            more |= {"resume": session, "fork_session": spec.fork}
+        if spec.transport is not None:
+            return more
+        store: SessionStore = spec.store or default_store(spec.home)
+        if spec.resume is not None:
+            if spec.at is not None:
+                more["resume_session_at"] = await last_entry_of(store, session, spec.at)
+            self._home.mkdir(mode=0o700)
+            await lay_out(store, session, self._home, self._folder)
+        return {**more, "session_store": Kept(store), "env": jail_config()}
 
     @property
     def client(self) -> ClaudeSDKClient:
@@ -120,6 +155,7 @@ class Engine:
         """Send a prompt and see it through to its end, within the deadline."""
         self._turn += 1
         self._prompt = prompt
+        self.prompts.append(str(uuid.uuid4()))
         seconds = self._spec.limits.seconds
         self.deadline = None if seconds is None else Deadline.after(seconds)
         self.translator.begin_turn()
@@ -132,8 +168,10 @@ class Engine:
         finally:
             self._approvals.cancel()
             message, end = await _finished(pump)
-        for event in self.translator.close():
-            self._emit(event)
+            for event in self.translator.close():
+                self._emit(event)
+            if self._jail is not None:
+                self._jail.tidy()
         reported = (message.model_usage, message.total_cost_usd) if message is not None else (None, None)
         usage = self._meter.settle(*reported)
         ms = round((time.monotonic() - began) * 1000)
@@ -147,7 +185,7 @@ class Engine:
 
     async def _pump(self, prompt: str) -> tuple[ResultMessage | None, End]:
         try:
-            await self.client.query(prompt)
+            await self.client.query(_frames(prompt, self.prompts[-1]))
             async for message in self.client.receive_messages():
                 if isinstance(message, SystemMessage) and message.subtype == "init":
                     self._greet(message.data)
@@ -176,6 +214,7 @@ class Engine:
                 self._spec.run_id,
                 turn=self._turn,
                 prompt=self._prompt,
+                message=self.prompts[-1],
                 model=init.get("model"),
                 session=init.get("session_id"),
                 cwd=init.get("cwd"),
@@ -260,7 +299,8 @@ class Engine:
             limits=JailLimits(**limits.of_the_machine()),
             require=spec.require,
             spend_limit=None if limits.tokens is None else SpendLimit(tokens=limits.tokens),
-            env=spec.env,
+            home=self._home,
+            env={**_CHECKPOINTS, **spec.env},
             cli_path=spec.cli_path,
             allow_control_files=spec.allow_control_files,
         )
@@ -276,6 +316,17 @@ class Engine:
             task.exception()
         else:
             task.cancel()
+
+
+async def _frames(prompt: str, message: str) -> AsyncIterator[dict[str, Any]]:
+    """The prompt as one frame with an id of ours, so that files can be set back to it."""
+    yield {
+        "type": "user",
+        "uuid": message,
+        "message": {"role": "user", "content": prompt},
+        "parent_tool_use_id": None,
+        "session_id": "",
+    }
 
 
 async def _finished(pump: asyncio.Task[tuple[ResultMessage | None, End]]) -> tuple[ResultMessage | None, End]:

@@ -40,6 +40,7 @@ def make_options(
     frame: dict[str, Any] = {"setting_sources": [], "strict_mcp_config": True, "cwd": folder}
     if jail is not None:
         frame |= jail.options()
+    frame |= more
     policy = spec.rules()
     frame |= {"permission_mode": policy.cli_mode, "tools": native_tools(spec)}
     if policy.cli_mode != "bypassPermissions":
@@ -55,11 +56,8 @@ def make_options(
         hooks=guard.hooks(),
         include_partial_messages=True,
         verbatim_prompts=True,
-        enable_file_checkpointing=True,
-        extra_args={"replay-user-messages": None},
         max_buffer_size=_MOST_BUFFERED,
         stderr=stderr,
-        **more,
     )
 
 

@@ -22,10 +22,17 @@ class Place:
 
     folder: Path
     section: WorkspaceSection | None = None
+    claimed: bool = False
+    """Whether the run took hold of the section, and lets go of it at its end."""
 
     def changes(self) -> Changes | None:
         """What the agent changed; None where there is nothing to compare with."""
         return None if self.section is None else self.section.changes()
+
+    def release(self) -> None:
+        """Let other processes have the copy; the section goes on working in this one."""
+        if self.section is not None and self.claimed:
+            self.section.release()
 
 
 def find_place(spec: RunSpec, stored: RunFolder) -> Place:
@@ -39,9 +46,10 @@ def find_place(spec: RunSpec, stored: RunFolder) -> Place:
         if not folder.is_dir():
             raise RunError(f"the workspace '{folder}' is not a folder", fix="Name one that exists, or a section")
         return Place(folder.resolve())
-    if not given.is_prepared:
+    claimed = not given.is_held
+    if claimed:
         given.prepare(parent=stored.folder, keep=True)
-    return Place(given.temp_dir, given)
+    return Place(given.temp_dir, given, claimed)
 
 
 def load_boxes(spec: RunSpec) -> list[Toolbox]:

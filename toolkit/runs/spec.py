@@ -19,7 +19,7 @@ from toolkit.tools import Toolbox
 from toolkit.tools._words import did_you_mean
 
 if TYPE_CHECKING:
-    from claude_agent_sdk import Transport
+    from claude_agent_sdk import SessionStore, Transport
 
     from toolkit.runs.approvals import Approver
     from toolkit.runs.result import RunResult
@@ -77,6 +77,14 @@ class RunSpec:
     """Who answers: a callback, or "wait" for `live.approvals.answer`; nobody if not given."""
     approval_timeout: float | None = None
     """Seconds after which a question counts as refused."""
+    resume: str | None = None
+    """A session to go on with: `result.session` of an earlier run."""
+    fork: bool = False
+    """Go on in a new session and leave the old one as it is."""
+    at: str | None = None
+    """With `fork`: the message to go on from; what came after it is forgotten."""
+    store: SessionStore | None = None
+    """Where conversations are kept; a folder beside the runs if not given."""
     trace: str | None = None
     """An id of the caller's, carried by every event's run and log line."""
     before_run: Callable[[RunSpec], str | Awaitable[str | None] | None] | None = None
@@ -96,6 +104,10 @@ class RunSpec:
         for name in names:
             if names.count(name) > 1:
                 raise RunError(f"two servers are called '{name}'", fix="Give one Toolbox another name")
+        if self.resume is None and (self.fork or self.at is not None):
+            raise RunError("there is no session to fork", fix="Name it: run(…, resume=result.session, fork=True)")
+        if self.at is not None and not self.fork:
+            raise RunError("at=… goes back in a session, which needs a fork", fix="Write fork=True as well")
         self.shape()
         self.rules()
 

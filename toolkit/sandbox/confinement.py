@@ -268,9 +268,9 @@ class Confinement:
             if self._gate is not None:
                 await self._gate.aclose()
             await asyncio.to_thread(state.close)
-            self._tidy()
+            self.tidy()
 
-    def _tidy(self) -> None:
+    def tidy(self) -> None:
         """Remove the empty folders the CLI leaves in a workspace that had none."""
         folder = self._order.workspace / ".claude"
         if not self._had_claude_folder and not folder.is_symlink():

@@ -36,7 +36,7 @@ BODY_SECONDS = 60.0
 WRITE_SECONDS = 300.0
 LINGER_SECONDS = 2.0
 _ERROR_TYPES = {400: "invalid_request_error", 413: "request_too_large", 429: "rate_limit_error", 502: "api_error"}
-_LARGE_BODY = 256 * 1024
+_LARGE_BODY = 1024 * 1024
 _BODIES_AT_ONCE = 8
 
 
@@ -107,12 +107,13 @@ class Client:
 
     async def _message(self, head: RequestHead) -> None:
         path = check_route(head)
-        if (why := self._traffic.ledger.why_spent()) is not None:
-            raise Refused(429, "spend", why)
         body = await self._read_body(head)
         try:
             if self._traffic.is_offline:
                 await self._check_body(body)
+            # Judged last, so that requests kept half sent cannot slip through together afterwards.
+            if (why := self._traffic.ledger.why_spent()) is not None:
+                raise Refused(429, "spend", why)
             # From here on an end of the client's stream ends the request too.
             self._reader.cancel_when_gone(asyncio.current_task())
             await self._forward(head, path, body)
@@ -138,9 +139,9 @@ class Client:
                         raise too_large
         except BaseException as wrong:
             traffic.held_bytes -= len(body)
-            if self._reader.has_gone:
-                raise ConnectionResetError from None
             if isinstance(wrong, ProtocolError):
+                if self._reader.has_gone:
+                    raise ConnectionResetError from None
                 raise Refused(400, "malformed", str(wrong)) from None
             if isinstance(wrong, TimeoutError):
                 raise Refused(408, "slow", "the body did not arrive in time") from None
@@ -238,8 +239,9 @@ class Client:
 
     async def _write(self, data: bytes) -> None:
         self._writer.write(data)
-        async with asyncio.timeout(WRITE_SECONDS):
-            await self._writer.drain()
+        if self._writer.transport.get_write_buffer_size():
+            async with asyncio.timeout(WRITE_SECONDS):
+                await self._writer.drain()
 
 
 def _is_bare(headers: Headers) -> bool:

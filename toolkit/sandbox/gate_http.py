@@ -15,7 +15,7 @@ from dataclasses import dataclass
 MAX_HEAD_BYTES = 64 * 1024
 MAX_HEADERS = 100
 MAX_TRAILER_BYTES = 8 * 1024
-PIECE = 64 * 1024
+PIECE = 256 * 1024
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _TARGET = re.compile(r"[\x21-\x7e]{1,4096}")
@@ -210,65 +210,60 @@ def response_framing(head: ResponseHead) -> Framing:
 
 async def body_pieces(reader: asyncio.StreamReader, framing: Framing, *, timeout: float) -> AsyncIterator[bytes]:
     """The body as it arrives, never waiting for more than the next bytes (`timeout` seconds at most)."""
+    pieces = _pieces(reader, framing)
+    while True:
+        async with asyncio.timeout(timeout):
+            piece = await anext(pieces, None)
+        if piece is None:
+            return
+        yield piece
+
+
+async def _pieces(reader: asyncio.StreamReader, framing: Framing) -> AsyncIterator[bytes]:
     if framing.is_chunked:
-        while size := await _chunk_size(reader, timeout):
-            async for piece in _counted(reader, size, timeout):
+        while size := await _chunk_size(reader):
+            async for piece in _counted(reader, size):
                 yield piece
-            if await _exactly(reader, 2, timeout) != b"\r\n":
+            if await _line(reader):
                 raise ProtocolError("a chunk is longer than it says")
-        await _skip_trailers(reader, timeout)
+        await _skip_trailers(reader)
     elif framing.length is not None:
-        async for piece in _counted(reader, framing.length, timeout):
+        async for piece in _counted(reader, framing.length):
             yield piece
     else:
-        while piece := await _some(reader, PIECE, timeout):
+        while piece := await reader.read(PIECE):
             yield piece
 
 
-async def _counted(reader: asyncio.StreamReader, count: int, timeout: float) -> AsyncIterator[bytes]:
+async def _counted(reader: asyncio.StreamReader, count: int) -> AsyncIterator[bytes]:
     while count:
-        piece = await _some(reader, min(PIECE, count), timeout)
+        piece = await reader.read(min(PIECE, count))
         if not piece:
             raise ProtocolError("the body ended early")
         count -= len(piece)
         yield piece
 
 
-async def _chunk_size(reader: asyncio.StreamReader, timeout: float) -> int:
-    line = await _line(reader, timeout)
-    match = _CHUNK_SIZE.fullmatch(line)
+async def _chunk_size(reader: asyncio.StreamReader) -> int:
+    match = _CHUNK_SIZE.fullmatch(await _line(reader))
     if match is None:
         raise ProtocolError("a chunk has no size")
     return int(match[1], 16)
 
 
-async def _skip_trailers(reader: asyncio.StreamReader, timeout: float) -> None:
+async def _skip_trailers(reader: asyncio.StreamReader) -> None:
     seen = 0
-    while line := await _line(reader, timeout):
+    while line := await _line(reader):
         seen += len(line)
         if seen > MAX_TRAILER_BYTES:
             raise ProtocolError("endless trailers")
 
 
-async def _line(reader: asyncio.StreamReader, timeout: float) -> bytes:
+async def _line(reader: asyncio.StreamReader) -> bytes:
     try:
-        async with asyncio.timeout(timeout):
-            return (await reader.readuntil(b"\r\n"))[:-2]
+        return (await reader.readuntil(b"\r\n"))[:-2]
     except (asyncio.LimitOverrunError, asyncio.IncompleteReadError):
         raise ProtocolError("a line without an end") from None
-
-
-async def _some(reader: asyncio.StreamReader, most: int, timeout: float) -> bytes:
-    async with asyncio.timeout(timeout):
-        return await reader.read(most)
-
-
-async def _exactly(reader: asyncio.StreamReader, count: int, timeout: float) -> bytes:
-    try:
-        async with asyncio.timeout(timeout):
-            return await reader.readexactly(count)
-    except asyncio.IncompleteReadError:
-        raise ProtocolError("the body ended early") from None
 
 
 def _lines(raw: bytes) -> list[str]:

@@ -14,8 +14,7 @@ from typing import Any
 from toolkit.testing import _frames
 from toolkit.testing._channel import Channel
 from toolkit.testing._fake_settings import matches
-
-Frame = dict[str, Any]
+from toolkit.testing._frames import Frame
 
 
 class Hooks:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolkit.testing import _frames
 from toolkit.testing._fake_tools import STRUCTURED, Call, Caller
+from toolkit.testing._frames import Frame
 from toolkit.testing._request import Request
 from toolkit.testing._stream import events, interrupts, message, pause
 from toolkit.testing._turns import Status, Turn
@@ -17,7 +18,6 @@ from toolkit.testing._turns import Status, Turn
 if TYPE_CHECKING:
     from toolkit.testing._fake_cli import FakeCLI
 
-Frame = dict[str, Any]
 _COUNTS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 _STRUCTURED_TRIES = 5
 

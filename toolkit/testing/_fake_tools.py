@@ -16,8 +16,8 @@ from toolkit.testing import _frames
 from toolkit.testing._channel import Channel
 from toolkit.testing._fake_host import Hooks, Servers
 from toolkit.testing._fake_settings import Settings, names_tool
+from toolkit.testing._frames import Frame
 
-Frame = dict[str, Any]
 StandIn = str | Callable[[dict[str, Any]], Any]
 
 STRUCTURED = "StructuredOutput"
@@ -91,6 +91,10 @@ class Caller:
 
     async def run(self, call: Call) -> None:
         """Carry a call through to its result."""
+        if not self.settings.knows_servers and call.name.startswith("mcp__") and call.name.count("__") > 1:
+            server = call.name.split("__")[1]
+            if await self.servers.connect(server):
+                await self.servers.tools_of(server)
         if call.name not in self.offered():
             words = f"No such tool available: {call.name}"
             call.refuse(f"<tool_use_error>Error: {words}</tool_use_error>", shown=f"Error: {words}", denied=False)

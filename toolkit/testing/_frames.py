@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from toolkit.testing._turns import Status
 
-Frame = dict[str, Any]
+Frame: TypeAlias = dict[str, Any]
+"""One JSON line of the protocol between the SDK and the CLI."""
 
 # What a made-up model call costs, in dollars a token; prices are not part of the promise.
 _PRICE_IN, _PRICE_OUT = 4e-6, 20e-6

@@ -1,0 +1,62 @@
+"""Both stores keep the SDK's contract for session stores."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from claude_agent_sdk.testing import run_session_store_conformance
+
+from toolkit.runs.session_stores import FileSessionStore, SqliteSessionStore
+
+KEY: Any = {"project_key": "p", "session_id": "s"}
+
+
+@pytest.fixture(params=["files", "sqlite"])
+def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Any]:
+    numbers = itertools.count()
+    if request.param == "files":
+        return lambda: FileSessionStore(tmp_path / str(next(numbers)))
+    return lambda: SqliteSessionStore(tmp_path / f"{next(numbers)}.db")
+
+
+async def test_the_sdks_own_conformance_suite_passes(make_store: Callable[[], Any]) -> None:
+    await run_session_store_conformance(make_store)
+
+
+async def test_an_entry_with_an_id_is_kept_once_and_one_without_every_time(make_store: Callable[[], Any]) -> None:
+    store = make_store()
+    await store.append(KEY, [{"type": "user", "uuid": "1"}, {"type": "tag"}])
+    await store.append(KEY, [{"type": "user", "uuid": "1"}, {"type": "tag"}, {"type": "user", "uuid": "2"}])
+    loaded = await store.load(KEY)
+    assert [(entry["type"], entry.get("uuid")) for entry in loaded] == [
+        ("user", "1"),
+        ("tag", None),
+        ("tag", None),
+        ("user", "2"),
+    ]
+
+
+async def test_parallel_appends_lose_nothing(make_store: Callable[[], Any]) -> None:
+    store = make_store()
+    await asyncio.gather(*(store.append(KEY, [{"type": "user", "uuid": str(n)}]) for n in range(30)))
+    assert len(await store.load(KEY)) == 30
+
+
+def _damage(folder: Path) -> None:
+    [file] = folder.rglob("*.jsonl")
+    with file.open("ab") as out:
+        out.write(b'{"type": "user", "uu')
+
+
+async def test_a_line_cut_short_by_a_kill_is_dropped_and_the_rest_kept(tmp_path: Path) -> None:
+    store = FileSessionStore(tmp_path)
+    await store.append(KEY, [{"type": "user", "uuid": "1"}])
+    _damage(tmp_path)
+    assert [entry["uuid"] for entry in await store.load(KEY) or []] == ["1"]
+    await store.append(KEY, [{"type": "user", "uuid": "2"}])
+    assert len(await store.load(KEY) or []) == 2

@@ -1,0 +1,199 @@
+"""Conversations through the real CLI: what the model gets on the wire holds each message exactly once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolkit.errors import RunError
+from toolkit.runs import Conversation, RunResult, SessionId, fingerprint, run, start
+from toolkit.runs.session_stores import SqliteSessionStore
+from toolkit.runs.sessions import one_at_a_time
+from toolkit.testing import FakeCLI, ScriptedAPI, Status, text, tool_use
+
+
+@pytest.fixture
+def api() -> Iterator[ScriptedAPI]:
+    """Answers every prompt with `answer N`, whatever it is; `fail` in a prompt is an API error."""
+    count = iter(range(1, 100))
+    with ScriptedAPI(
+        Status(500, when="please fail"), otherwise=lambda request: [text(f"answer {next(count)}")], strict=False
+    ) as served:
+        yield served
+
+
+def said(api: ScriptedAPI) -> str:
+    """Everything the model was sent in its last request, as one text."""
+    return json.dumps([request["messages"] for request in api.requests if request.get("tools")][-1], ensure_ascii=False)
+
+
+async def ask(api: ScriptedAPI, prompt: str, **options: Any) -> RunResult[Any]:
+    return await asyncio.wait_for(run(prompt, api_url=api.url, api_key="fake", **options), 60)
+
+
+def once(api: ScriptedAPI, *texts: str) -> bool:
+    return all(said(api).count(expected) == 1 for expected in texts)
+
+
+async def test_a_resumed_session_has_seen_each_message_once_and_keeps_its_id(api: ScriptedAPI) -> None:
+    first = await ask(api, "the word is plum")
+    second = await ask(api, "what was the word", resume=first.session)
+    assert (first.code, second.code, second.session) == ("ok", "ok", first.session)
+    assert once(api, "the word is plum", "answer 1", "what was the word")
+
+
+async def test_a_fork_leaves_the_session_as_it_was_and_ends_its_history_where_it_was_told_to(api: ScriptedAPI) -> None:
+    first = await ask(api, "the word is plum")
+    second = await ask(api, "and the colour is blue", resume=first.session)
+    forked = await ask(api, "what do you know", resume=first.session, fork=True, at=first.calls[0].id)
+    assert forked.session != second.session == first.session
+    assert once(api, "the word is plum", "answer 1", "what do you know")
+    assert "blue" not in said(api)
+    await ask(api, "and now", resume=first.session)
+    assert once(api, "the word is plum", "blue", "and now")
+    assert "what do you know" not in said(api)
+
+
+async def test_a_conversation_sends_only_what_is_new_and_survives_a_restart(
+    api: ScriptedAPI, toolkit_home: Path
+) -> None:
+    options: Any = {"api_url": api.url, "api_key": "fake"}
+    conversation = Conversation(**options)
+    one = await conversation.send("the word is plum")
+    two = await conversation.send("the colour is blue")
+    assert one.session == two.session
+    assert once(api, "the word is plum", "answer 1", "the colour is blue")
+
+    code = (
+        "import asyncio, json, sys\nfrom toolkit.runs import Conversation\n"
+        "c = Conversation(json.loads(sys.argv[1]), api_url=sys.argv[2], api_key='fake')\n"
+        "print((await_ := asyncio.run(c.send('what do you know'))).session)"
+    )
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-c", code, json.dumps(conversation.messages), api.url],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.strip() == one.session
+    assert once(api, "the word is plum", "answer 1", "the colour is blue", "answer 2", "what do you know")
+
+
+async def test_an_edited_history_starts_a_new_session_with_each_message_once(api: ScriptedAPI) -> None:
+    options: Any = {"api_url": api.url, "api_key": "fake"}
+    conversation = Conversation(**options)
+    one = await conversation.send("the word is plum")
+    edited = Conversation([{"role": "user", "content": "the word is pear"}, *conversation.messages[1:]], **options)
+    two = await edited.send("what was the word")
+    assert two.ok
+    assert two.session != one.session
+    assert once(api, "the word is pear", "answer 1", "what was the word")
+    assert "plum" not in said(api)
+
+
+async def test_a_failed_turn_leaves_the_conversation_where_it_was(api: ScriptedAPI) -> None:
+    conversation = Conversation(api_url=api.url, api_key="fake")
+    one = await conversation.send("the word is plum")
+    failed = await conversation.send("please fail")
+    assert (failed.ok, len(conversation.messages)) == (False, 2)
+    again = await conversation.send("what was the word")
+    assert again.ok
+    assert once(api, "the word is plum", "answer 1", "what was the word")
+    assert one.session is not None
+
+
+async def test_a_session_can_live_in_sqlite_too(api: ScriptedAPI, tmp_path: Path) -> None:
+    store = SqliteSessionStore(tmp_path / "sessions.db")
+    first = await ask(api, "the word is plum", store=store)
+    await ask(api, "what was the word", store=store, resume=first.session)
+    assert once(api, "the word is plum", "answer 1", "what was the word")
+
+
+async def test_a_missing_session_says_so_and_starts_nothing(api: ScriptedAPI) -> None:
+    result = await ask(api, "go", resume="12345678-1234-5678-1234-567812345678")
+    assert (result.code, len(api.requests)) == ("no_session", 0)
+    assert "Start a new run" in result.debug["detail"]
+
+
+async def test_several_turns_share_a_process_a_model_switch_and_a_rewind(api: ScriptedAPI, tmp_path: Path) -> None:
+    with ScriptedAPI(
+        [tool_use("Write", file_path=str(tmp_path / "ws" / "a.txt"), content="first")],
+        [text("written")],
+        [text("second")],
+    ) as scripted:
+        (tmp_path / "ws").mkdir()
+        async with start("write", workspace=tmp_path / "ws", api_url=scripted.url, api_key="fake") as live:
+            first = await asyncio.wait_for(live.result(), 60)
+            assert (tmp_path / "ws" / "a.txt").read_text(encoding="utf-8") == "first"
+            await live.set_model("claude-haiku-4-5")
+            second = await asyncio.wait_for(live.send("again"), 60)
+            await asyncio.wait_for(live.rewind(1), 20)
+            assert not (tmp_path / "ws" / "a.txt").exists()
+    assert (first.text, second.text, first.session) == ("written", "second", second.session)
+    assert (len(first.calls), len(second.calls)) == (2, 1)
+    assert second.calls[0].model == "claude-haiku-4-5"
+
+
+async def test_two_sends_to_one_session_run_one_after_the_other(tmp_path: Path) -> None:
+    order: list[str] = []
+
+    async def use(name: str) -> None:
+        async with one_at_a_time("s", tmp_path):
+            order.append(f"{name} in")
+            await asyncio.sleep(0)
+            order.append(f"{name} out")
+
+    await asyncio.wait_for(asyncio.gather(use("a"), use("b")), 10)
+    assert order in (["a in", "a out", "b in", "b out"], ["b in", "b out", "a in", "a out"])
+
+
+async def test_a_dead_process_lets_go_of_the_session(tmp_path: Path) -> None:
+    code = (
+        "import asyncio, os, sys\nfrom toolkit.runs.sessions import one_at_a_time\n"
+        "async def main():\n async with one_at_a_time('s', sys.argv[1]):\n  os.kill(os.getpid(), 9)\nasyncio.run(main())"
+    )
+    await asyncio.to_thread(subprocess.run, [sys.executable, "-c", code, str(tmp_path)], timeout=60, check=False)
+    async with asyncio.timeout(10), one_at_a_time("s", tmp_path):
+        pass
+
+
+def test_the_fingerprint_is_of_the_content_alone() -> None:
+    plain = [{"role": "user", "content": "hi"}]
+    assert fingerprint(plain) == fingerprint([{"content": [{"text": "hi", "type": "text"}], "role": "user"}])
+    assert fingerprint(plain) != fingerprint([{"role": "user", "content": "hi "}])
+    assert fingerprint(plain) != fingerprint([{"role": "assistant", "content": "hi"}])
+
+
+@pytest.mark.parametrize(
+    ("messages", "message"),
+    [
+        ([], "the history is empty"),
+        ([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], "is not from the user"),
+        ([{"role": "system", "content": "a"}], "message 1 has the role 'system'"),
+        ([{"role": "user", "content": ""}], "message 1 is empty"),
+        ([{"content": "a"}], "message 1 has the role None"),
+    ],
+)
+async def test_a_history_that_cannot_be_answered_is_refused(messages: Any, message: str) -> None:
+    with pytest.raises(RunError, match=message):
+        await Conversation(messages, transport=FakeCLI([text("x")], strict=False)).reply()
+
+
+def test_a_run_id_is_no_session_id() -> None:
+    with pytest.raises(RunError, match="'run-1' is no session id"):
+        SessionId("run-1")
+
+
+@pytest.mark.parametrize("options", [{"fork": True}, {"at": "x"}, {"resume": "a", "at": "x"}])
+async def test_a_fork_needs_a_session(options: dict[str, Any]) -> None:
+    with pytest.raises(RunError):
+        await run("go", **options)
