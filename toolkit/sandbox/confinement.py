@@ -216,12 +216,14 @@ class Confinement:
         demand_preflight()
         await asyncio.to_thread(sweep)
         state = State()
+        opening: asyncio.Future[None] | None = None
         try:
             self._gate = self._order.make_gate(state.folder / "api.sock")
             await self._gate.__aenter__()
-            await asyncio.to_thread(self._open, state, self._gate.socket_path)
+            opening = asyncio.ensure_future(asyncio.to_thread(self._open, state, self._gate.socket_path))
+            await asyncio.shield(opening)
         except BaseException:
-            await _finish(self._close(state))
+            await _finish(self._abandon(opening, state))
             raise
         return self
 
@@ -234,7 +236,9 @@ class Confinement:
         order = self._order
         plan = plan_limits(order.limits, name=state.name, require=order.require)
         home = order.home or state.folder / "home"
-        (home / ".gitconfig").write_text("[user]\n\tname = agent\n\temail = agent@localhost\n", encoding="ascii")
+        # A kept home may hold a link an earlier agent left there, so nothing existing is opened.
+        with contextlib.suppress(FileExistsError), (home / ".gitconfig").open("x", encoding="ascii") as file:
+            file.write("[user]\n\tname = agent\n\temail = agent@localhost\n")
         if shutil.which("npm", path=_PATH):
             (state.folder / "bin").mkdir()
             write_script(state.folder / "bin" / "npm", _QUICK_NPM)
@@ -257,6 +261,16 @@ class Confinement:
         self._report.demand()
         self._watchdog = Watchdog(launcher)
         self._watchdog.start()
+
+    async def _abandon(self, opening: asyncio.Future[None] | None, state: State) -> None:
+        """Clear away a start that failed or was cancelled; its thread cannot be, so it is waited for."""
+        while opening is not None and not opening.done():
+            if self._launcher is not None:
+                await asyncio.to_thread(self._launcher.kill)
+            await asyncio.wait([opening], timeout=0.1)
+        if opening is not None:
+            opening.exception()
+        await self._close(state)
 
     async def _close(self, state: State) -> None:
         if self._watchdog is not None:
