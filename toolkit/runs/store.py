@@ -76,11 +76,6 @@ class RunFolder:
         """The empty folder it works in when it is given none."""
         return self.folder / "workspace"
 
-    @property
-    def home(self) -> Path:
-        """The agent's home, while it works."""
-        return self.folder / "home"
-
     def asked(self, spec: RunSpec) -> None:
         """Write down what was asked for."""
         limits = {name: value for name, value in asdict(spec.limits).items() if value is not None}
