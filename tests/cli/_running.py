@@ -99,12 +99,14 @@ class Terminal:
         self._fd = fd
         self.process = process
         self.shown = ""
+        self._seen = 0
 
     def see(self, words: str) -> None:
-        """Wait until these words are shown."""
+        """Wait until these words are shown, after the ones that were waited for before."""
         end = time.monotonic() + _BOUND
-        while words not in self.shown:
+        while (at := self.shown.find(words, self._seen)) < 0:
             assert self._read(end - time.monotonic()), f"never shown: {words!r} in {self.shown!r}"
+        self._seen = at + len(words)
 
     def type(self, keys: str) -> None:
         """Press keys; \\x03 is Ctrl-C, which the terminal turns into a signal for all that runs in it."""
