@@ -201,8 +201,8 @@ class LiveRun(Generic[OutputT]):
         future.exception()  # nobody has to ask for the result
 
     async def _finish(self) -> None:
-        await self._socket.close()
         try:
+            await self._socket.close()
             if self._place is not None:
                 await asyncio.to_thread(self._look_once_more, self._place)
         finally:
