@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from toolkit.errors import ToolkitError
 from toolkit.runs.codes import End, code_of
 from toolkit.runs.engine import TurnEnd
 from toolkit.runs.output import OutputShape
@@ -35,11 +36,14 @@ def conclude(
         except ValueError as error:
             end = dataclasses.replace(end, output_missing=True)
             debug |= {"output": str(error), "said": message.result}
-    said = message.result if message is not None and not message.is_error and message.result else translator.text
+    said = translator.text
+    # The CLI's result holds only the last block of the last message: take it where it is not the end of what was said.
+    if message is not None and not message.is_error and message.result and not said.endswith(message.result):
+        said = message.result
     return RunResult(
         run=run,
         code=code_of(end),
-        text=said or "",
+        text=said,
         output=output,
         session=(message.session_id if message is not None else None) or translator.session,
         stop=(message.stop_reason if message is not None else None) or translator.stop,
@@ -61,7 +65,10 @@ def conclude(
 def failed(run: str, error: BaseException, **known: Any) -> RunResult[Any]:
     """The result of a run that ended with an exception before or between turns."""
     end = End(error=type(error).__name__, detail=str(error))
-    return RunResult(run=run, code=code_of(end), debug={"error": end.error, "detail": end.detail}, **known)
+    code = code_of(end)
+    if code == "internal" and isinstance(error, ToolkitError):  # what was asked for cannot be
+        code = "bad_request"
+    return RunResult(run=run, code=code, debug={"error": end.error, "detail": end.detail}, **known)
 
 
 def merged(results: list[RunResult[Any]]) -> RunResult[Any]:
