@@ -8,6 +8,7 @@ from toolkit.runs.events import Call, Event, Tokens
 from toolkit.runs.launch import run, run_sync, start
 from toolkit.runs.limits import Limits
 from toolkit.runs.live import LiveRun
+from toolkit.runs.many import run_many
 from toolkit.runs.prompt import Prompt
 from toolkit.runs.result import DeniedCall, PendingCall, RunFailedError, RunResult, ToolUse
 from toolkit.runs.sessions import SessionId
@@ -35,6 +36,7 @@ __all__ = [
     "ToolUse",
     "fingerprint",
     "run",
+    "run_many",
     "run_sync",
     "start",
 ]
