@@ -63,8 +63,10 @@ def conclude(
     )
 
 
-def failed(so_far: RunResult[Any], error: BaseException) -> RunResult[Any]:
-    """The result of a turn that an exception ended, with what its events tell."""
+def failed(so_far: RunResult[Any] | str, error: BaseException) -> RunResult[Any]:
+    """The result of a turn that an exception ended, with what its events tell; by its id, of a run that never began."""
+    if isinstance(so_far, str):
+        so_far = RunResult(run=so_far, code="internal")
     end = End(error=type(error).__name__, detail=str(error))
     code = "bad_request" if is_refusal(error) else code_of(end)
     return dataclasses.replace(so_far, code=code, debug={"error": end.error, "detail": end.detail})
