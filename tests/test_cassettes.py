@@ -153,7 +153,7 @@ async def test_recording_nothing_and_recording_nowhere_are_errors(
     with pytest.raises(TestingError, match="there is no folder"), record(tmp_path / "no" / "run.jsonl", options):
         pass
     missing = ClaudeAgentOptions(cli_path=tmp_path / "nobody")
-    with pytest.raises(TestingError, match="there is no CLI"), record(tmp_path / "run.jsonl", missing):
+    with pytest.raises(TestingError, match="is not an executable file"), record(tmp_path / "run.jsonl", missing):
         pass
     assert list(temporary.iterdir()) == []
     assert not (tmp_path / "run.jsonl").exists()

@@ -19,6 +19,7 @@ ROOMS = {
     "toolkit.testing": ROOT / "toolkit" / "testing",
     "toolkit.report": ROOT / "toolkit" / "report",
     "toolkit.demo": ROOT / "toolkit" / "demo",
+    "toolkit.doctor": ROOT / "toolkit" / "doctor.py",
     "toolkit.cli": ROOT / "toolkit" / "cli",
     "toolkit_servers": ROOT / "servers" / "toolkit_servers",
     "toolkit_workspace": ROOT / "workspace" / "toolkit_workspace",
@@ -35,6 +36,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "toolkit.testing": ALL - {"toolkit.cli", "toolkit.report"},
     "toolkit.report": ALL - {"toolkit.cli", "toolkit.testing"},
     "toolkit.demo": ALL - {"toolkit.cli"},
+    "toolkit.doctor": frozenset({"toolkit.errors", "toolkit.runs", "toolkit.sandbox"}),
     "toolkit.cli": ALL,
 }
 

@@ -50,10 +50,15 @@ def test_the_fixtures_work_in_both_modes_of_pytest_asyncio(pytester: pytest.Pyte
         return 2 * number
     assert (await call_tool(double, number=4)).text == "8"
 
+{marker}async def test_left_half_read(scripted_api, real_cli):
+    scripted_api([text("done")], strict=False)
+    async for message in real_cli.query("go"):
+        break
+
 def test_sync(scripted_api):
     assert scripted_api(strict=False).url.startswith("http://127.0.0.1:")
 """
-    assert outcomes(pytester, source, "-o", f"asyncio_mode={mode}")[0] == {"passed": 4}
+    assert outcomes(pytester, source, "-o", f"asyncio_mode={mode}")[0] == {"passed": 5}
 
 
 def test_a_script_that_does_not_fit_fails_the_test_and_nothing_else(pytester: pytest.Pytester) -> None:

@@ -300,6 +300,8 @@ def test_a_port_that_is_taken_is_an_error_and_leaves_no_thread() -> None:
         with pytest.raises(TestingError) as caught:
             ScriptedAPI(port=taken.getsockname()[1]).start()
     assert "cannot listen on port" in caught.value.what
+    with pytest.raises(TestingError, match="cannot listen on port 70000"):
+        ScriptedAPI(port=70000).start()
     assert threading.active_count() == before
 
 

@@ -20,8 +20,8 @@ TOOL = "from toolkit import tool\n\n@tool\ndef own() -> str:\n    'Mine.'\n    r
 
 @pytest.fixture(autouse=True)
 def _home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The user's data folder, for notes without a file."""
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+    """Where notes without a file are kept."""
+    monkeypatch.setenv("TOOLKIT_HOME", str(tmp_path_factory.mktemp("home")))
 
 
 @pytest.mark.parametrize("name", sorted(READY.keys() - {"workspace"}))
@@ -113,7 +113,7 @@ def test_a_mistyped_name_is_corrected_on_the_command_line(tmp_path: Path) -> Non
 
 def test_a_mistyped_name_ends_a_run_before_it_starts(tmp_path: Path) -> None:
     done = toolkit("run", "Hello", "--ready", "plannning", cwd=tmp_path)
-    assert done.code == 1
+    assert done.code == 2
     assert "did you mean 'planning'?" in done.err
 
 

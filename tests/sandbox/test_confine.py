@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
@@ -220,6 +221,36 @@ async def test_a_confinement_is_used_once_and_only_while_open(workspace: Path, j
         assert {state.name for state in jail.limits} >= {"cpu", "memory"}
     with pytest.raises(SandboxError, match="already used"):
         await jail.__aenter__()
+
+
+@needs_jail
+@pytest.mark.parametrize("seconds", [0.0, 0.02, 0.06, 0.12])
+async def test_a_start_that_is_cancelled_leaves_nothing(
+    workspace: Path, jails: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    monkeypatch.setattr(checks, "_PASSED", {})
+    (workspace / "file").touch()
+
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(seconds), confine(workspace, api_url="http://127.0.0.1:9", api_key=KEY):
+            await asyncio.sleep(60)
+
+    assert _names(jails) == []
+    assert {_owner(workspace), _owner(workspace / "file")} == {os.geteuid()}
+
+
+@needs_jail
+async def test_a_link_left_in_a_kept_home_is_not_followed(workspace: Path, tmp_path: Path, jails: Path) -> None:
+    home, victim = tmp_path / "home", tmp_path / "victim"
+    home.mkdir(mode=0o700)
+    victim.write_text("mine", encoding="ascii")
+    (home / ".gitconfig").symlink_to(victim)
+
+    async with confine(workspace, api_url="http://127.0.0.1:9", api_key=KEY, home=home):
+        pass
+
+    assert victim.read_text(encoding="ascii") == "mine"
+    assert _owner(victim) == os.geteuid()
 
 
 @needs_jail

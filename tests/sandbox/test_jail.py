@@ -89,6 +89,17 @@ def test_a_file_with_a_second_name_outside_is_not_lent(workspace: Path, tmp_path
 
 
 @needs_jail
+def test_a_file_with_two_names_inside_is_lent(workspace: Path) -> None:
+    (workspace / "also").hardlink_to(workspace / "given.txt")
+
+    with a_jail(workspace) as launcher:
+        inside(launcher, "echo changed > also")
+
+    assert (workspace / "given.txt").read_text(encoding="ascii") == "changed\n"
+    assert (workspace / "also").stat().st_uid == os.geteuid()
+
+
+@needs_jail
 def test_nothing_of_the_callers_environment_is_inside(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_TOKEN", "do-not-tell")
 

@@ -155,6 +155,19 @@ def test_what_does_not_merge_is_a_conflict_and_touches_nothing(
     assert len(changes_of(ws)) >= 2
 
 
+def test_a_conflict_says_which_files_and_what_to_do(ws: Prepared, host: Path) -> None:
+    (host / "app.py").write_text("host\n")
+    (ws.root / "src/app.py").write_text("agent\n")
+    with pytest.raises(WorkspaceConflictError) as caught:
+        apply_changes(ws)
+    assert str(caught.value).splitlines() == [
+        "the host changed since the workspace was prepared: 1 of the changes cannot be applied",
+        "  src/app.py: both sides changed the same lines",
+        "  Nothing was written. Choose the others (paths=[…], --path), or have both versions written"
+        " (conflict_markers=True, --conflict-markers).",
+    ]
+
+
 def test_without_the_bytes_both_came_from_it_is_a_conflict_never_a_guess(tmp_path: Path, host: Path) -> None:
     ws = prepare(host, keep=False)
     (host / "app.py").write_bytes(LINES.replace(b"line 2\n", b"host\n"))
@@ -179,6 +192,25 @@ def test_the_hosts_permissions_stay_and_only_the_executable_bit_comes(ws: Prepar
     apply_changes(ws)
     assert (host / "app.py").stat().st_mode & 0o7777 == 0o750
     assert (host / "setuid").stat().st_mode & 0o7000 == 0
+
+
+def test_a_large_file_is_applied_again_and_again_without_a_conflict(host: Path) -> None:
+    big = os.urandom(3 << 20)
+    (host / "big").write_bytes(big)
+    ws = prepare(host)
+    copy = ws.root / "src/big"
+    for step in (b"one", b"two"):
+        copy.write_bytes(copy.read_bytes() + step)
+        assert [one.action for one in apply_changes(ws).changes] == ["replaced"]
+    copy.chmod(0o755)
+    assert [one.action for one in apply_changes(ws).changes] == ["mode"]
+    copy.write_bytes(big)
+    (host / "big").write_bytes(big)
+    (host / "big").chmod(0o755)
+    assert [one.action for one in apply_changes(ws).changes] == ["nothing"]
+    copy.write_bytes(b"three")
+    assert [one.action for one in apply_changes(ws).changes] == ["replaced"]
+    assert (host / "big").read_bytes() == b"three"
 
 
 def test_files_the_workspace_never_had_keep_their_folder(ws: Prepared, host: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.workspace.copies import git, make_tree, tree_of
+from toolkit.cli.workspace_changes import APPLY_EXAMPLE, DIFF_EXAMPLE
 from toolkit.errors import WorkspaceConflictError, WorkspaceSecurityError
 from toolkit.workspace import HostMount, WorkspaceSection
 
@@ -52,6 +53,19 @@ def test_the_table_names_every_change(kept: Path) -> None:
         "M  docs/notes.txt  +1 −1",
         "3 changes: 2 modified, 1 deleted",
     ]
+
+
+def test_the_examples_in_the_help_show_real_output(tmp_path: Path) -> None:
+    make_tree(tmp_path / "src", {"app.py": b"print()\n"})
+    made = toolkit(
+        "workspace", "prepare", "--mount", tmp_path / "src", "--root", tmp_path, "--parent", tmp_path
+    ).strip()
+    make_tree(Path(made), {"src/app.py": b"print()\nprint()\n", "src/run.sh": b"#!/bin/sh\n./app.py\n"})
+    (Path(made) / "src/run.sh").chmod(0o755)
+    for example in (DIFF_EXAMPLE, APPLY_EXAMPLE):
+        command, _, output = example.strip().partition("\n")
+        words = command.removeprefix("$ toolkit ").replace("/tmp/toolkit-workspace-0a1b2c3d4e5f", made).split()
+        assert toolkit(*words).strip() == output
 
 
 def test_the_changes_are_given_as_json_and_as_a_patch_git_takes(kept: Path, host: Path, tmp_path: Path) -> None:
@@ -154,3 +168,17 @@ def test_the_whole_round_of_an_agents_day(host: Path, tmp_path: Path) -> None:
     text = (host / "app/main.py").read_text()
     assert "host\n" in text
     assert "agent\n" in text
+
+
+async def test_what_the_host_brought_in_while_watched_can_be_merged_and_applied(host: Path, tmp_path: Path) -> None:
+    with WorkspaceSection([HostMount(host / "app")], [tmp_path], parent=tmp_path) as ws:
+        async with ws.watch() as watching:
+            (host / "app/old.py").write_text("".join(f"{n}\n" for n in range(20)))
+            await watching.settle()
+        copy = ws.temp_dir / "app/old.py"
+        copy.write_text(copy.read_text().replace("15\n", "agent\n"))
+        (host / "app/old.py").write_text("host\n" + (host / "app/old.py").read_text())
+        assert [(change.path, change.kind) for change in ws.changes()] == [("app/old.py", "modified")]
+        assert [one.action for one in ws.apply().changes] == ["merged"]
+    assert (host / "app/old.py").read_text().startswith("host\n0\n")
+    assert "14\nagent\n16\n" in (host / "app/old.py").read_text()

@@ -51,6 +51,7 @@ class LiveRun(Generic[OutputT]):
             self.spec.address()
         self._folder: RunFolder = new_run(self.spec)
         self._log = EventLog(self._folder.events)
+        self._reader = self._log.follow()
         self.bus = Bus(self._log)
         """`live.bus.subscribe(listener)`: every event, from the first on."""
         self.approvals = self._make_approvals()
@@ -72,9 +73,12 @@ class LiveRun(Generic[OutputT]):
         await asyncio.wait({self._task})
         await self.bus.drain(_LISTENERS)
 
-    def __aiter__(self) -> AsyncIterator[Event]:
-        """Every event of the run, from the first on, until the run is over."""
-        return self._log.follow()
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        """The events from where one last looked, the first at first, until the turn is over."""
+        async for event in self._reader:
+            yield event
+            if event.name == "lifecycle.finished":
+                return
 
     async def result(self) -> RunResult[OutputT]:
         """The result of the turn that was asked for last. It comes whether or not anyone reads the events.

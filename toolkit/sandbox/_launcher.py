@@ -56,7 +56,7 @@ class Launcher:
     def for_command(self, *command: str) -> Path:
         """Return a file that runs `command` in the jail, followed by the arguments it is given."""
         path = self.state.folder / "claude"
-        _write_script(path, f'exec {shlex.join([str(self.script), *command])} "$@"\n')
+        write_script(path, f'#!/bin/sh\nexec {shlex.join([str(self.script), *command])} "$@"\n')
         return path
 
     def processes(self) -> list[int]:
@@ -110,7 +110,7 @@ def make_launcher(jail: Jail, plan: LimitPlan, state: State) -> Launcher:
     arguments = "\0".join(jail.arguments(staged)) + "\0"
     (state.folder / "arguments").write_bytes(os.fsencode(arguments))
     launcher = Launcher(jail=jail, plan=plan, state=state, tenant=tenant)
-    _write_script(launcher.script, _script(launcher, tools))
+    write_script(launcher.script, _script(launcher, tools))
     if tenant is not None:
         for folder in (jail.home, jail.workspace):
             lend(folder, tenant)
@@ -151,7 +151,10 @@ def _script(launcher: Launcher, tools: dict[str, str]) -> str:
     quoted = " ".join(shlex.quote(f"{name}={value}") for name, value in environment.items())
     passed = " ".join(f'${{{name}+"{name}=${name}"}}' for name in _PASSED)
     terminal = '${TERM+"TERM=$TERM"}' if launcher.jail.terminal else ""
-    lines = ["set -eu", "umask 022"]
+    lines = ["#!/bin/sh", "set -eu", "umask 022"]
+    if not launcher.jail.terminal:
+        # Whoever holds a terminal, even to write to it, can read what is typed there.
+        lines += [f"[ ! -t {number} ] || exec {number}{way}/dev/null" for number, way in ((0, "<"), (1, ">"), (2, ">"))]
     if tenant is not None:
         again = f'exec {tools["unshare"]} --mount --propagation private -- "$0" --staged "$@"'
         lines += [f'if [ "${{1-}}" != --staged ]; then {again}; fi', "shift", *_stage(launcher, tools)]
@@ -185,6 +188,7 @@ def _stage(launcher: Launcher, tools: dict[str, str]) -> list[str]:
     return lines
 
 
-def _write_script(path: Path, body: str) -> None:
-    path.write_text(f"#!/bin/sh\n{body}", encoding="utf-8", errors="surrogateescape")
-    path.chmod(0o700)
+def write_script(path: Path, text: str) -> None:
+    """Write an executable file; its folder is private, so the mode may be open."""
+    path.write_text(text, encoding="utf-8", errors="surrogateescape")
+    path.chmod(0o755)

@@ -29,7 +29,7 @@ _ORPHAN_SECONDS = 3600
 
 # Waits for its input to end, which happens however the owner ends; then does what the owner could not do.
 _CLEANER = """
-cat >/dev/null
+read -r end || :
 [ -d {state} ] || exit 0
 for file in {state}/pids/*; do
     tries=0

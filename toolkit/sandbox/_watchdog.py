@@ -20,6 +20,8 @@ _EVERY = 0.25
 _SCAN_EVERY = 0.5
 _SCAN_SHARE = 10
 """A scan that takes long is repeated less often, so that it never costs more than a tenth of a core."""
+_PER_FILE = 1024
+"""What a file takes besides its bytes, so that empty ones count as well."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -156,7 +158,7 @@ def measure_folders(folders: list[Path], *, stop_at: int) -> tuple[int, bool]:
             with os.scandir(folder) as entries:
                 for entry in entries:
                     with contextlib.suppress(FileNotFoundError):
-                        total += entry.stat(follow_symlinks=False).st_blocks * 512
+                        total += entry.stat(follow_symlinks=False).st_blocks * 512 + _PER_FILE
                         if entry.is_dir(follow_symlinks=False):
                             waiting.append(entry.path)
         except FileNotFoundError:

@@ -25,10 +25,10 @@ from toolkit.testing._fake_host import Hooks, Servers
 from toolkit.testing._fake_run import Run
 from toolkit.testing._fake_settings import MODEL, MODES, Settings
 from toolkit.testing._fake_tools import Caller, StandIn
+from toolkit.testing._frames import Frame
 from toolkit.testing._script import Script
 from toolkit.testing._turns import TurnLike
 
-Frame = dict[str, Any]
 Aside = Frame | Callable[["FakeCLI"], Awaitable[None]]
 
 

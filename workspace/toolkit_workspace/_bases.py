@@ -24,7 +24,8 @@ from toolkit_workspace._manifest import FRESH_NS, Entry, Manifest, join
 LARGEST_KEPT = 1 << 20
 """A larger file is not kept: it is hardly a text that merges."""
 MOST_KEPT = 1 << 30
-_LARGEST_FRESH = 64 << 20
+LARGEST_FRESH = 64 << 20
+"""A file up to this is kept when its bytes would otherwise be lost for sure."""
 _BUFFER = 1 << 20
 
 
@@ -134,7 +135,7 @@ def keep_base(manifest: Manifest, store: BaseStore, root_fd: int, path: bytes) -
     Its host file is too fresh to be told from a later version, so without this it could not be merged.
     """
     entry = manifest.get(path)
-    if entry is None or entry.kind != "f":
+    if entry is None or entry.kind != "f" or entry.size > LARGEST_FRESH:
         return False
     try:
         data = _copy_of(entry, root_fd).read()
@@ -181,7 +182,7 @@ class _Keeper:
             entry = self.bases.manifest.entry(join(path, os.fsencode(name)), folder, position)
             if self.only_fresh and not is_too_fresh(self.bases.manifest, entry):
                 return
-            if size > _LARGEST_FRESH:
+            if size > LARGEST_FRESH:
                 folder.set_host_differs(position)
                 return
             data = _recorded_bytes(self.bases, entry, self.root_fd)

@@ -251,6 +251,14 @@ class Manifest:
             bool(same),
         )
 
+    def become(self, other: Manifest) -> None:
+        """Take over another record as a whole; whoever holds this one sees it."""
+        with self.lock:
+            self.mounts, self.created_ns, self.root_stamp = other.mounts, other.created_ns, other.root_stamp
+            self.folders, self._targets, self._elsewhere = other.folders, other._targets, other._elsewhere
+            self._last = None
+            self.edits += 1
+
     def save(self, file: Path, *, durable: bool = False) -> None:
         """Write the record to a file, all of it or nothing.
 
@@ -292,7 +300,7 @@ class Manifest:
         """
         try:
             return cls._parse(file.read_bytes())
-        except (OSError, ValueError, KeyError, TypeError, struct.error) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error) as error:
             raise WorkspaceError(
                 "the record of what was prepared cannot be read",
                 where=[f"{file}: {error}"],

@@ -61,7 +61,10 @@ def make(move: Move, hosts: Hosts) -> None:
     except OSError as error:
         raise leads_elsewhere(hosts.mounts[step.mount], step.host_path, error) from error
     try:
-        seen = look(hosts, step.mount, step.host_path)
+        try:
+            seen = look(hosts, step.mount, step.host_path)
+        except ContentGone:
+            raise _met_something_else(move) from None
         if _is_made(move, seen):
             return
         _Maker(move, folder, name).make(seen.state if seen else None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,6 +45,8 @@ class Folder:
     files: list[str] = field(default_factory=list)
     links: list[tuple[str, bytes]] = field(default_factory=list)
     """Links that stay in the mount: name, and the target as the copy has to say it."""
+    subfolders: tuple[str, ...] = ()
+    """The folders in it that the rules let through, followed links to folders among them."""
     followed: list[tuple[str, bytes]] = field(default_factory=list)
     """Links out of the mount whose target is a file in an allowed root: name, and its host path."""
 
@@ -83,6 +85,7 @@ class Walk:
         follow: AllowedRoots | None = None,
         strict: bool = False,
         never: frozenset[tuple[int, int]] = frozenset(),
+        descend: Callable[[bytes], bool] | None = None,
     ) -> None:
         self._selection = selection
         self._notes = notes
@@ -90,6 +93,8 @@ class Walk:
         self._strict = strict
         self._never = never
         """Folders that are not entered: the workspace being filled, which a mount may contain."""
+        self._descend = descend
+        """Whether a folder is to be entered, asked after all rules; each one if not given."""
         self._followed: set[tuple[int, int]] = set()
 
     def folders(self, handle: int, real_paths: tuple[bytes, ...]) -> Iterator[Folder]:
@@ -109,6 +114,8 @@ class Walk:
                 elif level.pending:
                     name = level.pending.pop()
                     path = _join(level.path, name)
+                    if self._descend is not None and not self._descend(path):
+                        continue
                     inner = self._open(stack.top, name, path)
                     if inner is None:
                         continue
@@ -169,6 +176,7 @@ class Walk:
         folder = Folder(handle, path, depth, os.fstat(handle), self._selection.says_yes(level.included), files)
         for name in links:
             self._judge_link(base, folder, level, name)
+        folder.subfolders = (*folders, *(name for name, _ in level.jumps))
         return folder
 
     def _with_own_rules(self, handle: int, path: bytes, rules: FolderRules) -> FolderRules:

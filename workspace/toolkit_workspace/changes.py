@@ -66,6 +66,7 @@ class Change:
     suspicious: tuple[str, ...] = ()
     """Reasons to look twice."""
     before: Node | None = field(default=None, repr=False, compare=False)
+    """The two versions themselves, for what reads their contents."""
     after: Node | None = field(default=None, repr=False, compare=False)
 
     def is_below(self, path: str) -> bool:

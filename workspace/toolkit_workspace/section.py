@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -25,11 +26,13 @@ from toolkit_workspace._prompt import MountText, prompt_text
 from toolkit_workspace._review import Review
 from toolkit_workspace._roots import AllowedRoots
 from toolkit_workspace._sources import Source, check_landings, close_sources, open_sources
+from toolkit_workspace._watch_work import HostToWorkspace, WorkspaceToEvents
 from toolkit_workspace.apply import Applied
 from toolkit_workspace.changes import Changes
 from toolkit_workspace.mount import HostMount
 from toolkit_workspace.plan import Plan, over_budget, plan_source
 from toolkit_workspace.snapshot import Snapshot
+from toolkit_workspace.watch import Direction, Watching, Work
 
 
 class WorkspaceSection:
@@ -283,6 +286,29 @@ class WorkspaceSection:
     def diff(self, a: Snapshot | str | None = None, b: Snapshot | str | None = None) -> Changes:
         """What changed from `a` (the prepared state if not given) to `b` (now if not given)."""
         return self._reviewed().diff(a, b)
+
+    def watch(self, direction: Direction = "host→workspace", *, rescan_seconds: float = 10.0) -> Watching:
+        """Keep the workspace in step with the host, or report what the agent does, until the context ends.
+
+        `async with section.watch() as watching: async for event in watching: …`. A file the agent has
+        changed is never overwritten: that is a conflict event. `rescan_seconds` is how often everything is
+        looked at, besides what the system reports. What links out of a mount were followed to is not watched.
+
+        Raises:
+            WorkspaceError: the workspace is not prepared, or there is no such direction.
+        """
+        review = self._reviewed()
+        arrow = direction.replace("->", "→")
+        if arrow == "host→workspace":
+            review.finish_keeping()
+            make: Callable[[], Work] = partial(HostToWorkspace, self.mounts, self.allowed_host_roots, review.prepared)
+        elif arrow == "workspace→events":
+            make = partial(WorkspaceToEvents, review.prepared)
+        else:
+            raise WorkspaceError(
+                f"there is no direction {direction!r}", fix="Write 'host→workspace' or 'workspace→events'."
+            )
+        return Watching(make, rescan_seconds=rescan_seconds)
 
     def cleanup(self) -> None:
         """Remove the workspace, whatever the agent made of it; a second call does nothing.
