@@ -276,6 +276,19 @@ def test_an_event_that_does_not_fit_on_the_disk_leaves_the_file_whole(tmp_path: 
     assert [json.loads(line)["t"] for line in log.path.read_bytes().splitlines()] == [1.0, 3.0]
 
 
+async def test_a_full_disk_ends_a_run_with_its_result(tmp_path: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3000, limits[1]))
+    try:
+        talk = FakeCLI(Turn([text("many words " * 100)], chunk=5), strict=False)
+        result = await asyncio.wait_for(run("go", transport=talk, run_id="run-1"), 10)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (result.ok, result.code) == (False, "internal")
+    assert result.text.startswith("many words ")
+    assert next(load_run("run-1").events()).name == "lifecycle.started"
+
+
 # -- the workspace --------------------------------------------------------------------
 
 
@@ -364,6 +377,19 @@ async def test_a_cancelled_run_keeps_its_words_and_closes_its_tools() -> None:
     result = load_run("run-1").result()
     assert (result.code, result.text, [use.ok for use in result.tools]) == ("aborted", "half", [False])
     assert [event.name for event in load_run("run-1").events()][-2:] == ["tool.ended", "lifecycle.finished"]
+
+
+async def test_a_workspace_that_cannot_be_read_costs_nobody_the_result(section: WorkspaceSection) -> None:
+    def replace_it(arguments: dict[str, Any]) -> str:
+        section.temp_dir.rename(section.temp_dir.with_name("elsewhere"))
+        section.temp_dir.mkdir()
+        return "done"
+
+    cli = FakeCLI([tool_use("Bash", command="x")], [text("said")], tools={"Bash": replace_it})
+    result = await run("go", workspace=section, transport=cli, run_id="run-1")
+    assert (result.code, result.text, result.changes) == ("ok", "said", None)
+    warned = [event.data["what"] for event in load_run("run-1").events() if event.name == "lifecycle.warning"]
+    assert warned == ["the changes cannot be told: the workspace folder was replaced by another one"]
 
 
 # -- removing -------------------------------------------------------------------------
