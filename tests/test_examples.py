@@ -23,7 +23,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 @pytest.fixture
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A copy of one example, as a user would have it."""
-    copy = tmp_path / request.param
+    copy = tmp_path / str(request.param)
     shutil.copytree(EXAMPLES / request.param, copy, ignore=shutil.ignore_patterns("__pycache__"))
     return copy
 
