@@ -124,6 +124,13 @@ class WorkspaceBudgetError(WorkspaceError):
 class WorkspaceConflictError(WorkspaceError):
     """The host changed since the copy was made, and the two changes do not merge."""
 
+    def __init__(
+        self, what: str, *, conflicts: Sequence[tuple[str, str]] = (), where: Sequence[str] = (), fix: str = ""
+    ) -> None:
+        super().__init__(what, where=where, fix=fix)
+        self.conflicts = tuple(conflicts)
+        """Each path in the workspace with the reason it cannot be applied."""
+
 
 class SandboxError(ToolkitError):
     """Confinement that cannot be set up as asked."""

@@ -23,12 +23,21 @@ class Entry(NamedTuple):
 
 
 COMMANDS: dict[str, Entry] = {
+    "approvals": Entry("toolkit.cli.approvals:approvals", "Answer a run's questions, and see what is remembered."),
     "call": Entry("toolkit.cli.call:call", "Call one tool and print what the model would read."),
+    "completion": Entry("toolkit.cli.completion:completion", "Print the completion script for a shell."),
+    "demo": Entry("toolkit.cli.demo:demo", "Show the product at work: no key, no network."),
+    "doctor": Entry("toolkit.cli.doctor:doctor", "Say what would stop a run on this machine, and the fix."),
     "inspect": Entry("toolkit.cli.inspect:inspect", "Show the tools in TARGET as a client sees them."),
     "install": Entry("toolkit.cli.install:install", "Add TARGET to an MCP client's configuration."),
+    "report": Entry("toolkit.cli.report:report", "Write RUN as one HTML page and print its path."),
     "run": Entry("toolkit.cli.run:run", "Run an agent on PROMPT, confined, and print what it says."),
+    "runs": Entry("toolkit.cli.runs:runs", "Look at stored runs, and take their changes back."),
     "sandbox": Entry("toolkit.cli.sandbox:sandbox", "Confine an agent, and prove that it is confined."),
     "serve": Entry("toolkit.cli.serve:serve", "Serve the tools in TARGET over stdio or HTTP."),
+    "workspace": Entry(
+        "toolkit.cli.workspace:workspace", "Give an agent a safe copy of host files, and clean up after it."
+    ),
 }
 
 

@@ -29,16 +29,20 @@ def take_stdout() -> TextIO:
     return os.fdopen(kept, "w", encoding=encoding, errors="backslashreplace")
 
 
-def write_result(stream: TextIO, text: str) -> None:
-    """Print a result; a reader that has gone away (`| head`) is no error."""
+def write_result(stream: TextIO, result: str | bytes) -> bool:
+    """Print a result, bytes as they are; a reader that has gone away (`| head`) is no error, but False."""
     with contextlib.suppress(BrokenPipeError):
-        stream.write(text if text.endswith("\n") else text + "\n")
+        if isinstance(result, bytes):
+            stream.buffer.write(result)
+        else:
+            stream.write(result if result.endswith("\n") else result + "\n")
         stream.flush()
-        return
+        return True
     # What is still buffered would fail once more when the stream is closed at exit.
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, stream.fileno())
     os.close(null)
+    return False
 
 
 def as_json(value: Any) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import signal
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolkit.cli._help import CommandWithExample
+from toolkit.cli._results import as_json, take_stdout, write_result
 from toolkit.cli._units import Duration
+from toolkit.errors import ToolkitError
 
 if TYPE_CHECKING:
-    from toolkit.runs import LiveRun, RunResult, RunSpec
+    from toolkit.runs import RunResult, RunSpec
+    from toolkit.tools import Toolbox
 
 EXAMPLE = """
 $ toolkit run "Make the failing test pass." --mount src --deadline 10m --max-usd 2 --tools notes.py
@@ -32,16 +34,28 @@ $ echo "List what is unclear." | toolkit run - --mount docs --mode read-only --j
 @click.option("--exclude", "excludes", multiple=True, metavar="PATTERN", help="Leave behind, as in a .gitignore.")
 @click.option("--gitignore", is_flag=True, help="Also leave behind what .gitignore files say.")
 @click.option("--tools", "targets", multiple=True, metavar="TARGET", help="Tools of your own, as for 'serve'.")
-@click.option("--ready", "ready", multiple=True, metavar="NAME", help="A ready-made server: planning, files, notes.")
+@click.option(
+    "--ready", "ready", multiple=True, metavar="NAME", help="A ready-made server: planning, files, notes, workspace."
+)
 @click.option("--deadline", type=Duration(), metavar="TIME", help="Wall-clock limit: 90s, 10m, 1h.")
 @click.option("--max-usd", type=float, help="Cost limit in dollars.")
 @click.option("--max-tokens", type=int, help="Limit on all tokens together.")
 @click.option("--max-turns", type=int, help="Limit on model calls that ask for tools.")
 @click.option("--model", help="The model; the CLI's default if not given.")
 @click.option("--output-schema", type=click.Path(exists=True, dir_okay=False), help="A JSON Schema for the output.")
-@click.option("--profile", default="offline", show_default=True, help="Confinement: offline, allowlist, read-only.")
-@click.option("--allow-domain", "domains", multiple=True, help="A host that commands may reach, with allowlist.")
-@click.option("--mode", default="yolo", show_default=True, help="yolo, normal (asks you), or read-only.")
+@click.option(
+    "--profile",
+    type=click.Choice(["offline", "allowlist", "read-only"]),
+    help="Confinement.  [default: offline, or allowlist with domains]",
+)
+@click.option("--allow-domain", "domains", multiple=True, metavar="DOMAIN", help="A host that commands may reach.")
+@click.option(
+    "--mode",
+    type=click.Choice(["yolo", "normal", "read-only"]),
+    default="yolo",
+    show_default=True,
+    help="normal asks you before anything is changed.",
+)
 @click.option("--ask-elsewhere", is_flag=True, help="Wait for 'toolkit approvals answer' instead of asking here.")
 @click.option("--keep-workspace/--drop-workspace", default=True, show_default=True, help="Keep the copy afterwards.")
 @click.option("--json", "wants_json", is_flag=True, help="Print the result as JSON.")
@@ -53,17 +67,19 @@ def run(**given: Any) -> None:
     takes its changes back. Ctrl-C ends the turn and keeps the result; a second one ends it at
     once. Exit code: 0 done, 1 failed, 2 mistyped, 3 a limit was reached, 4 not confined.
     """
-    from toolkit.cli._run_display import summary
+    stdout = take_stdout()
+    import asyncio
 
-    result = asyncio.run(_follow(_spec(given), given))
-    data = result.to_data()
-    if given["wants_json"]:
-        click.echo(json.dumps(data, indent=1, ensure_ascii=False, default=str))
-    elif given["stream_json"]:
-        click.echo(json.dumps({"result": data}, ensure_ascii=False, default=str))
-    else:
-        click.echo(result.text if result.output is None else json.dumps(data["output"], default=str))
-    for line in summary(result):
+    from toolkit.cli._run_display import summary
+    from toolkit.cli._run_follow import follow
+
+    spec = _spec(given)
+    print_line = (lambda line: write_result(stdout, line)) if given["stream_json"] else None
+    result = asyncio.run(follow(spec, terminal=_terminal(given), print_line=print_line))
+    text = _printed(result, given, terminal=stdout.isatty())
+    if text:
+        write_result(stdout, text)
+    for line in summary(result, kept=given["keep_workspace"]):
         click.echo(line, err=True)
     if result.code == "unconfined" and result.debug.get("detail"):
         click.echo(result.debug["detail"], err=True)
@@ -81,27 +97,60 @@ def exit_code(result: RunResult[Any]) -> int:
     return 4 if result.code == "unconfined" else 3 if result.code in LIMIT_CODES else 1
 
 
-def _spec(given: dict[str, Any]) -> RunSpec:
-    from toolkit_servers.ready import load_ready
+def result_data(result: RunResult[Any]) -> dict[str, Any]:
+    """A result with its changed files, JSON-ready."""
+    return {**result.to_data(), "changes": None if result.changes is None else result.changes.to_json()}
 
+
+def _printed(result: RunResult[Any], given: dict[str, Any], *, terminal: bool) -> str:
+    """What goes to stdout at the end."""
+    from toolkit.cli._visible import visible
+    from toolkit.runs.events import as_line
+
+    data = result_data(result)
+    if given["stream_json"]:
+        return as_line({"result": data})
+    if given["wants_json"]:
+        return as_json(json.loads(as_line(data)))
+    if result.output is not None:
+        return as_line(data["output"])
+    return visible(result.text) if terminal else result.text
+
+
+def _spec(given: dict[str, Any]) -> RunSpec:
+    """What was asked for, all of it checked."""
     from toolkit.runs import Limits, RunSpec
 
     prompt = sys.stdin.read() if given["prompt"] == "-" else given["prompt"]
     schema = given["output_schema"]
-    return RunSpec(
-        prompt,
-        workspace=_workspace(given),
-        tools=[*given["targets"], *(load_ready(name) for name in given["ready"])],
-        limits=Limits(
-            seconds=given["deadline"], usd=given["max_usd"], tokens=given["max_tokens"], turns=given["max_turns"]
-        ),
-        output=_schema(Path(schema)) if schema else None,
-        model=given["model"],
-        profile=given["profile"],
-        domains=given["domains"],
-        mode=given["mode"],
-        approve=_approver(given),
-    )
+    domains = given["domains"]
+    try:
+        workspace = _workspace(given)
+        return RunSpec(
+            prompt,
+            workspace=workspace,
+            tools=[*given["targets"], *(_ready(name, workspace) for name in given["ready"])],
+            limits=Limits(
+                seconds=given["deadline"], usd=given["max_usd"], tokens=given["max_tokens"], turns=given["max_turns"]
+            ),
+            output=_schema(Path(schema)) if schema else None,
+            model=given["model"],
+            profile=given["profile"] or ("allowlist" if domains else "offline"),
+            domains=domains,
+            mode=given["mode"],
+            approve="wait" if given["ask_elsewhere"] else None,
+        )
+    except ToolkitError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _ready(spec: str, workspace: Any) -> Toolbox:
+    """A ready-made server; files and workspace without a path are about the workspace of this run."""
+    from toolkit_servers.ready import load_ready, load_ready_spec
+
+    if spec == "workspace" and workspace is not None:
+        return load_ready(spec, section=workspace)
+    return load_ready_spec(spec, Path.cwd())
 
 
 def _workspace(given: dict[str, Any]) -> Any:
@@ -111,9 +160,10 @@ def _workspace(given: dict[str, Any]) -> Any:
         return None
     mounts = []
     for text in given["mounts"]:
-        host, colon, target = text.rpartition(":") if ":" in text else (text, "", "")
-        excludes, gitignore = given["excludes"], given["gitignore"]
-        mounts.append(HostMount(host, target if colon else None, exclude_glob=excludes, gitignore=gitignore))
+        host, _, target = text.rpartition(":") if ":" in text and not Path(text).exists() else (text, "", "")
+        mounts.append(
+            HostMount(host, target or None, exclude_glob=given["excludes"], gitignore=given["gitignore"]),
+        )
     return WorkspaceSection(mounts, allowed_host_roots=given["roots"])
 
 
@@ -127,48 +177,18 @@ def _schema(path: Path) -> dict[str, Any]:
     return schema
 
 
-def _approver(given: dict[str, Any]) -> Any:
-    if given["ask_elsewhere"]:
-        return "wait"
-    if given["mode"] == "yolo" or not sys.stdin.isatty():
+def _terminal(given: dict[str, Any]) -> int | None:
+    """Where the person can be asked; None where nobody is there, or nothing will be asked."""
+    if given["ask_elsewhere"] or given["mode"] == "yolo":
         return None
-    from toolkit.cli._ask import ask_on_terminal
-
-    return ask_on_terminal
-
-
-async def _follow(spec: RunSpec, given: dict[str, Any]) -> RunResult[Any]:
-    from toolkit.cli._run_display import Display
-    from toolkit.runs import start
-
-    display = Display(terminal=sys.stderr.isatty())
-    async with start(spec) as live:
-        _interrupt_on_ctrl_c(live)
-        async for event in live:
-            if given["stream_json"]:
-                click.echo(event.to_json())
-            else:
-                display.show(event)
-            if event.name == "lifecycle.finished":
-                break
-        return await live.result()
-
-
-def _interrupt_on_ctrl_c(live: LiveRun[Any]) -> None:
-    """Once: end the turn and keep what it gave. Twice: end the process, and the jail with it."""
-    loop = asyncio.get_running_loop()
-    main = asyncio.current_task()
-    assert main is not None
-    pressed: list[asyncio.Task[None]] = []
-
-    def on_signal() -> None:
-        if pressed:
-            main.cancel()
-            return
-        click.echo("interrupting; press Ctrl-C again to end it at once", err=True)
-        pressed.append(loop.create_task(live.interrupt()))
-
-    loop.add_signal_handler(signal.SIGINT, on_signal)
+    if sys.stdin.isatty():
+        return sys.stdin.fileno()
+    if not sys.stderr.isatty():
+        return None
+    try:  # the prompt came from a pipe, and the person is at the terminal
+        return os.open("/dev/tty", os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return None
 
 
 def _drop(result: RunResult[Any]) -> None:

@@ -30,6 +30,7 @@ from toolkit.runs.sessions import Kept, SessionId, default_store, jail_config, l
 from toolkit.runs.spec import RunSpec
 from toolkit.runs.translate import Translator
 from toolkit.runs.usage import Meter, TurnUsage
+from toolkit.runs.work import Work
 from toolkit.sandbox.confinement import Confinement, confine
 from toolkit.sandbox.gate_usage import SpendLimit
 from toolkit.sandbox.limits import JailLimits
@@ -38,8 +39,12 @@ from toolkit.tools import Budget, Deadline, Toolbox, ToolContext
 _PATIENCE = 2.0
 """Seconds between asking the CLI to stop and making it."""
 
-_CHECKPOINTS = {"CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING": "1"}
-"""The SDK refuses this option beside a session store, since a resumed session has no checkpoints; a live one has."""
+_SWITCHES = {
+    # The SDK refuses its option for this beside a session store: a resumed session has no checkpoints. A live one has.
+    "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING": "1",
+    # A result ends a turn of the CLI, not always the work: a subagent in the background may still owe another.
+    "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1",
+}
 
 Emit = Callable[[Event], None]
 
@@ -72,6 +77,7 @@ class Engine:
         self._jail: Confinement | None = None
         self._meter = Meter(spec.run_id)
         self._turn = 0
+        self._greeted = 0
         self._prompt = ""
         self.prompts: list[str] = []
         """The message ids of the prompts sent so far: where `rewind` can go back to."""
@@ -168,8 +174,10 @@ class Engine:
         finally:
             self._approvals.cancel()
             message, end = await _finished(pump)
-        for event in self.translator.close():
-            self._emit(event)
+            for event in self.translator.close():
+                self._emit(event)
+            if self._jail is not None:
+                self._jail.tidy()
         reported = (message.model_usage, message.total_cost_usd) if message is not None else (None, None)
         usage = self._meter.settle(*reported)
         ms = round((time.monotonic() - began) * 1000)
@@ -184,6 +192,7 @@ class Engine:
     async def _pump(self, prompt: str) -> tuple[ResultMessage | None, End]:
         try:
             await self.client.query(_frames(prompt, self.prompts[-1]))
+            work = Work()
             async for message in self.client.receive_messages():
                 if isinstance(message, SystemMessage) and message.subtype == "init":
                     self._greet(message.data)
@@ -192,8 +201,9 @@ class Engine:
                 self.budget.used = max(self._meter.used.total, self._gate_tokens())
                 if self.guard.stopped == "unconfined":
                     return None, End(error="UnconfinedError", guard="unconfined")
-                if isinstance(message, ResultMessage):
-                    return message, _end_of(message)
+                result = work.done(message)
+                if result is not None:
+                    return result, _end_of(result)
         except Exception as error:
             return None, End(error=type(error).__name__, detail=f"{error}\n{self._stderr}")
         return None, End(error="ProcessError", detail=str(self._stderr))
@@ -204,7 +214,17 @@ class Engine:
         servers = {server["name"]: server["status"] for server in init.get("mcp_servers", ())}
         missing = sorted(name for name in wanted if servers.get(name) not in ("connected", "pending"))
         mode = init.get("permissionMode")
-        first = not self.guard.armed
+        if self._greeted < self._turn:  # the CLI greets again when a subagent's end wakes it
+            self._greeted = self._turn
+            self._started(init, servers)
+        if mode != self._mode or missing:
+            wrong_mode = f"the permission mode is {mode}, not {self._mode}"
+            self._warn(wrong_mode if mode != self._mode else f"no MCP server {', '.join(missing)}")
+            self.guard.stop("unconfined")
+        else:
+            self.guard.armed = True
+
+    def _started(self, init: Mapping[str, Any], servers: dict[str, str]) -> None:
         self._emit(
             self.translator.event(
                 "lifecycle",
@@ -218,17 +238,11 @@ class Engine:
                 cwd=init.get("cwd"),
                 tools=init.get("tools", []),
                 servers=servers,
-                mode=mode,
+                mode=init.get("permissionMode"),
                 cli=init.get("claude_code_version"),
                 trace=self._spec.trace,
             )
         )
-        if mode != self._mode or missing:
-            wrong_mode = f"the permission mode is {mode}, not {self._mode}"
-            self._warn(wrong_mode if mode != self._mode else f"no MCP server {', '.join(missing)}")
-            self.guard.stop("unconfined")
-        elif first:
-            self.guard.armed = True
 
     def _warn(self, what: str) -> None:
         self._emit(self.translator.event("lifecycle", "warning", self._spec.run_id, what=what))
@@ -298,7 +312,7 @@ class Engine:
             require=spec.require,
             spend_limit=None if limits.tokens is None else SpendLimit(tokens=limits.tokens),
             home=self._home,
-            env={**_CHECKPOINTS, **spec.env},
+            env={**_SWITCHES, **spec.env},
             cli_path=spec.cli_path,
             allow_control_files=spec.allow_control_files,
         )

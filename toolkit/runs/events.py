@@ -47,6 +47,16 @@ KINDS: dict[str, tuple[str, ...]] = {
 }
 
 
+def as_line(value: Any) -> str:
+    """A value as JSON on one line, in letters that every encoding of Unicode can write."""
+    line = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=to_jsonable_python)
+    try:
+        line.encode()
+    except UnicodeEncodeError:  # half a surrogate pair, as a model may send it
+        line = json.dumps(value, separators=(",", ":"), default=to_jsonable_python)
+    return line
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """One thing that happened in a run."""
@@ -69,8 +79,7 @@ class Event:
 
     def to_json(self) -> str:
         """One line of `events.jsonl`."""
-        plain = {name: getattr(self, name) for name in self.__slots__}
-        return json.dumps(plain, ensure_ascii=False, separators=(",", ":"), default=to_jsonable_python)
+        return as_line({name: getattr(self, name) for name in self.__slots__})
 
     @classmethod
     def from_json(cls, line: str | bytes) -> Event:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from toolkit.errors import ToolkitError
+from toolkit.errors import ToolkitError, UnconfinedError
 from toolkit.runs.codes import End, code_of
 from toolkit.runs.engine import TurnEnd
 from toolkit.runs.output import OutputShape
 from toolkit.runs.result import DeniedCall, PendingCall, RunResult
+from toolkit.runs.sessions import NoSessionError
 from toolkit.runs.translate import Translator
 
 if TYPE_CHECKING:
@@ -62,13 +63,18 @@ def conclude(
     )
 
 
-def failed(run: str, error: BaseException, **known: Any) -> RunResult[Any]:
-    """The result of a run that ended with an exception before or between turns."""
+def failed(so_far: RunResult[Any] | str, error: BaseException) -> RunResult[Any]:
+    """The result of a turn that an exception ended, with what its events tell; by its id, of a run that never began."""
+    if isinstance(so_far, str):
+        so_far = RunResult(run=so_far, code="internal")
     end = End(error=type(error).__name__, detail=str(error))
-    code = code_of(end)
-    if code == "internal" and isinstance(error, ToolkitError):  # what was asked for cannot be
-        code = "bad_request"
-    return RunResult(run=run, code=code, debug={"error": end.error, "detail": end.detail}, **known)
+    code = "bad_request" if is_refusal(error) else code_of(end)
+    return dataclasses.replace(so_far, code=code, debug={"error": end.error, "detail": end.detail})
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether an error of ours says that the run cannot be as asked; one that has a code of its own is a result."""
+    return isinstance(error, ToolkitError) and not isinstance(error, UnconfinedError | NoSessionError)
 
 
 def merged(results: list[RunResult[Any]]) -> RunResult[Any]:

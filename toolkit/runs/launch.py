@@ -45,7 +45,8 @@ async def run(prompt: str | Prompt | RunSpec, **options: Any) -> RunResult[Any]:
             happens later is in the result's `code`.
     """
     async with start(prompt, **options) as live:
-        return await live.result()
+        await live.result()
+    return await live.result()
 
 
 @overload

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import inspect
 import time
 from collections.abc import AsyncIterator
@@ -10,12 +11,15 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from toolkit.errors import RunError
+from toolkit.runs._event_file import EventFile
+from toolkit.runs._rebuild import turn_under_way
+from toolkit.runs.approval_socket import ApprovalSocket
 from toolkit.runs.approvals import Approvals
 from toolkit.runs.bus import Bus
 from toolkit.runs.decisions import Remembered
 from toolkit.runs.engine import Engine
 from toolkit.runs.events import Event, Stream
-from toolkit.runs.finish import conclude, failed, merged
+from toolkit.runs.finish import conclude, failed, is_refusal, merged
 from toolkit.runs.log import EventLog
 from toolkit.runs.place import Place, find_place, load_boxes, project_of
 from toolkit.runs.result import RunResult
@@ -39,6 +43,7 @@ class LiveRun(Generic[OutputT]):
         self._results: list[RunResult[Any]] = []
         self._latest: asyncio.Future[RunResult[Any]] | None = None
         self._ready = asyncio.Event()
+        self._place: Place | None = None
 
     async def __aenter__(self) -> Self:
         self._boxes = load_boxes(self.spec)
@@ -46,10 +51,14 @@ class LiveRun(Generic[OutputT]):
             self.spec.address()
         self._folder: RunFolder = new_run(self.spec)
         self._log = EventLog(self._folder.events)
+        self._reader = self._log.follow()
         self.bus = Bus(self._log)
         """`live.bus.subscribe(listener)`: every event, from the first on."""
         self.approvals = self._make_approvals()
         """The questions that wait for an answer, and `answer` for them."""
+        self._socket = ApprovalSocket(self._folder.folder, self.approvals)
+        if self.spec.approve is not None:
+            await self._socket.open()
         self._latest = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._drive(self._latest))
         return self
@@ -64,14 +73,25 @@ class LiveRun(Generic[OutputT]):
         await asyncio.wait({self._task})
         await self.bus.drain(_LISTENERS)
 
-    def __aiter__(self) -> AsyncIterator[Event]:
-        """Every event of the run, from the first on, until the run is over."""
-        return self._log.follow()
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        """The events from where one last looked, the first at first, until the turn is over."""
+        async for event in self._reader:
+            yield event
+            if event.name == "lifecycle.finished":
+                return
 
     async def result(self) -> RunResult[OutputT]:
-        """The result of the turn that was asked for last. It comes whether or not anyone reads the events."""
+        """The result of the turn that was asked for last. It comes whether or not anyone reads the events.
+
+        Once the run is over, its changes are those that were left when the last process of the jail was gone.
+
+        Raises:
+            ToolkitError: the run cannot be as asked (a mount that is not allowed, say); no prompt was sent.
+        """
         assert self._latest is not None
-        return await asyncio.shield(self._latest)
+        assert self._task is not None
+        answer = await asyncio.shield(self._latest)
+        return self._results[-1] if self._task.done() else answer
 
     async def send(self, prompt: str) -> RunResult[OutputT]:
         """Go on with the conversation: another turn in the same process, when the one before has ended.
@@ -132,6 +152,7 @@ class LiveRun(Generic[OutputT]):
         pending: asyncio.Future[RunResult[Any]] | None = first
         try:
             place = await asyncio.to_thread(find_place, self.spec, self._folder)
+            self._place = place
             self._folder.started(place)
             engine = Engine(self.spec, self._boxes, place.folder, self._folder.home, self._log.append, self.approvals)
             try:
@@ -171,11 +192,22 @@ class LiveRun(Generic[OutputT]):
     def _fail(self, error: BaseException, future: asyncio.Future[RunResult[Any]] | None) -> None:
         if future is None and self._results:
             return
-        self._settle(failed(self.id, error), future)
+        result = failed(turn_under_way(self.id, EventFile(self._log.path)), error)
+        if future is None or not is_refusal(error):
+            self._settle(result, future)
+            return
+        self._settle(result, None)
+        future.set_exception(error)
+        future.exception()  # nobody has to ask for the result
 
     async def _finish(self) -> None:
-        self._log.close()
-        self._folder.close()
+        try:
+            await self._socket.close()
+            if self._place is not None:
+                await asyncio.to_thread(self._look_once_more, self._place)
+        finally:
+            self._log.close()
+            self._folder.close()
         while not self._prompts.empty():
             asked = self._prompts.get_nowait()
             if asked is not None and not asked[1].done():
@@ -185,13 +217,24 @@ class LiveRun(Generic[OutputT]):
             if inspect.isawaitable(answer):
                 await answer
 
+    def _look_once_more(self, place: Place) -> None:
+        """See what changed now that nothing in the jail lives any more, and let go of the copy."""
+        changes = place.changes()
+        if changes is not None and self._results:
+            self._results[-1] = dataclasses.replace(self._results[-1], changes=changes)
+            self._folder.finished(merged(self._results))
+        place.release()
+
     def _make_approvals(self) -> Approvals:
         spec = self.spec
         readers = {f"mcp__{box.name}__{tool.name}" for box in self._boxes for tool in box if tool.options.read_only}
 
         def emit(stream: Stream, kind: str, id: str | None, **data: Any) -> None:
             if not self._log.closed:
-                self._log.append(Event(stream, kind, time.time(), self.id, id or self.id, None, data))
+                event = Event(stream, kind, time.time(), self.id, id or self.id, None, data)
+                self._log.append(event)
+                if stream == "approval":
+                    self._socket.tell(event)
 
         return Approvals(
             spec.rules(readers.__contains__),

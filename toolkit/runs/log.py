@@ -32,9 +32,19 @@ class EventLog:
         self._wake: set[asyncio.Event] = set()
 
     def append(self, event: Event) -> None:
-        """Write one event and wake the readers."""
+        """Write one event and wake the readers.
+
+        Raises:
+            OSError: it could not be written; what was written before is whole.
+        """
         line = event.to_json().encode() + b"\n"
-        os.write(self._fd, line)
+        try:
+            written = os.write(self._fd, line)
+            while written < len(line):
+                written += os.write(self._fd, line[written:])
+        except OSError:
+            os.ftruncate(self._fd, self._size)
+            raise
         self._size += len(line)
         self._recent.append((event, self._size))
         self._count += 1

@@ -1,29 +1,34 @@
 """The folder of a run, as the run writes it.
 
     $TOOLKIT_HOME/runs/RUN/
-      run.json       what was asked for, and where it works
+      run.json       what was asked for, where it works, and when it came to its end
       events.jsonl   one line for each event, written as it happens
       result.json    what it came to; written after every turn
-      workspace/     the agent's copy, where the run made it
+      toolkit-workspace-…/   the agent's copy, where the run made one (its state is hidden beside it)
+      workspace/     the empty folder it worked in, where it was given none
       home/          the agent's home, while the run lives
       lock           held while the run lives
 
-A run without a result whose lock is free has crashed. `stored.py` reads all this.
+A run whose lock is free and whose last turn has not finished has crashed.
+`stored.py` reads all this.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
-import json
 import os
+import re
+import secrets
+import shutil
 import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic_core import to_jsonable_python
-
 from toolkit.errors import RunError
+from toolkit.runs.events import as_line
+from toolkit.runs.prompt import Prompt
 from toolkit.runs.result import RunResult
 from toolkit.runs.spec import RunSpec
 
@@ -32,6 +37,9 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 """The version of this layout, kept in every run.json."""
+LAST = "last"
+"""What people call the run that began last; no run has this id."""
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def runs_home(home: Path | str | None = None) -> Path:
@@ -49,12 +57,24 @@ class RunFolder:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.events = folder / "events.jsonl"
-        self.workspace = folder / "workspace"
-        self.home = folder / "home"
         self._facts: dict[str, Any] = {}
         self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    @property
+    def events(self) -> Path:
+        """The file its events go to."""
+        return self.folder / "events.jsonl"
+
+    @property
+    def home(self) -> Path:
+        """The agent's home, while the run lives."""
+        return self.folder / "home"
+
+    @property
+    def workspace(self) -> Path:
+        """The empty folder it works in when it is given none."""
+        return self.folder / "workspace"
 
     def asked(self, spec: RunSpec) -> None:
         """Write down what was asked for."""
@@ -64,15 +84,21 @@ class RunFolder:
             "run": spec.run_id,
             "began": time.time(),
             "pid": os.getpid(),
-            "prompt": spec.prompt if isinstance(spec.prompt, str) else None,
+            "cwd": str(Path.cwd()),
+            "prompt": _words(spec.prompt),
             "model": spec.model,
             "profile": spec.profile,
             "domains": list(spec.domains),
             "limits": limits,
+            "mode": spec.mode,
             "trace": spec.trace,
             "confined": spec.transport is None,
         }
         self._write("run.json", self._facts)
+
+    def placed(self, folder: Path) -> None:
+        """It is complete, and gets the name that readers look for."""
+        self.folder = self.folder.rename(folder)
 
     def started(self, place: Place) -> None:
         """Write down where it works."""
@@ -82,39 +108,63 @@ class RunFolder:
 
     def finished(self, result: RunResult[Any]) -> None:
         """Write down what it came to so far."""
-        self._write("result.json", result.to_data())
+        changes = None if result.changes is None else result.changes.to_json()
+        self._write("result.json", {**result.to_data(), "changes": changes})
 
     def close(self) -> None:
-        """The run lives no more."""
+        """The run lives no more, and came to its end by itself."""
+        try:
+            self._write("run.json", {**self._facts, "ended": time.time()})
+        finally:
+            self.let_go()
+
+    def let_go(self) -> None:
+        """Give up the lock."""
         os.close(self._lock)
 
     def _write(self, name: str, data: dict[str, Any]) -> None:
         """Replace a file whole: a reader sees the old one or the new one."""
-        text = json.dumps(data, ensure_ascii=False, indent=1, default=to_jsonable_python)
         fresh = self.folder / f".{name}.new"
-        fresh.write_text(text + "\n", encoding="utf-8")
+        fresh.write_text(as_line(data) + "\n", encoding="utf-8")
         fresh.replace(self.folder / name)
 
 
 def new_run(spec: RunSpec) -> RunFolder:
-    """A folder for a new run.
+    """A folder for a new run. Readers see it once it is locked and says what was asked for.
 
     Raises:
-        RunError: there is a run of that id, or the folder cannot be made.
+        RunError: an id that cannot be, a run of that id, or a folder that cannot be made.
     """
+    if not _ID.fullmatch(spec.run_id) or spec.run_id == LAST:
+        raise RunError(
+            f"{spec.run_id!r} cannot be the id of a run",
+            fix="Use up to 100 letters, digits, '-', '_' and '.', beginning with a letter or digit",
+        )
     home = runs_home(spec.home)
-    folder = home / spec.run_id
+    unborn = home / f".{spec.run_id}.{secrets.token_hex(4)}.new"
+    stored: RunFolder | None = None
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder.mkdir(mode=0o700)
-    except FileExistsError as error:
-        raise RunError(f"there is a run '{spec.run_id}' already", fix="Leave run_id out, or choose another") from error
+        unborn.mkdir(mode=0o700)
+        stored = RunFolder(unborn)
+        stored.asked(spec)
+        stored.placed(home / spec.run_id)
     except OSError as error:
+        shutil.rmtree(unborn, ignore_errors=True)
+        if stored is not None:
+            stored.let_go()
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
+            raise RunError(
+                f"there is a run '{spec.run_id}' already", fix="Leave run_id out, or choose another"
+            ) from error
         raise RunError(
             f"the run cannot be stored: {error.strerror}",
             where=[str(home)],
             fix="Set TOOLKIT_HOME to a folder of yours",
         ) from error
-    stored = RunFolder(folder)
-    stored.asked(spec)
     return stored
+
+
+def _words(prompt: str | Prompt) -> str:
+    """What was asked for, in the caller's own words."""
+    return prompt if isinstance(prompt, str) else "\n\n".join(s for s in prompt.sections if isinstance(s, str))

@@ -1,3 +1,38 @@
 """A workspace is a safe copy: allowed host files in a temp dir, and the way back."""
 
-__all__: list[str] = []
+from toolkit.errors import (
+    WorkspaceBudgetError,
+    WorkspaceConflictError,
+    WorkspaceError,
+    WorkspaceSecurityError,
+)
+from toolkit_workspace._copy import Progress
+from toolkit_workspace._notes import LeftOut
+from toolkit_workspace._sync import WatchEvent
+from toolkit_workspace.apply import Applied, AppliedChange
+from toolkit_workspace.changes import Change, Changes
+from toolkit_workspace.mount import HostMount
+from toolkit_workspace.plan import MountPlan, Plan
+from toolkit_workspace.section import WorkspaceSection
+from toolkit_workspace.snapshot import Snapshot
+from toolkit_workspace.watch import Watching
+
+__all__ = [
+    "Applied",
+    "AppliedChange",
+    "Change",
+    "Changes",
+    "HostMount",
+    "LeftOut",
+    "MountPlan",
+    "Plan",
+    "Progress",
+    "Snapshot",
+    "WatchEvent",
+    "Watching",
+    "WorkspaceBudgetError",
+    "WorkspaceConflictError",
+    "WorkspaceError",
+    "WorkspaceSection",
+    "WorkspaceSecurityError",
+]

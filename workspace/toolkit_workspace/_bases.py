@@ -11,18 +11,21 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from toolkit.errors import WorkspaceSecurityError
 from toolkit_workspace._content import Content, ContentGone, open_file
+from toolkit_workspace._folder_table import Folder
 from toolkit_workspace._handles import READ_DIR, READ_FILE, open_beneath
 from toolkit_workspace._hosts import Hosts
-from toolkit_workspace._manifest import Entry, Folder, Manifest, join
+from toolkit_workspace._manifest import FRESH_NS, Entry, Manifest, join
 
 LARGEST_KEPT = 1 << 20
 """A larger file is not kept: it is hardly a text that merges."""
 MOST_KEPT = 1 << 30
-_TICK_NS = 20_000_000
+LARGEST_FRESH = 64 << 20
+"""A file up to this is kept when its bytes would otherwise be lost for sure."""
 _BUFFER = 1 << 20
 
 
@@ -99,7 +102,7 @@ class Bases:
 
 def is_too_fresh(manifest: Manifest, entry: Entry) -> bool:
     """Whether the host file was changed so shortly before it was copied that a change after it could hide."""
-    return entry.host_ctime_ns > manifest.created_ns - _TICK_NS
+    return entry.host_ctime_ns > manifest.created_ns - FRESH_NS
 
 
 def keep_bases(
@@ -112,8 +115,9 @@ def keep_bases(
 ) -> int:
     """Append the recorded bytes of every small file to the store and note where; the number of bytes kept.
 
-    With `only_fresh`, just the files whose host copy cannot be told from a later one. A file that
-    changed meanwhile on both sides is skipped. Goes on in steps of about 1 MiB until `stop` says so.
+    With `only_fresh`, just the files, larger ones too, that were changed on the host right before they
+    were copied: a later change could carry the same stamp. A file that changed on both sides is skipped.
+    Goes on in steps of about 1 MiB until `stop` says so.
     """
     with Hosts(manifest.mounts) as hosts:
         keeper = _Keeper(Bases(manifest, store, hosts), root_fd, only_fresh)
@@ -123,6 +127,22 @@ def keep_bases(
             keeper.folder(path)
         keeper.flush()
     return keeper.kept
+
+
+def keep_base(manifest: Manifest, store: BaseStore, root_fd: int, path: bytes) -> bool:
+    """Keep the bytes of one file that was put into the workspace later, by `Manifest.put`; False if it changed since.
+
+    Its host file is too fresh to be told from a later version, so without this it could not be merged.
+    """
+    entry = manifest.get(path)
+    if entry is None or entry.kind != "f" or entry.size > LARGEST_FRESH:
+        return False
+    try:
+        data = _copy_of(entry, root_fd).read()
+    except ContentGone:
+        return False
+    manifest.put(replace(entry, base=store.append([data])[0]))
+    return True
 
 
 class _Keeper:
@@ -136,15 +156,16 @@ class _Keeper:
 
     def folder(self, path: bytes) -> None:
         folder = self.bases.manifest.folders.get(path)
-        if folder is None:
+        if folder is None or (self.only_fresh and folder.newest_on_host() <= self.bases.manifest.created_ns - FRESH_NS):
             return
         try:
             fd = open_beneath(self.root_fd, path, READ_DIR)
         except OSError:
             fd = None
         try:
-            moves = folder.moves
-            for position, (name, is_file) in enumerate(zip(folder.names, folder.are_files, strict=True)):
+            with self.bases.manifest.lock:
+                moves, listed = folder.moves, list(zip(folder.names, folder.are_files, strict=True))
+            for position, (name, is_file) in enumerate(listed):
                 if is_file and folder.moves == moves:
                     self._file(folder, position, path, name, fd)
         finally:
@@ -154,14 +175,17 @@ class _Keeper:
     def _file(self, folder: Folder, position: int, path: bytes, name: str, fd: int | None) -> None:
         moves = folder.moves
         size, base = folder.size_and_base(position)
-        if base >= 0 or size > LARGEST_KEPT:
+        if base >= 0 or (size > LARGEST_KEPT and not self.only_fresh):
             return
         data: bytes | None = None
         if self.only_fresh or fd is None or (data := _copied(fd, name, size, folder, position)) is None:
             entry = self.bases.manifest.entry(join(path, os.fsencode(name)), folder, position)
             if self.only_fresh and not is_too_fresh(self.bases.manifest, entry):
                 return
-            data = data or _recorded_bytes(self.bases, entry, self.root_fd)
+            if size > LARGEST_FRESH:
+                folder.set_host_differs(position)
+                return
+            data = _recorded_bytes(self.bases, entry, self.root_fd)
         if data is None:
             return
         self._waiting.append((folder, moves, position, data))
@@ -173,6 +197,7 @@ class _Keeper:
         """Write what was collected, and only then note where it is."""
         offsets = self.bases.store.append([waiting[3] for waiting in self._waiting])
         with self.bases.manifest.lock:
+            self.bases.manifest.edits += 1
             for (folder, moves, position, _), offset in zip(self._waiting, offsets, strict=True):
                 if folder.moves == moves:
                     folder.set_base(position, offset)
@@ -195,11 +220,14 @@ def _copied(fd: int, name: str, size: int, folder: Folder, position: int) -> byt
     return data if (st.st_ctime_ns, st.st_ino) == stamp and len(data) == size else None
 
 
+def _copy_of(entry: Entry, root_fd: int) -> Content:
+    return Content(lambda: open_file(root_fd, entry.path), entry.size, is_still=entry.is_untouched)
+
+
 def _recorded_bytes(bases: Bases, entry: Entry, root_fd: int) -> bytes | None:
     """The bytes from the copy while it is untouched, else from the host."""
-    copy = Content(lambda: open_file(root_fd, entry.path), entry.size, is_still=entry.is_untouched)
     try:
-        return copy.read()
+        return _copy_of(entry, root_fd).read()
     except ContentGone:
         on_host = bases.content(entry)
     try:

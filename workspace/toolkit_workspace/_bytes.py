@@ -46,15 +46,21 @@ class Mover:
         if size > most:
             raise TooLarge
         if size <= SMALL:
-            data = os.read(source, size) if size else b""
-            written = 0
-            while data:
-                written += _write_all(target, data)
-                data = os.read(source, size - written) if written < size else b""
-            return written
+            return self.finish(source, target, 0, size)
         if st.st_dev not in self._no_reflink and self._reflink(source, target, st):
             return size
         return self._move_range(source, target, 0, size, st.st_dev)
+
+    def finish(self, source: int, target: int, start: int, end: int) -> int:
+        """Read and write from `start` on; the bytes written, fewer where the file became shorter."""
+        os.lseek(target, start, os.SEEK_SET)
+        at = start
+        while at < end:
+            data = os.pread(source, min(1 << 20, end - at), at)
+            if not data:
+                break
+            at += _write_all(target, data)
+        return at - start
 
     def _reflink(self, source: int, target: int, st: os.stat_result) -> bool:
         try:
@@ -81,13 +87,7 @@ class Mover:
             if not count:
                 break  # the end, or a file system that gives nothing this way: reading tells
             at += count
-        os.lseek(target, at, os.SEEK_SET)
-        while at < end:
-            data = os.pread(source, min(1 << 20, end - at), at)
-            if not data:
-                break
-            at += _write_all(target, data)
-        return at - start
+        return at - start + self.finish(source, target, at, end)
 
     def _move_sparse(self, source: int, target: int, st: os.stat_result, most: int) -> int:
         written = at = 0

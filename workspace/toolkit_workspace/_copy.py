@@ -16,15 +16,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from toolkit.errors import WorkspaceSecurityError
-from toolkit_workspace._bytes import Mover, TooLarge
-from toolkit_workspace._handles import CREATE_FILE, READ_FILE, DirStack, make_folders, open_folder
-from toolkit_workspace._manifest import Manifest
+from toolkit_workspace._bytes import SMALL, Mover, TooLarge
+from toolkit_workspace._handles import CREATE_FILE, READ_FILE, DirStack, make_folders, open_beneath, open_folder
+from toolkit_workspace._manifest import Kind, Manifest, join
 from toolkit_workspace._notes import Notes
+from toolkit_workspace._outline import Outline
+from toolkit_workspace._render import shown, size_text
 from toolkit_workspace._roots import AllowedRoots
 from toolkit_workspace._walk import Folder, Walk
 
 _NO_LIMIT = 1 << 62
+_KIND, _REGULAR = 0o170000, stat.S_IFREG
 _TICK_SECONDS = 0.05
+_BAD_SOURCE = frozenset({errno.EIO, errno.EACCES, errno.EISDIR, errno.ESTALE})
+
+Copied = tuple[str, os.stat_result, os.stat_result]
+"""Name, stat of the copy, stat of what was read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +53,9 @@ class Tally:
     links: int = 0
     size: int = 0
     """The sizes of the files."""
-    written: int = 0
-    """Bytes really written: holes are not."""
     largest: list[tuple[int, bytes]] = field(default_factory=list)
     """The five largest files, a heap; kept only under a budget."""
+    outline: Outline = field(default_factory=Outline)
 
     def keep_largest(self, size: int, path: bytes) -> None:
         if len(self.largest) < 5:
@@ -72,14 +78,18 @@ class Ticker:
     def __init__(self, callback: Callable[[Progress], None] | None) -> None:
         self._callback = callback
         self._next = time.monotonic() + _TICK_SECONDS
-        self.files = 0
-        self.bytes = 0
+        self._before = (0, 0)
 
-    def tick(self, folder: bytes) -> None:
+    def tick(self, tally: Tally, folder: bytes) -> None:
         if self._callback is None or time.monotonic() < self._next:
             return
         self._next = time.monotonic() + _TICK_SECONDS
-        self._callback(Progress(self.files, self.bytes, os.fsdecode(folder)))
+        files, size = self._before
+        self._callback(Progress(files + tally.files, size + tally.size, os.fsdecode(folder)))
+
+    def mount_done(self, tally: Tally) -> None:
+        files, size = self._before
+        self._before = (files + tally.files, size + tally.size)
 
 
 @dataclass(slots=True)
@@ -94,6 +104,11 @@ class Job:
     budget: int | None
     follow: AllowedRoots | None
     tally: Tally = field(default_factory=Tally)
+    room: int = _NO_LIMIT
+    """Bytes that may still be written."""
+
+    def __post_init__(self) -> None:
+        self.room = _NO_LIMIT if self.budget is None else self.budget
 
 
 class Copier:
@@ -104,8 +119,7 @@ class Copier:
         self._manifest = manifest
         self._ticker = ticker
         self._mover = Mover()
-        self._names: dict[tuple[int, int], list[int]] = {}
-        self._first_name: dict[tuple[int, int], bytes] = {}
+        self._names: dict[tuple[int, int], _Names] = {}
 
     def copy_folder(self, job: Job, handle: int, real_paths: tuple[bytes, ...]) -> None:
         """Copy the folder mount that `handle` is open on; the walk closes it."""
@@ -116,7 +130,7 @@ class Copier:
                 if folder.is_wanted or folder.files or folder.links or folder.followed:
                     target.make()
                     self._fill(job, folder, target)
-                self._ticker.tick(folder.path)
+                self._ticker.tick(job.tally, folder.path)
             target.leave_all()
         finally:
             target.close()
@@ -127,92 +141,127 @@ class Copier:
         above, _, landing = job.at.rpartition(b"/")
         target = make_folders(self._workspace, above)
         try:
-            self._copy_file(job, parent, os.fsdecode(name), target, os.fsdecode(landing), job.at, name)
+            source = open_beneath(parent, name, READ_FILE)
+            try:
+                copied: list[Copied] = []
+                self._copy_open(job, source, os.fstat(source), target, os.fsdecode(landing), b"", copied)
+                self._count(job, above, b"", copied, plain=False)
+            finally:
+                os.close(source)
         finally:
             os.close(target)
         self._note_other_names(job)
 
     def _fill(self, job: Job, folder: Folder, target: _Target) -> None:
-        into = target.handle
-        prefix = target.path + b"/" if target.path else b""
-        host_prefix = folder.path + b"/" if folder.path else b""
-        for name in folder.files:
-            raw = os.fsencode(name)
-            self._copy_file(job, folder.handle, name, into, name, prefix + raw, host_prefix + raw)
-        for name, link in folder.links:
-            raw = os.fsencode(name)
-            self._copy_link(job, folder.handle, name, link, into, prefix + raw, host_prefix + raw)
+        copied: list[Copied] = []
+        plain = self._copy_files(job, folder, target.handle, copied)
         for name, host in folder.followed:
-            raw = os.fsencode(name)
-            self._copy_followed(job, host, name, into, prefix + raw, host_prefix + raw)
+            self._copy_followed(job, folder, host, name, target.handle, copied)
+        size = self._count(job, target.path, folder.path, copied, plain)
+        for name, link in folder.links:
+            self._copy_link(job, folder, name, link, target)
+        outline = job.tally.outline
+        first: list[tuple[str, str]] = []
+        if outline.keeps(folder.path):
+            first += [(name, size_text(made.st_size)) for name, made, _ in copied[: outline.most_names]]
+            first += [(name, f"-> {shown(link)}") for name, link in folder.links[: outline.most_names]]
+        outline.add(folder.path, len(copied), size, first)
 
-    def _copy_file(
-        self, job: Job, parent: int, name: str, into: int, landing: str, path: bytes, host_path: bytes
+    def _copy_files(self, job: Job, folder: Folder, into: int, copied: list[Copied]) -> bool:
+        """The innermost loop: a small plain file is copied right here, and every call is felt.
+
+        Whether all were such files; only otherwise is there more to say about one of them.
+        """
+        open_, fstat, close, read, write, utime = os.open, os.fstat, os.close, os.read, os.write, os.utime
+        parent, room, plain = folder.handle, job.room, True
+        for name in folder.files:
+            try:
+                source = open_(name, READ_FILE, dir_fd=parent)
+            except OSError as error:
+                job.walk.failed(join(folder.path, os.fsencode(name)), error)
+                continue
+            try:
+                st = fstat(source)
+                mode, size = st.st_mode, st.st_size
+                if mode & _KIND == _REGULAR and size <= SMALL and size <= room and st.st_nlink == 1:
+                    try:
+                        data = read(source, size)
+                    except OSError:
+                        data = b""
+                    if len(data) == size <= st.st_blocks << 9:
+                        target = open_(name, CREATE_FILE, (mode & 0o777) | 0o600, dir_fd=into)
+                        try:
+                            if write(target, data) != size:
+                                self._mover.finish(source, target, 0, size)
+                            utime(target, ns=(st.st_atime_ns, st.st_mtime_ns))
+                            copied.append((name, fstat(target), st))
+                        finally:
+                            close(target)
+                        room -= size
+                        continue
+                job.room, plain = room, False
+                self._copy_open(job, source, st, into, name, folder.path, copied)
+                room = job.room
+            finally:
+                close(source)
+        job.room = room
+        return plain
+
+    def _copy_open(
+        self,
+        job: Job,
+        source: int,
+        st: os.stat_result,
+        into: int,
+        name: str,
+        host_folder: bytes,
+        copied: list[Copied],
     ) -> None:
-        try:
-            source = os.open(name, READ_FILE, dir_fd=parent)
-        except OSError as error:
-            job.walk.failed(host_path, error)
+        """Copy any open file as `name` into the open folder `into`."""
+        if st.st_mode & _KIND != _REGULAR:
+            job.notes.add(join(host_folder, os.fsencode(name)), "vanished", detail="became something else meanwhile")
             return
-        try:
-            self._copy_open(job, source, into, landing, path, host_path)
-        finally:
-            os.close(source)
-
-    def _copy_open(self, job: Job, source: int, into: int, name: str, path: bytes, host_path: bytes) -> None:
-        st = os.fstat(source)
-        if not stat.S_ISREG(st.st_mode):
-            job.notes.add(host_path, "vanished", detail="became something else meanwhile")
-            return
-        tally = job.tally
-        most = _NO_LIMIT if job.budget is None else job.budget - tally.written
         target = os.open(name, CREATE_FILE, (st.st_mode & 0o777) | 0o600, dir_fd=into)
         try:
-            try:
-                written = self._mover.move(source, target, st, most)
-            except TooLarge:
-                raise OverBudget(host_path, st.st_size) from None
-            except OSError as error:
-                if error.errno not in (errno.EIO, errno.EACCES, errno.EISDIR, errno.ESTALE):
-                    raise
-                os.unlink(name, dir_fd=into)
-                job.walk.failed(host_path, error)
-                return
+            job.room -= self._mover.move(source, target, st, job.room)
             os.utime(target, ns=(st.st_atime_ns, st.st_mtime_ns))
-            made = os.fstat(target)
+            copied.append((name, os.fstat(target), st))
+        except TooLarge:
+            raise OverBudget(join(host_folder, os.fsencode(name)), st.st_size) from None
+        except OSError as error:
+            if error.errno not in _BAD_SOURCE:
+                raise
+            os.unlink(name, dir_fd=into)
+            job.walk.failed(join(host_folder, os.fsencode(name)), error)
         finally:
             os.close(target)
+
+    def _count(self, job: Job, folder: bytes, host_folder: bytes, copied: list[Copied], plain: bool) -> int:
+        """Put the files of one folder into the tally and the manifest; the sum of their sizes."""
+        if not copied:
+            return 0
+        tally = job.tally
+        size = sum([made.st_size for _, made, _ in copied])
+        tally.files += len(copied)
+        tally.size += size
+        self._manifest.add_files(job.index, folder, host_folder, copied)
+        if not plain or job.budget is not None:
+            for one in copied:
+                self._remark(job, host_folder, *one)
+        return size
+
+    def _remark(self, job: Job, host_folder: bytes, name: str, made: os.stat_result, st: os.stat_result) -> None:
+        host_path = join(host_folder, os.fsencode(name))
         if made.st_size != st.st_size:
             job.notes.add(host_path, "changed meanwhile", detail="became shorter")
-        tally.files += 1
-        tally.size += made.st_size
-        tally.written += written
-        self._ticker.files += 1
-        self._ticker.bytes += made.st_size
         if job.budget is not None:
-            tally.keep_largest(made.st_size, host_path)
+            job.tally.keep_largest(made.st_size, host_path)
         if st.st_nlink > 1:
-            self._names.setdefault((st.st_dev, st.st_ino), [st.st_nlink, 0])[1] += 1
-            self._first_name.setdefault((st.st_dev, st.st_ino), host_path)
-        self._manifest.add(
-            job.index,
-            path,
-            "f",
-            made.st_mode,
-            made.st_size,
-            made.st_mtime_ns,
-            made.st_ctime_ns,
-            made.st_ino,
-            None,
-            host_path,
-            st.st_size,
-            st.st_mtime_ns,
-            st.st_ctime_ns,
-            st.st_ino,
-        )
+            self._names.setdefault((st.st_dev, st.st_ino), _Names(host_path, st.st_nlink)).seen += 1
 
-    def _copy_followed(self, job: Job, host: bytes, name: str, into: int, path: bytes, host_path: bytes) -> None:
+    def _copy_followed(self, job: Job, folder: Folder, host: bytes, name: str, into: int, copied: list[Copied]) -> None:
         assert job.follow is not None
+        host_path = join(folder.path, os.fsencode(name))
         try:
             source = job.follow.open(host, READ_FILE & ~os.O_NOFOLLOW)
         except WorkspaceSecurityError:
@@ -222,15 +271,15 @@ class Copier:
             job.walk.failed(host_path, error)
             return
         try:
-            self._copy_open(job, source, into, name, path, host_path)
+            self._copy_open(job, source, os.fstat(source), into, name, folder.path, copied)
         finally:
             os.close(source)
 
-    def _copy_link(
-        self, job: Job, parent: int, name: str, link: bytes, into: int, path: bytes, host_path: bytes
-    ) -> None:
+    def _copy_link(self, job: Job, folder: Folder, name: str, link: bytes, target: _Target) -> None:
+        into, raw = target.handle, os.fsencode(name)
+        host_path = join(folder.path, raw)
         try:
-            st = os.stat(name, dir_fd=parent, follow_symlinks=False)
+            st = os.stat(name, dir_fd=folder.handle, follow_symlinks=False)
         except OSError as error:
             job.walk.failed(host_path, error)
             return
@@ -238,31 +287,53 @@ class Copier:
         os.utime(name, ns=(st.st_atime_ns, st.st_mtime_ns), dir_fd=into, follow_symlinks=False)
         made = os.stat(name, dir_fd=into, follow_symlinks=False)
         job.tally.links += 1
-        self._manifest.add(
-            job.index,
-            path,
-            "l",
-            made.st_mode,
-            made.st_size,
-            made.st_mtime_ns,
-            made.st_ctime_ns,
-            made.st_ino,
-            link,
-            host_path,
-            st.st_size,
-            st.st_mtime_ns,
-            st.st_ctime_ns,
-            st.st_ino,
-        )
+        record(self._manifest, job, join(target.path, raw), "l", made, link, host_path, st)
 
     def _note_other_names(self, job: Job) -> None:
         """Report files with names outside the mount: a change taken back would show there too."""
-        for identity, (links, seen) in self._names.items():
-            if links > seen:
-                count = links - seen
-                job.notes.add(self._first_name[identity], "has other names", detail=f"{count} outside the mount")
+        for names in self._names.values():
+            if names.there_are > names.seen:
+                count = names.there_are - names.seen
+                job.notes.add(names.first, "has other names", detail=f"{count} outside the mount")
         self._names.clear()
-        self._first_name.clear()
+
+
+@dataclass(slots=True)
+class _Names:
+    """A file with more than one name: the first one met, how many there are, how many were met."""
+
+    first: bytes
+    there_are: int
+    seen: int = 0
+
+
+def record(
+    manifest: Manifest,
+    job: Job,
+    path: bytes,
+    kind: Kind,
+    made: os.stat_result,
+    link: bytes | None,
+    host_path: bytes,
+    st: os.stat_result,
+) -> None:
+    """One entry for the manifest: the copy as it was made, the source as it was read."""
+    manifest.add(
+        job.index,
+        path,
+        kind,
+        made.st_mode,
+        made.st_size if kind != "d" else 0,
+        made.st_mtime_ns,
+        made.st_ctime_ns,
+        made.st_ino,
+        link,
+        host_path,
+        st.st_size if kind != "d" else 0,
+        st.st_mtime_ns,
+        st.st_ctime_ns,
+        st.st_ino,
+    )
 
 
 class _Target:
@@ -302,45 +373,27 @@ class _Target:
             self._stack.push(handle, (made.st_dev, made.st_ino))
             self._made += 1
             self._job.tally.folders += 1
-            self._record(host_path, made, st)
-        self.path = self._place(self._wanted[-1][0]) if self._wanted else self._job.at
+        self.path = join(self._job.at, self._wanted[-1][0]) if self._wanted else self._job.at
 
     def leave_all(self) -> None:
         while self._wanted:
             self._leave()
         if self._top is not None and self._job.at:
-            os.utime(self._stack.top, ns=(self._top.st_atime_ns, self._top.st_mtime_ns))
-            self._record(b"", os.fstat(self._stack.top), self._top)
+            self._finish(b"", self._top)
 
     def close(self) -> None:
         self._stack.close()
 
     def _leave(self) -> None:
-        _, st = self._wanted.pop()
+        host_path, st = self._wanted.pop()
         if self._made > len(self._wanted):
-            os.utime(self._stack.top, ns=(st.st_atime_ns, st.st_mtime_ns))
+            self._finish(host_path, st)
             self._stack.pop()
             self._made -= 1
 
-    def _place(self, host_path: bytes) -> bytes:
-        at = self._job.at
-        return at + b"/" + host_path if at and host_path else at or host_path
-
-    def _record(self, host_path: bytes, made: os.stat_result, st: os.stat_result) -> None:
-        """The folder's entry; what filling it changes (ctime) is taken when the manifest is sealed."""
-        self._manifest.add(
-            self._job.index,
-            self._place(host_path),
-            "d",
-            made.st_mode,
-            0,
-            st.st_mtime_ns,
-            made.st_ctime_ns,
-            made.st_ino,
-            None,
-            host_path,
-            0,
-            st.st_mtime_ns,
-            st.st_ctime_ns,
-            st.st_ino,
-        )
+    def _finish(self, host_path: bytes, st: os.stat_result) -> None:
+        """Nothing more comes into this folder: its mtime can be set and its entry recorded."""
+        os.utime(self._stack.top, ns=(st.st_atime_ns, st.st_mtime_ns))
+        made = os.fstat(self._stack.top)
+        place = join(self._job.at, host_path) if host_path else self._job.at
+        record(self._manifest, self._job, place, "d", made, None, host_path, st)

@@ -42,9 +42,9 @@ class Prepared:
         """
         return cls.at(root, state, Manifest.load(state / "manifest"))
 
-    def save(self) -> None:
+    def save(self, *, durable: bool = False) -> None:
         """Write the manifest, so that another process can tell what changed."""
-        self.manifest.save(self.state / "manifest")
+        self.manifest.save(self.state / "manifest", durable=durable)
 
     @contextmanager
     def opened(self) -> Iterator[int]:

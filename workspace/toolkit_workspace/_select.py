@@ -120,7 +120,8 @@ class Selection:
 
     def root_scope(self, folder: int) -> FolderRules:
         """The rules in force at the top of a mount, read from its open folder."""
-        return FolderRules(self._exclude, self._info_exclude(folder) if self.gitignore else None, None)
+        files = self._info_exclude(folder) if self.gitignore else None
+        return FolderRules(self._exclude, files, reads_files=self.gitignore)
 
     def _info_exclude(self, folder: int) -> Scope | None:
         try:
@@ -133,12 +134,14 @@ class Selection:
 class FolderRules:
     """The exclude rules of one folder: exclude_glob first, then the chain of .gitignore files."""
 
-    __slots__ = ("_exclude", "_files", "chain")
+    __slots__ = ("_exclude", "_files", "chain", "reads_files")
 
-    def __init__(self, exclude: RuleList | None, outer: Scope | None, files: Scope | None) -> None:
+    def __init__(self, exclude: RuleList | None, files: Scope | None, *, reads_files: bool) -> None:
         self._exclude = exclude
-        self._files = files or outer
-        self.chain = Scope(exclude, b"", self._files) if exclude else self._files
+        self._files = files
+        self.chain = Scope(exclude, b"", files) if exclude else files
+        self.reads_files = reads_files
+        """Whether a .gitignore file further down counts."""
 
     def excluded_by(self, path: bytes, is_folder: bool) -> GitPattern | None:
         """The rule that leaves this path out; None if it may stay.
@@ -146,12 +149,17 @@ class FolderRules:
         git never asks its rules about `.git`: only exclude_glob can leave that behind.
         """
         if path.endswith(b".git") and path.rpartition(b"/")[2] == b".git":
-            return Scope(self._exclude).excluded_by(path, is_folder) if self._exclude else None
+            inside = self.inside(".git").chain
+            return inside.excluded_by(path, is_folder) if inside is not None else None
         return self.chain.excluded_by(path, is_folder) if self.chain is not None else None
 
     def with_rules(self, patterns: list[GitPattern], base: bytes) -> FolderRules:
         """The scope of a folder that has a .gitignore of its own."""
-        return FolderRules(self._exclude, None, Scope(RuleList(patterns), base, self._files))
+        return FolderRules(self._exclude, Scope(RuleList(patterns), base, self._files), reads_files=True)
+
+    def inside(self, name: str) -> FolderRules:
+        """The rules for what is in a folder; git's rules say nothing about what is in `.git`."""
+        return FolderRules(self._exclude, None, reads_files=False) if name == ".git" else self
 
 
 def read_rule_file(folder: int, name: bytes, source: str) -> list[GitPattern]:

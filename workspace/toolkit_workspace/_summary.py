@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from toolkit_workspace._content import ContentGone
 from toolkit_workspace._lines import matching_blocks, split_lines
+from toolkit_workspace._render import shown, size_text
 
 if TYPE_CHECKING:
     from toolkit_workspace.changes import Change, Changes
@@ -20,30 +21,18 @@ _WIDEST = 60
 def summary_table(changes: Changes, *, max_rows: int) -> str:
     """The table; `No changes.` when there are none."""
     told = _folders_told(changes)
-    shown = [change for change in changes if not _is_implied(change, told)]
-    if not shown:
+    telling = [change for change in changes if not _is_implied(change, told)]
+    if not telling:
         return "No changes."
     # What is suspicious must not be lost among the rows that are cut off.
-    ranked = sorted(shown, key=lambda change: not change.suspicious)[:max_rows]
+    ranked = sorted(telling, key=lambda change: not change.suspicious)[:max_rows]
     rows = sorted(ranked, key=lambda change: change.path)
-    names = [printable(_name(change)) for change in rows]
+    names = [_name(change) for change in rows]
     width = min(_WIDEST, max(len(name) for name in names))
     lines = [_row(change, name, width) for change, name in zip(rows, names, strict=True)]
-    if len(shown) > len(rows):
-        lines.append(f"… and {len(shown) - len(rows)} more")
-    return "\n".join([*lines, _counts(shown)])
-
-
-def printable(text: str) -> str:
-    """A name on one line that cannot move the cursor or pass for another: the rest is escaped."""
-    return "".join(char if char.isprintable() and char != "\\" else _escaped(char) for char in text)
-
-
-def _escaped(char: str) -> str:
-    code = ord(char)
-    if 0xDC80 <= code <= 0xDCFF:  # a byte that is not UTF-8
-        return f"\\x{code - 0xDC00:02x}"
-    return char.encode("unicode_escape").decode()
+    if len(telling) > len(rows):
+        lines.append(f"… and {len(telling) - len(rows)} more")
+    return "\n".join([*lines, _counts(telling)])
 
 
 def _folders_told(changes: Changes) -> set[str]:
@@ -65,10 +54,12 @@ def _is_implied(change: Change, told: set[str]) -> bool:
 
 
 def _name(change: Change) -> str:
-    name = f"{change.old_path} → {change.path}" if change.old_path is not None else change.path
+    name = shown(change.path)
+    if change.old_path is not None:
+        name = f"{shown(change.old_path)} → {name}"
     if change.type == "folder":
         return name + "/"
-    return f"{name} → {change.target}" if change.target is not None else name
+    return f"{name} → {shown(change.target)}" if change.target is not None else name
 
 
 def _row(change: Change, name: str, width: int) -> str:
@@ -81,7 +72,7 @@ def _extent(change: Change) -> str:
     if change.type != "file" or not change.content_changed:
         return ""
     if change.binary:
-        return f"binary, {change.size if change.size is not None else change.old_size} bytes"
+        return f"binary, {size_text(change.size if change.size is not None else change.old_size or 0)}"
     counted = _line_counts(change)
     return "" if counted is None else f"+{counted[0]} −{counted[1]}"
 

@@ -43,11 +43,16 @@ _OBEYED_FILES = {
 }
 _GIT_PARTS = {"hooks": "a git hook", "config": "git settings, which can run programs"}
 _MOST_LINKS = 40
+LEADS_OUT = "link leads out of its mount"
 
 
-def marks_by_name(path: bytes) -> list[str]:
-    """Reasons that lie in the path itself."""
+def marks_by_name(path: bytes, *, is_folder: bool) -> list[str]:
+    """Reasons that lie in the path itself; a folder alone is obeyed by nobody."""
     text = os.fsdecode(path)
+    return ([] if is_folder else _marks_for_use(text)) + _marks_for_spelling(text.rpartition("/")[2])
+
+
+def _marks_for_use(text: str) -> list[str]:
     parts = [part.lower() for part in text.split("/")]
     marks = [_OBEYED_FOLDERS[part] for part in parts[:-1] if part in _OBEYED_FOLDERS]
     if ".git" in parts[:-1]:
@@ -58,7 +63,7 @@ def marks_by_name(path: bytes) -> list[str]:
         marks.append(_OBEYED_FOLDERS[parts[-1]])
     if parts[-1].endswith(".pth"):
         marks.append("run whenever Python starts")
-    return marks + _marks_for_spelling(text.rpartition("/")[2])
+    return marks
 
 
 def _marks_for_spelling(name: str) -> list[str]:
@@ -112,7 +117,7 @@ def leads_out(read_link: LinkReader, path: bytes, target: bytes) -> bool:
         return True
     here = path.split(b"/")[:-1]
     todo = target.split(b"/")[::-1]
-    links = 0
+    passed: list[tuple[list[bytes], list[bytes]]] = []
     while todo:  # ends: a link adds parts at most 40 times
         part = todo.pop()
         if part in (b"", b"."):
@@ -126,10 +131,12 @@ def leads_out(read_link: LinkReader, path: bytes, target: bytes) -> bool:
         if inner is None:
             here.append(part)
             continue
-        links += 1
-        if inner.startswith(b"/") or links > _MOST_LINKS:
+        if inner.startswith(b"/") or len(passed) > _MOST_LINKS:
             return True
         todo += inner.split(b"/")[::-1]
+        if (here, todo) in passed:  # a circle leads nowhere
+            return False
+        passed.append((here[:], todo[:]))
     return False
 
 

@@ -1,0 +1,238 @@
+"""The tools that look: none of them changes anything."""
+
+from __future__ import annotations
+
+import mimetypes
+import os
+import stat
+from typing import Annotated
+
+from pydantic import Field
+
+from toolkit.errors import ToolError, ToolkitError
+from toolkit.tools import Audio, Image, Resource, ToolContext, tool
+from toolkit_servers.ready.files import _grep
+from toolkit_servers.ready.files._lines import Stretch, read_stretch
+from toolkit_servers.ready.files._root import FindRoot, Place
+from toolkit_servers.ready.files._shown import Entry, Info, Listing, Paths, SortBy, Tree, fitting
+from toolkit_servers.ready.files._walk import Globs, Walk
+from toolkit_workspace._patch import is_binary
+from toolkit_workspace._render import size_text
+
+_LARGEST_MEDIA = 10_000_000
+_LARGEST_OTHER = 1_000_000
+_MOST_FILES = 50
+_SECONDS = 60.0
+
+Exclude = Annotated[list[str] | None, Field(max_length=50), "Patterns of paths to leave out, as in a .gitignore file."]
+
+
+class Reading:
+    """Reading tools over one root."""
+
+    def __init__(self, find_root: FindRoot, max_chars: int, rights: str) -> None:
+        self._find_root = find_root
+        self._room = max_chars
+        self._rights = rights
+
+    @tool(read_only=True, timeout=_SECONDS)
+    def list_directory(
+        self, context: ToolContext, path: str = ".", sort: SortBy = "name", details: bool = False
+    ) -> Listing:
+        """List what is in a folder.
+
+        Args:
+            path: The folder.
+            sort: By name, or the largest or the newest first.
+            details: Also show sizes and times.
+        """
+        root = self._find_root(context)
+        place = root.place(path)
+        entries = []
+        with root.folder(place) as folder:
+            for name in os.listdir(folder):  # noqa: PTH208  by handle
+                entry = _entry(folder, name)
+                if entry is not None:
+                    entries.append(entry)
+        entries.sort(key=lambda entry: entry.name)
+        if sort != "name":
+            entries.sort(key=lambda e: e.size if sort == "size" else e.stat.st_mtime_ns, reverse=True)
+        return Listing(tuple(entries), details or sort != "name", self._room)
+
+    @tool(read_only=True, timeout=_SECONDS)
+    def tree(
+        self,
+        context: ToolContext,
+        path: str = ".",
+        depth: Annotated[int, Field(ge=1, le=50)] = 3,
+        exclude: Exclude = None,
+    ) -> Tree:
+        """Show a folder and what lies below it, indented by depth.
+
+        Args:
+            path: The folder.
+            depth: How many levels to open.
+        """
+        root = self._find_root(context)
+        return Tree.of(Walk(root, root.place(path), context, Globs(exclude or ()), depth), self._room)
+
+    @tool(read_only=True, timeout=_SECONDS)
+    def glob(self, pattern: str, context: ToolContext, path: str = ".", exclude: Exclude = None) -> Paths:
+        """Find files and folders by name.
+
+        Args:
+            pattern: As in a .gitignore file: *.py anywhere, /*.py in this folder only, src/**/*.{ts,tsx}, build/.
+            path: The folder to search; the pattern is relative to it.
+        """
+        root = self._find_root(context)
+        place = root.place(path)
+        wanted = Globs([pattern])
+        walk = Walk(root, place, context, Globs(exclude or ()))
+        paths = [
+            str(place.child(found.path)) + ("/" if found.is_folder else "")
+            for found in walk
+            if wanted.match(found.path, found.is_folder)
+        ]
+        return Paths(fitting(paths, self._room), len(paths), tuple(walk.notes()))
+
+    @tool(read_only=True, timeout=_SECONDS)
+    def grep(
+        self,
+        pattern: Annotated[str, Field(min_length=1, max_length=10_000)],
+        context: ToolContext,
+        path: str = ".",
+        include: str | None = None,
+        exclude: Exclude = None,
+        ignore_case: bool = False,
+        literal: bool = False,
+        around: Annotated[int, Field(ge=0, le=20)] = 0,
+        show: _grep.Show = "lines",
+        limit: Annotated[int, Field(ge=1, le=5_000)] = 250,
+    ) -> _grep.Matches:
+        """Find lines in text files by regular expression (RE2 syntax: no look-around, no back references).
+
+        Args:
+            pattern: The expression, matched within a line.
+            path: The file or folder to search.
+            include: Only files that match this pattern, such as *.py or src/**/*.{ts,tsx}.
+            literal: Take the pattern as plain text.
+            around: Lines to show before and after each match.
+            show: The matching lines, only the files that have some, or how many each has.
+            limit: Most matching lines (or files) to give back.
+        """
+        root = self._find_root(context)
+        place = root.place(path)
+        expression = _grep.compile_expression(pattern, ignore_case=ignore_case, literal=literal)
+        matches = _grep.Matches(show, self._room, limit)
+        single = _grep.root_file(root, place)
+        if single is not None:
+            _grep.search_file(str(place), single, expression, matches, around)
+            return matches
+        walk = Walk(root, place, context, Globs(exclude or ()))
+        return _grep.search(walk, Globs([include]) if include else None, expression, matches, around)
+
+    @tool(read_only=True, timeout=_SECONDS)
+    def read_file(
+        self,
+        context: ToolContext,
+        path: str,
+        start: int = 1,
+        lines: Annotated[int | None, Field(ge=1)] = None,
+        numbers: bool = False,
+    ) -> Stretch:
+        """Read a text file, whole or in part.
+
+        Args:
+            path: The file.
+            start: First line to read; -20 stands for the last twenty lines.
+            lines: How many lines to read; all that fit if not given.
+            numbers: Put line numbers before the lines.
+        """
+        root = self._find_root(context)
+        place = root.place(path)
+        handle = root.open_file(place)
+        return read_stretch(handle, place, start=start, count=lines, room=self._room, numbered=numbers)
+
+    @tool(read_only=True, timeout=_SECONDS)
+    def read_files(
+        self, context: ToolContext, paths: Annotated[list[str], Field(min_length=1, max_length=_MOST_FILES)]
+    ) -> str:
+        """Read several text files at once. One that cannot be read does not stop the others.
+
+        Args:
+            paths: The files.
+        """
+        root = self._find_root(context)
+        parts = []
+        share = max(self._room // len(paths), 200)
+        for path in paths:
+            try:
+                place = root.place(path)
+                said = read_stretch(root.open_file(place), place, room=share).render()
+                parts.append(f"==> {place} <==\n{said}")
+            except ToolError as error:
+                parts.append(f"==> not read <==\n{error}")
+        return "\n\n".join(parts)
+
+    @tool(read_only=True, timeout=_SECONDS)
+    def read_media(self, context: ToolContext, path: str) -> Image | Audio | Resource:
+        """Look at a picture, listen to a sound, or get another binary file as it is.
+
+        Args:
+            path: The file: a picture or sound of at most 10 MB, anything else of at most 1 MB.
+        """
+        root = self._find_root(context)
+        place = root.place(path)
+        with os.fdopen(root.open_file(place), "rb") as file:
+            data = file.read(_LARGEST_MEDIA + 1)
+            size = os.fstat(file.fileno()).st_size
+        media = _media(data, place)
+        most = _LARGEST_OTHER if isinstance(media, Resource) else _LARGEST_MEDIA
+        if len(data) > most:
+            raise ToolError(f"{place} has {size_text(size)}; at most {size_text(most)} of its kind can be sent")
+        return media
+
+    @tool(read_only=True)
+    def info(self, context: ToolContext, path: str = ".") -> Info:
+        """Tell kind, size, times and permissions of a path; of the root, also what these tools may do.
+
+        Args:
+            path: A file or folder.
+        """
+        root = self._find_root(context)
+        place = root.place(path)
+        st = root.stat(place)
+        target = None
+        if stat.S_ISLNK(st.st_mode):
+            with root.parent(place) as parent, root.in_words(place):
+                target = os.readlink(place.name, dir_fd=parent)
+        return Info(place, st, None if place.path else self._rights, target)
+
+
+def _entry(folder: int, name: str) -> Entry | None:
+    """One name in a folder; None if it has gone meanwhile."""
+    try:
+        st = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        return Entry(name, st, os.readlink(name, dir_fd=folder) if stat.S_ISLNK(st.st_mode) else None)
+    except OSError:
+        return None
+
+
+def _media(data: bytes, place: Place) -> Image | Audio | Resource:
+    """The content object for these bytes: by what they are, then by the name."""
+    by_name = mimetypes.guess_type(place.name)[0] or ""
+    for mime in (None, by_name):
+        for family, kind in (("image/", Image), ("audio/", Audio)):
+            if mime is not None and not mime.startswith(family):
+                continue
+            # A drawing in SVG is text, and no model takes it as a picture.
+            if mime == "image/svg+xml":
+                continue
+            try:
+                kind(data[:64], mime).block()
+            except ToolkitError:
+                continue
+            return kind(data, mime)
+    if not is_binary(data):
+        raise ToolError(f"{place} is text: use read_file")
+    return Resource(f"files:///{place.path}", data, by_name or None)

@@ -1,0 +1,188 @@
+"""Change the tree below a root: each change happens whole or not at all.
+
+A file is written beside its place under a name of its own and then moved there,
+with the mode and owner of the file it replaces. A link is never written through, a
+hard link to a file elsewhere is parted from it, a file without any write
+permission is not overwritten, and a file that changed meanwhile is left alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+
+from toolkit.errors import ToolError
+from toolkit_servers.ready.files._root import Place, Root, as_path, require_regular
+from toolkit_workspace._handles import CREATE_FILE, make_folders, open_beneath, remove_tree
+from toolkit_workspace._render import count_text
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_NO_REPLACE = 1
+_renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+
+
+def save_file(root: Root, place: Place, data: bytes, *, seen: os.stat_result | None = None) -> bool:
+    """Put `data` at a place, folders above it included; True where there was no file before.
+
+    With `seen`, the file must still be the one that was looked at.
+    """
+    with _folder_above(root, place) as folder, root.in_words(place):
+        name = os.fsencode(place.name)
+        old = _lstat(folder, name)
+        if old is not None:
+            _require_writable(old, folder, place)
+        if seen is not None and not _is_same(old, seen):
+            raise _changed(place)
+        temporary = f".toolkit-{secrets.token_hex(8)}.tmp".encode()
+        handle = os.open(temporary, CREATE_FILE, 0o666, dir_fd=folder)
+        try:
+            _fill(handle, data, old)
+            if not _is_same(_lstat(folder, name), old):
+                raise _changed(place)
+            if old is None:
+                _rename_new(folder, temporary, folder, name)
+            else:
+                os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary, dir_fd=folder)
+            raise
+        finally:
+            os.close(handle)
+        return old is None
+
+
+def make_folder(root: Root, place: Place) -> bool:
+    """Make a folder and those above it; False where it was there already."""
+    try:
+        with root.folder(place):
+            return False
+    except ToolError:
+        os.close(_made_folder(root, place, place))
+        return True
+
+
+def move(root: Root, source: Place, destination: Place) -> None:
+    """Give a file, link or folder another place, which must be free."""
+    root.stat(source)
+    with root.parent(source) as old, root.parent(destination) as new, root.in_words(destination):
+        try:
+            _rename_new(old, os.fsencode(source.name), new, os.fsencode(destination.name))
+        except OSError as error:
+            if error.errno == errno.EINVAL:
+                raise ToolError(f"{source} cannot be moved into itself") from error
+            if error.errno == errno.EXDEV:
+                raise ToolError(
+                    f"{destination} is on another file system: write it there, then remove {source}"
+                ) from error
+            raise
+
+
+def remove(root: Root, place: Place, *, recursive: bool) -> None:
+    """Remove a file or a link, or a folder: an empty one, or with `recursive` whatever is in it."""
+    st = root.stat(place)
+    name = os.fsencode(place.name)
+    with root.parent(place) as folder, root.in_words(place):
+        if not stat.S_ISDIR(st.st_mode):
+            os.unlink(name, dir_fd=folder)
+        elif recursive:
+            remove_tree(folder, name)
+        else:
+            try:
+                os.rmdir(name, dir_fd=folder)
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+                raise ToolError(f"{place} has {_held(root, place)}; remove them all with recursive=true") from error
+
+
+@contextlib.contextmanager
+def _folder_above(root: Root, place: Place) -> Iterator[int]:
+    """The folder a place lies in, made where it is missing."""
+    if not place.path:
+        raise ToolError("this is the root of these files itself; name a file in it")
+    handle = _made_folder(root, place.parent, place)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _made_folder(root: Root, folder: Place, place: Place) -> int:
+    """A folder, open for reading; what is missing of it is made. Errors speak of `place`."""
+    here, missing = folder, list[str]()
+    with root.in_words(place):
+        while True:
+            try:
+                existing = open_beneath(root.handle, here.raw, _FOLDER, follow_links=True)
+                break
+            except FileNotFoundError:
+                if not here.path:
+                    raise
+                missing.insert(0, here.name)
+                here = here.parent
+        try:
+            return make_folders(existing, os.fsencode("/".join(missing)), 0o777)
+        finally:
+            os.close(existing)
+
+
+def _require_writable(st: os.stat_result, folder: int, place: Place) -> None:
+    if stat.S_ISLNK(st.st_mode):
+        target = as_path(os.readlink(place.name, dir_fd=folder))
+        raise ToolError(f"{place} is a link to {target}: write to the file itself, or remove the link first")
+    require_regular(st, place)
+    if not st.st_mode & 0o222:
+        raise ToolError(f"{place} is marked read-only and was left as it is")
+
+
+def _fill(handle: int, data: bytes, old: os.stat_result | None) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(handle, view) :]
+    if old is not None:
+        with contextlib.suppress(OSError):  # another owner's file in a folder of ours
+            os.fchown(handle, old.st_uid, old.st_gid)
+        os.fchmod(handle, old.st_mode & 0o777)
+    os.fsync(handle)
+
+
+def _lstat(folder: int, name: bytes) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _is_same(one: os.stat_result | None, other: os.stat_result | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return all(getattr(one, fact) == getattr(other, fact) for fact in ("st_dev", "st_ino", "st_size", "st_ctime_ns"))
+
+
+def _changed(place: Place) -> ToolError:
+    return ToolError(f"{place} was changed by someone else meanwhile and was left as it is; read it again")
+
+
+def _rename_new(old_folder: int, old: bytes, new_folder: int, new: bytes) -> None:
+    """Rename, but never over something that is there."""
+    if _renameat2 is not None:
+        if _renameat2(old_folder, old, new_folder, new, _NO_REPLACE) == 0:
+            return
+        code = ctypes.get_errno()
+        if code not in (errno.ENOSYS, errno.EINVAL):
+            raise OSError(code, os.strerror(code))
+    # A file system without that flag, or a folder moved into itself, which the plain call refuses as well.
+    if _lstat(new_folder, new) is not None:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+    os.rename(old, new, src_dir_fd=old_folder, dst_dir_fd=new_folder)
+
+
+def _held(root: Root, place: Place) -> str:
+    with root.folder(place) as handle:
+        return count_text(len(os.listdir(handle)), "entry").replace("entrys", "entries")  # noqa: PTH208  by handle

@@ -1,0 +1,66 @@
+"""Whatever a tree holds, the copy is right, the report is true, and nothing outside is touched."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import Any
+
+import pytest
+
+from tests.workspace.hostile import ODDITIES, Oddity, Place, Witness, a_place, run_as
+from toolkit.workspace import HostMount, WorkspaceSection
+from toolkit_workspace._handles import PATH_HANDLE, READ_FILE, open_beneath
+
+
+def _check_arrived(top: int, path: bytes, expected: object) -> None:
+    handle = open_beneath(top, path.rpartition(b"/")[0] or b".", PATH_HANDLE)
+    name = path.rpartition(b"/")[2]
+    try:
+        st = os.stat(name, dir_fd=handle, follow_symlinks=False)
+        if expected == "sparse":
+            assert st.st_size == 50_000_003
+            assert st.st_blocks * 512 < 1_000_000
+        elif isinstance(expected, str):
+            assert os.fsdecode(os.readlink(name, dir_fd=handle)) == expected
+        elif isinstance(expected, int):
+            assert stat.S_IMODE(st.st_mode) == expected
+        else:
+            with os.fdopen(os.open(name, READ_FILE, dir_fd=handle), "rb") as file:
+                assert file.read() == expected
+    finally:
+        os.close(handle)
+
+
+def _outcome(place: Place, oddity: Oddity) -> None:
+    place.make()
+    oddity.make(place)
+    witness = Witness(place.outside)
+    options: dict[str, Any] = oddity.options
+    with WorkspaceSection([HostMount(place.project, **options)], [place.project], parent=place.parent) as section:
+        top = os.open(section.temp_dir / "project", PATH_HANDLE)
+        assert (section.temp_dir / "project" / "plain.txt").read_bytes() == b"plain"
+        for path, expected in oddity.arrives.items():
+            _check_arrived(top, path, expected)
+        for path in oddity.stays:
+            with pytest.raises(FileNotFoundError):
+                os.stat(path, dir_fd=top, follow_symlinks=False)
+        remarks = {(one.path, one.why) for _, one in section.left_out}
+        assert set(oddity.remarks) <= remarks
+        assert all(line.isprintable() for line in section.render().split("\n"))
+        assert {entry.lstat().st_uid for entry in (section.temp_dir / "project").iterdir()} == {os.geteuid()}
+        os.close(top)
+    assert list(place.parent.iterdir()) == []
+    if "hard link to the outside" not in oddity.name:  # there the file inside is the file outside
+        assert witness.seen() == []
+    witness.close()
+
+
+@pytest.mark.parametrize("plain", [False, True], ids=["as we are", "as a plain user"])
+@pytest.mark.parametrize("oddity", ODDITIES, ids=lambda oddity: oddity.name)
+def test_an_oddity_is_copied_or_left_behind_as_promised(oddity: Oddity, plain: bool) -> None:
+    is_plain = plain or os.geteuid() != 0
+    if oddity.only and (oddity.only == "plain") != is_plain:
+        pytest.skip(f"only a {oddity.only} user can have it")
+    with a_place(plain=plain) as place:
+        run_as(plain, lambda: _outcome(place, oddity))

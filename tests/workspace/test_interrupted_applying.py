@@ -1,0 +1,89 @@
+"""An apply that is killed at any point leaves all or nothing to be had."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.workspace.copies import make_tree, memory_folder, prepare, tree_of
+from toolkit.errors import WorkspaceError
+from toolkit.workspace import WorkspaceSection
+from toolkit_workspace import _steps
+from toolkit_workspace._prepared import Prepared
+from toolkit_workspace._state import clean, find, has_unfinished_apply
+from toolkit_workspace.apply import apply_changes, resume, undo
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("what", ["resume", "undo", "undo again"])
+def test_a_kill_at_any_point_ends_with_all_or_nothing(what: str) -> None:
+    with memory_folder() as folder:
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.workspace.killed_apply", folder, what],
+            cwd=ROOT, capture_output=True, text=True, timeout=150, check=False,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["wrong"] == []
+    assert result["points"] > 40
+    assert result["found"] == ["all", "nothing"] if what == "resume" else ["nothing"]
+
+
+@pytest.fixture
+def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Prepared:
+    """A workspace whose apply stopped after its first file, and could not be taken back either."""
+    ws = prepare(make_tree(tmp_path / "host", {"a": b"a\n", "b": b"b\n"}))
+    (ws.root / "src/a").write_text("agent\n")
+    (ws.root / "src/b").write_text("agent\n")
+    real = _steps.make
+    made: list[object] = []
+
+    def stops(*args: object) -> None:
+        if made:
+            raise SystemExit
+        made.append(args)
+        real(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("toolkit_workspace._journal.make", stops)
+    with pytest.raises(SystemExit):
+        apply_changes(ws)
+    monkeypatch.undo()
+    return ws
+
+
+def test_nothing_else_is_applied_before_an_interrupted_apply_is_settled(interrupted: Prepared) -> None:
+    assert has_unfinished_apply(interrupted.state)
+    with pytest.raises(WorkspaceError, match="interrupted"):
+        apply_changes(interrupted)
+    assert resume(interrupted)
+    assert not has_unfinished_apply(interrupted.state)
+    assert not resume(interrupted)
+
+
+def test_a_file_edited_on_the_host_meanwhile_is_not_lost_by_resuming(interrupted: Prepared) -> None:
+    host = interrupted.root.parent / "host"
+    (host / "b").write_text("edited\n")
+    with pytest.raises(WorkspaceError, match="changed while"):
+        resume(interrupted)
+    assert (host / "b").read_text() == "edited\n"
+    (host / "b").write_text("b\n")
+    assert undo(interrupted)
+    assert tree_of(host) == {b"a": ("-", b"a\n"), b"b": ("-", b"b\n")}
+
+
+def test_an_interrupted_apply_keeps_its_workspace_until_it_is_settled(interrupted: Prepared) -> None:
+    parent = interrupted.root.parent
+    assert [one.status for one in find(parent)] == ["unfinished"]
+    assert list(clean(parent, kept=True)) == []
+    section = WorkspaceSection.open(interrupted.root)
+    with pytest.raises(WorkspaceError, match="kept"):
+        section.cleanup()
+    with WorkspaceSection.open(interrupted.root) as section:
+        assert section.undo_apply()
+        section.cleanup()
+    assert not interrupted.root.exists()

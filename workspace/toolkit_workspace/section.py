@@ -1,0 +1,401 @@
+"""Prepare a workspace, describe it for a prompt, and take it away again.
+
+A `WorkspaceSection` copies its mounts into a fresh folder only its user can enter.
+Either everything selected arrives or nothing is left behind, Ctrl-C included.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from toolkit.errors import WorkspaceError
+from toolkit_workspace import _state
+from toolkit_workspace._bases import BaseStore, keep_bases
+from toolkit_workspace._copy import Copier, Job, OverBudget, Progress, Ticker
+from toolkit_workspace._fingerprint import fingerprint_of
+from toolkit_workspace._handles import READ_DIR
+from toolkit_workspace._manifest import Manifest
+from toolkit_workspace._notes import LeftOut, Notes
+from toolkit_workspace._prepared import Prepared
+from toolkit_workspace._prompt import MountText, prompt_text
+from toolkit_workspace._review import Review
+from toolkit_workspace._roots import AllowedRoots
+from toolkit_workspace._sources import Source, check_landings, close_sources, open_sources
+from toolkit_workspace._watch_work import HostToWorkspace, WorkspaceToEvents
+from toolkit_workspace.apply import Applied
+from toolkit_workspace.changes import Changes
+from toolkit_workspace.mount import HostMount
+from toolkit_workspace.plan import Plan, over_budget, plan_source
+from toolkit_workspace.snapshot import Snapshot
+from toolkit_workspace.watch import Direction, Watching, Work
+
+
+class WorkspaceSection:
+    """Allowed host files as a copy an agent may change; a context manager.
+
+    Args:
+        mounts: What comes along.
+        allowed_host_roots: Folders the mounts must lie in. None allows nothing.
+        parent: Where the workspace folder is made; the system's temp folder if not given.
+        keep: Leave the workspace when the context ends.
+        strict: A file that cannot be read is an error, not a remark.
+        progress: Called a few times a second while copying.
+        keep_bases: Keep the bytes of files up to 1 MiB beside the workspace, in the background, so that
+            what the host changes meanwhile can be merged instead of being a conflict.
+    """
+
+    def __init__(
+        self,
+        mounts: Sequence[HostMount],
+        allowed_host_roots: Sequence[str | os.PathLike[str]] = (),
+        *,
+        parent: str | os.PathLike[str] | None = None,
+        keep: bool = False,
+        strict: bool = False,
+        progress: Callable[[Progress], None] | None = None,
+        keep_bases: bool = True,
+    ) -> None:
+        self.mounts = tuple(mounts)
+        self.allowed_host_roots = tuple(Path(root) for root in allowed_host_roots)
+        self.keep = keep
+        self._parent = Path(parent) if parent is not None else None
+        self._strict = strict
+        self._progress = progress
+        self._keep_bases = keep_bases
+        self._state: _state.State | None = None
+        self._review: Review | None = None
+        self._texts: tuple[MountText, ...] = ()
+        check_landings(self.mounts)
+
+    @classmethod
+    def open(cls, temp_dir: str | os.PathLike[str]) -> Self:
+        """A workspace that another process prepared and kept; it stays kept.
+
+        Raises:
+            WorkspaceError: there is none at that place, or its owner still works with it.
+        """
+        state = _state.adopt(Path(temp_dir))
+        try:
+            facts = state.read()
+            mounts = [_mount_of(record) for record in facts["mounts"]]
+            section = cls(mounts, facts["roots"], parent=state.temp_dir.parent, keep=True)
+            section._texts = tuple(MountText.from_json(record["text"]) for record in facts["mounts"])
+        except (KeyError, TypeError, ValueError) as error:
+            state.release()
+            raise WorkspaceError(
+                f"the state of the workspace {str(temp_dir)!r} cannot be read",
+                where=[str(state.state_dir)],
+                fix="Prepare it again; toolkit workspace clean --kept removes this one.",
+            ) from error
+        section._state = state
+        return section
+
+    @property
+    def is_prepared(self) -> bool:
+        return self._state is not None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it is prepared and not released: no other process can open it."""
+        return self._state is not None and self._state.lock >= 0
+
+    @property
+    def temp_dir(self) -> Path:
+        """The folder the agent works in."""
+        return self._prepared_state().temp_dir
+
+    @property
+    def state_dir(self) -> Path:
+        """Where the manifest and all else about the workspace is kept, outside of it."""
+        return self._prepared_state().state_dir
+
+    def _prepared_state(self) -> _state.State:
+        if self._state is None:
+            raise WorkspaceError(
+                "the workspace is not prepared", fix="Use it as a context manager, or call prepare() first."
+            )
+        return self._state
+
+    def plan(self) -> Plan:
+        """What preparing would copy and leave out, by looking only."""
+        with AllowedRoots(self.allowed_host_roots) as roots:
+            sources = open_sources(self.mounts, roots)
+            try:
+                return Plan(tuple(plan_source(source, roots, strict=self._strict) for source in sources))
+            finally:
+                close_sources(sources)
+
+    def prepare(self, *, parent: str | os.PathLike[str] | None = None, keep: bool | None = None) -> Self:
+        """Copy the mounts into a fresh folder; a second call does nothing, or takes back what was released.
+
+        `parent` and `keep` count instead of what the section was made with.
+
+        Raises:
+            WorkspaceSecurityError: a mount lies in no allowed root, or a link leads out of it.
+            WorkspaceBudgetError: a mount is larger than its max_bytes.
+            WorkspaceError: a mount or the workspace cannot be opened, read or written.
+        """
+        self.keep = self.keep if keep is None else keep
+        if self._state is not None:
+            if not self.is_held:
+                self._state, self._review = _state.adopt(self._state.temp_dir), None
+            return self
+        place = Path(parent) if parent is not None else self._parent or _state.default_parent()
+        with AllowedRoots(self.allowed_host_roots) as roots:
+            sources = open_sources(self.mounts, roots)
+            try:
+                self._check_budgets(sources, roots)
+                state = _state.create(place.absolute())
+                try:
+                    texts, manifest = self._fill(state, sources, roots)
+                    state.write(self._facts(texts))
+                except BaseException:
+                    state.remove()
+                    raise
+            except OSError as error:
+                raise WorkspaceError(
+                    f"the workspace cannot be filled: {error.strerror}", fix="Nothing was left behind."
+                ) from error
+            finally:
+                close_sources(sources)
+        self._texts = tuple(texts)
+        self._state = state
+        self._review = Review(Prepared.at(state.temp_dir, state.state_dir, manifest))
+        if self._keep_bases:
+            self._review.start_keeping()
+        return self
+
+    def _check_budgets(self, sources: Sequence[Source], roots: AllowedRoots) -> None:
+        for source in sources:
+            if source.mount.max_bytes is not None:
+                plan = plan_source(source, roots, strict=self._strict)
+                if plan.is_over_budget:
+                    raise over_budget(plan.mount_path, source.mount.max_bytes, plan.needed, plan.largest)
+
+    def _fill(
+        self, state: _state.State, sources: Sequence[Source], roots: AllowedRoots
+    ) -> tuple[list[MountText], Manifest]:
+        manifest = Manifest([source.record for source in sources])
+        workspace = os.open(state.temp_dir, READ_DIR)
+        ticker = Ticker(self._progress)
+        texts = []
+        try:
+            copier = Copier(workspace, manifest, ticker)
+            for index, source in enumerate(sources):
+                notes = Notes()
+                follow = roots if source.mount.follow_symlinks else None
+                walk = source.walk(notes, roots, strict=self._strict, never=state.identities())
+                job = Job(index, source.landing, walk, notes, source.mount.max_bytes, follow)
+                _copy_source(copier, job, source)
+                ticker.mount_done(job.tally)
+                texts.append(MountText.of(source.mount.landing, source.record.name is not None, job.tally, notes))
+            manifest.seal(workspace)
+            keep_bases(manifest, BaseStore(state.state_dir / "bases"), workspace, only_fresh=True)
+        finally:
+            os.close(workspace)
+        manifest.save(state.state_dir / "manifest")
+        return texts, manifest
+
+    def _facts(self, texts: Sequence[MountText]) -> dict[str, Any]:
+        pairs = zip(self.mounts, texts, strict=True)
+        roots = [os.path.abspath(root) for root in self.allowed_host_roots]  # noqa: PTH100 - links must stay
+        return {"roots": roots, "mounts": [_record_of(mount, text) for mount, text in pairs]}
+
+    @property
+    def left_out(self) -> tuple[tuple[str, LeftOut], ...]:
+        """What did not come along or deserves a remark: mount_path and entry, the first 200 of each rule."""
+        self._prepared_state()
+        return tuple((text.landing, one) for text in self._texts for one in text.left_out)
+
+    def render(self) -> str:
+        """The workspace as a section of a prompt: where things are, how much, and what was left out.
+
+        The same mounts give the same text in every run; names are escaped.
+        """
+        self._prepared_state()
+        return prompt_text(self._texts)
+
+    def fingerprint(self) -> str:
+        """A hash of all names, contents, links and executable bits that are in the workspace now."""
+        return fingerprint_of(os.open(self.temp_dir, READ_DIR))
+
+    def _reviewed(self) -> Review:
+        state = self._prepared_state()
+        if self._review is None or not self.is_held:  # once released, another process may have applied changes
+            self._review = Review(Prepared.load(state.temp_dir, state.state_dir))
+        return self._review
+
+    def changes(self) -> Changes:
+        """What differs from the prepared state, or from what was applied last; nothing is run to find out.
+
+        Raises:
+            WorkspaceError: the workspace or its record cannot be read.
+        """
+        return self._reviewed().changes()
+
+    def apply(
+        self,
+        *,
+        paths: Iterable[str | os.PathLike[str]] | None = None,
+        mounts: Iterable[str] | None = None,
+        dry_run: bool = False,
+        conflict_markers: bool = False,
+    ) -> Applied:
+        """Take the changes back to the host: all that are chosen, or none.
+
+        `paths` are files or folders in the workspace, `mounts` the mounts' places in it. What lies in a
+        `.git` folder comes along only when a path says so. With `conflict_markers`, texts that do not
+        merge are written with both versions in them. `dry_run` decides everything and writes nothing.
+
+        Raises:
+            WorkspaceConflictError: the host changed in a way that does not merge; nothing was touched.
+            WorkspaceSecurityError: a link leads out, or a mount's folder is no longer the same.
+            WorkspaceError: an earlier apply was interrupted, or a path or mount matches nothing.
+        """
+        chosen = None if paths is None else [os.fspath(path) for path in paths]
+        return self._reviewed().apply(paths=chosen, mounts=mounts, dry_run=dry_run, conflict_markers=conflict_markers)
+
+    def resume_apply(self) -> bool:
+        """Finish an apply that was interrupted; False when none had begun to write."""
+        return self._reviewed().resume()
+
+    def undo_apply(self) -> bool:
+        """Take back an interrupted apply, or else the last finished one; False when there is none.
+
+        Raises:
+            WorkspaceConflictError: a file was changed on the host since.
+        """
+        return self._reviewed().undo()
+
+    def snapshot(self, label: str) -> Snapshot:
+        """Remember how the workspace looks now; only what changed is stored."""
+        return self._reviewed().snapshot(label)
+
+    def rewind(self, snapshot: Snapshot | str) -> Snapshot:
+        """Make the workspace look as in a snapshot (or the latest of that label).
+
+        What it looked like until now is the returned snapshot, so that a rewind can be rewound.
+        """
+        return self._reviewed().rewind(snapshot)
+
+    def diff(self, a: Snapshot | str | None = None, b: Snapshot | str | None = None) -> Changes:
+        """What changed from `a` (the prepared state if not given) to `b` (now if not given)."""
+        return self._reviewed().diff(a, b)
+
+    def watch(self, direction: Direction = "host→workspace", *, rescan_seconds: float = 10.0) -> Watching:
+        """Keep the workspace in step with the host, or report what the agent does, until the context ends.
+
+        `async with section.watch() as watching: async for event in watching: …`. A file the agent has
+        changed is never overwritten: that is a conflict event. `rescan_seconds` is how often everything is
+        looked at, besides what the system reports. What links out of a mount were followed to is not watched.
+
+        Raises:
+            WorkspaceError: the workspace is not prepared, or there is no such direction.
+        """
+        review = self._reviewed()
+        arrow = direction.replace("->", "→")
+        if arrow == "host→workspace":
+            review.finish_keeping()
+            make: Callable[[], Work] = partial(HostToWorkspace, self.mounts, self.allowed_host_roots, review.prepared)
+        elif arrow == "workspace→events":
+            make = partial(WorkspaceToEvents, review.prepared)
+        else:
+            raise WorkspaceError(
+                f"there is no direction {direction!r}", fix="Write 'host→workspace' or 'workspace→events'."
+            )
+        return Watching(make, rescan_seconds=rescan_seconds)
+
+    def cleanup(self) -> None:
+        """Remove the workspace, whatever the agent made of it; a second call does nothing.
+
+        Raises:
+            WorkspaceError: it cannot be removed, or an apply was interrupted and has to be finished or undone.
+        """
+        if self._state is not None and _state.has_unfinished_apply(self._state.state_dir):
+            raise self._kept_for_apply(self._state)
+        review, self._review = self._review, None
+        if review is not None:
+            review.stop_keeping()
+        state, self._state = self._state, None
+        if state is not None:
+            try:
+                state.remove()
+            except OSError as error:
+                raise WorkspaceError(
+                    f"the workspace cannot be removed: {error.strerror}",
+                    where=[str(state.temp_dir)],
+                    fix="Remove it by hand, or later: toolkit workspace clean",
+                ) from error
+            finally:
+                state.release()
+
+    def _kept_for_apply(self, state: _state.State) -> WorkspaceError:
+        self.release()
+        self._state = self._review = None
+        return WorkspaceError(
+            "the workspace is kept: an apply was interrupted",
+            where=[str(state.temp_dir)],
+            fix=f"Finish it or take it back: toolkit workspace apply {state.temp_dir} --resume (or --undo)",
+        )
+
+    def release(self) -> None:
+        """Let go of the workspace and leave it, for another process to open; `changes` and `apply` go on working."""
+        state = self._prepared_state()
+        if self.is_held:
+            if self._review is not None:
+                self._review.finish_keeping()
+            state.write({**self._facts(self._texts), "kept": True})
+            state.release()
+
+    def __enter__(self) -> Self:
+        return self.prepare()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self.keep and self.is_prepared:
+            self.release()
+        else:
+            self.cleanup()
+
+
+def _copy_source(copier: Copier, job: Job, source: Source) -> None:
+    try:
+        if source.record.name is None:
+            copier.copy_folder(job, source.fresh_handle(), source.real_paths)
+        elif source.is_selected(job.notes):
+            copier.copy_single(job, source.handle, source.record.name)
+    except OverBudget as over:
+        assert source.mount.max_bytes is not None
+        found = [(os.fsdecode(path), size) for size, path in sorted(job.tally.largest, reverse=True)]
+        largest = sorted([(os.fsdecode(over.path), over.size), *found], key=lambda item: -item[1])[:5]
+        needed = source.mount.max_bytes - job.room + over.size
+        raise over_budget(source.mount.landing, source.mount.max_bytes, needed, largest) from None
+
+
+def _record_of(mount: HostMount, text: MountText) -> dict[str, Any]:
+    return {
+        "host_path": os.path.abspath(mount.host_path),  # noqa: PTH100 - links must stay
+        "landing": mount.landing,
+        "include_glob": mount.include_glob,
+        "exclude_glob": mount.exclude_glob,
+        "max_bytes": mount.max_bytes,
+        "follow_symlinks": mount.follow_symlinks,
+        "gitignore": mount.gitignore,
+        "text": text.to_json(),
+    }
+
+
+def _mount_of(record: dict[str, Any]) -> HostMount:
+    return HostMount(
+        record["host_path"],
+        record["landing"],
+        record["include_glob"],
+        record["exclude_glob"],
+        record["max_bytes"],
+        record["follow_symlinks"],
+        record["gitignore"],
+    )
