@@ -43,7 +43,7 @@ def pid_of(home: Path, run: str) -> int:
 
 
 async def until(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110  (other processes do it: there is no event to wait for)
             await asyncio.sleep(0.02)
 

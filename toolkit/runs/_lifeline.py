@@ -19,6 +19,8 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 T = TypeVar("T")
+_PATIENCE = 15.0
+"""Seconds that runs get to end when their caller goes: an interrupt, a close and a kill fit in."""
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -40,10 +42,10 @@ class Lifeline:
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="toolkit-"))
         self.line = Line(_this_machine(), str(self._folder / "line"))
-        self._held: dict[asyncio.Task[Any], asyncio.StreamWriter] = {}
+        self._held: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_unix_server(self._hold, self.line.path)
+        self._server = await asyncio.start_unix_server(self._connected, self.line.path)
         return self
 
     async def __aexit__(
@@ -57,20 +59,18 @@ class Lifeline:
         if self._held:
             await asyncio.wait(set(self._held), timeout=_PATIENCE)
 
-    async def _hold(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(_until_gone(reader, writer))
         self._held[task] = writer
-        try:
-            with contextlib.suppress(OSError):
-                await reader.read()
-        finally:
-            del self._held[task]
-            writer.close()
+        task.add_done_callback(self._held.pop)
 
 
-_PATIENCE = 15.0
-"""Seconds that runs get to end when their caller goes: an interrupt, a close and a kill fit in."""
+async def _until_gone(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        with contextlib.suppress(OSError):
+            await reader.read()
+    finally:
+        writer.close()
 
 
 async def hold_on(line: Line, work: Coroutine[Any, Any, T]) -> T:
