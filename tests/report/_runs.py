@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from toolkit import Toolbox, tool
-from toolkit.runs import Event, Limits, StoredRun, load_run, run
+from toolkit.runs import Event, Limits, RunResult, StoredRun, load_run, run
 from toolkit.runs.store import FORMAT, runs_home
 from toolkit.testing import FakeCLI, Turn, text, thinking, tool_use
 from toolkit.workspace import HostMount, WorkspaceSection
@@ -31,13 +31,13 @@ def total(lines: list[Line]) -> int:
     return sum(line.cents for line in lines)
 '''
 FIXED = INVOICE.replace("line.cents for", "line.cents * line.count for")
-TEST = '''from invoice import Line, total
+TEST = """from invoice import Line, total
 
 
 def test_total_counts_every_piece() -> None:
     # three pieces at 2.50 and one at 10.00
     assert total([Line("pen", 250, 3), Line("book", 1000)]) == 1750
-'''
+"""
 FAILED = """\x1b[31mF\x1b[0m                                                                        [100%]
 =================================== FAILURES ===================================
 ________________________ test_total_counts_every_piece _________________________
@@ -110,12 +110,17 @@ def _turns(pace: float) -> list[Turn]:
         ([tool_use("Edit", file_path="shop/invoice.py", **fix)], usage(310, 142, 11230, 420)),
         (
             [
-                tool_use("Write", file_path="shop/CHANGES.md", content="- `total` multiplies by the number of pieces.\n"),
+                tool_use(
+                    "Write", file_path="shop/CHANGES.md", content="- `total` multiplies by the number of pieces.\n"
+                ),
                 tool_use("mcp__desk__note_decision", noted),
             ],
             usage(280, 190, 11650, 310),
         ),
-        ([tool_use("Bash", command="python -m pytest -q shop", description="Run them again")], usage(260, 66, 11960, 280)),
+        (
+            [tool_use("Bash", command="python -m pytest -q shop", description="Run them again")],
+            usage(260, 66, 11960, 280),
+        ),
         ([text(ANSWER)], usage(220, 164, 12240, 120)),
     ]
     return [
@@ -152,9 +157,23 @@ async def worked_run(folder: Path, *, pace: float = 0.0) -> StoredRun:
 
     cli = FakeCLI(*_turns(pace), tools={"Bash": bash, "Read": read, "Edit": edit, "Write": write, "WebFetch": str})
     limits = Limits(seconds=600, turns=20, tokens=200_000, usd=2, memory_bytes=2 << 30)
-    done = await run(PROMPT, workspace=section, tools=[Toolbox("desk", [note_decision])], limits=limits, transport=cli, run_id="run-7f3a90c1d2e4")
+    done = await run(
+        PROMPT,
+        workspace=section,
+        tools=[Toolbox("desk", [note_decision])],
+        limits=limits,
+        transport=cli,
+        run_id="run-7f3a90c1d2e4",
+    )
     assert done.code == "ok", done.debug
     return load_run(done.run)
+
+
+def finished(result: RunResult[Any], turn: int = 1) -> dict[str, Any]:
+    """The event with which a turn of that result ends."""
+    data = result.to_data()
+    names = ("ok", "code", "message", "text", "stop", "ms", "cost", "total", "unattributed")
+    return {"name": "lifecycle.finished", "data": {"turn": turn, **{name: data[name] for name in names}}}
 
 
 def write_run(
@@ -172,9 +191,22 @@ def write_run(
     for place, event in enumerate(events):
         stream, kind = event["name"].split(".")
         when = event.get("t", began + place * 0.4)
-        lines.append(Event(stream, kind, when, id, event.get("id", id), event.get("parent"), event.get("data", {})).to_json())
+        lines.append(
+            Event(stream, kind, when, id, event.get("id", id), event.get("parent"), event.get("data", {})).to_json()
+        )
     (folder / "events.jsonl").write_text("".join(line + "\n" for line in lines), encoding="utf-8")
-    known = {"format": FORMAT, "run": id, "began": began, "ended": began + len(events), "prompt": "go", "profile": "offline", "domains": [], "limits": {}, "mode": "yolo", "confined": True}
+    known = {
+        "format": FORMAT,
+        "run": id,
+        "began": began,
+        "ended": began + len(events),
+        "prompt": "go",
+        "profile": "offline",
+        "domains": [],
+        "limits": {},
+        "mode": "yolo",
+        "confined": True,
+    }
     (folder / "run.json").write_text(json.dumps({**known, **(facts or {})}), encoding="utf-8")
     if result is not None:
         (folder / "result.json").write_text(json.dumps(result), encoding="utf-8")

@@ -131,7 +131,9 @@ def _head(status: int, kind: str, more: str = "") -> bytes:
     return lines.encode("latin-1")
 
 
-async def _send(writer: asyncio.StreamWriter, status: int, body: bytes, kind: str = "text/plain", more: str = "") -> None:
+async def _send(
+    writer: asyncio.StreamWriter, status: int, body: bytes, kind: str = "text/plain", more: str = ""
+) -> None:
     writer.write(_head(status, kind, f"{more}Content-Length: {len(body)}\r\n") + body)
     async with asyncio.timeout(_PATIENCE):
         await writer.drain()
