@@ -7,7 +7,27 @@ from typing import Any
 from tests.report._runs import finished
 from toolkit.runs import RunResult
 
-WORDS = "the agent reads a file, thinks about it, changes a line and runs the tests again until they pass. ".split()
+WORDS = [
+    "the",
+    "agent",
+    "reads",
+    "a",
+    "file,",
+    "thinks",
+    "about",
+    "it,",
+    "changes",
+    "a",
+    "line",
+    "and",
+    "runs",
+    "the",
+    "tests",
+    "again",
+    "until",
+    "they",
+    "pass.",
+]
 
 
 def many_events(count: int) -> list[dict[str, Any]]:

@@ -139,7 +139,12 @@ function diffLines(patch) {
 }
 
 function diffBody(file, lines) {
-  if (!lines.length) return h("p.nothing", {}, file.why ? "Not shown: " + str(file.why) + "." : "No line differs.");
+  if (!lines.length)
+    return h(
+      "p.nothing",
+      {},
+      file.why ? "Not shown: " + str(file.why) + "." : file.type === "folder" ? "A folder." : "No line differs.",
+    );
   const body = h("div.diff", { role: "table", "aria-label": "Changed lines" });
   const language = languageOf(file.path);
   const open = { old: null, now: null };
