@@ -199,6 +199,8 @@ function firstSeen(view) {
   return item ? item.place : 0;
 }
 
+const MOST_MARKS = 1000;
+
 /* Mark what was searched for, without touching the elements. */
 function highlight(view) {
   if (!window.CSS || !CSS.highlights) return;
@@ -206,20 +208,31 @@ function highlight(view) {
   const query = view.state.query;
   if (!query) return;
   const marks = new Highlight();
-  const walk = document.createTreeWalker(view.panel, NodeFilter.SHOW_TEXT);
-  for (let node = walk.nextNode(); node && marks.size < 1000; node = walk.nextNode()) {
-    const text = node.data.toLowerCase();
-    for (
-      let place = text.indexOf(query);
-      place >= 0 && marks.size < 1000;
-      place = text.indexOf(query, place + query.length)
-    ) {
-      if (place + query.length > node.data.length) break;
-      const range = new Range();
-      range.setStart(node, place);
-      range.setEnd(node, place + query.length);
-      marks.add(range);
-    }
+  for (const chunk of view.chunks) {
+    for (const row of chunk.rows.values()) if (marks.size < MOST_MARKS) markIn(row.element, query, marks);
   }
   CSS.highlights.set("found", marks);
+}
+
+/* The places of a text in an element, also where colour has cut it into several nodes. */
+function markIn(element, query, marks) {
+  const nodes = [];
+  const walk = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+  let text = "";
+  for (let node = walk.nextNode(); node; node = walk.nextNode()) {
+    nodes.push([text.length, node]);
+    text += node.data;
+  }
+  const lower = text.toLowerCase();
+  if (lower.length !== text.length) return; // a letter that grows in lower case would shift every mark
+  let first = 0;
+  for (let from = lower.indexOf(query); from >= 0 && marks.size < MOST_MARKS; from = lower.indexOf(query, from + 1)) {
+    const range = new Range();
+    while (first + 1 < nodes.length && nodes[first + 1][0] <= from) first++;
+    let last = first;
+    while (last + 1 < nodes.length && nodes[last + 1][0] < from + query.length) last++;
+    range.setStart(nodes[first][1], from - nodes[first][0]);
+    range.setEnd(nodes[last][1], from + query.length - nodes[last][0]);
+    marks.add(range);
+  }
 }
