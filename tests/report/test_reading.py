@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Page
+from playwright.async_api import Page, expect
 
 from tests.report._browser import Opened, texts
 from tests.report._many import many_events
@@ -25,8 +25,7 @@ async def test_search_and_filters_show_what_was_asked_for(tmp_path: Path, opened
 
     await page.keyboard.press("/")
     await page.keyboard.type("Line.COUNT for")
-    await page.wait_for_selector("#found:not(:empty)")
-    assert await texts(page, "#found") == ["2 of 15"]
+    await expect(page.locator("#found")).to_have_text("2 of 15")
     assert await texts(page, ".row .tool-name") == ["Edit"]
     assert await page.evaluate("CSS.highlights.get('found').size") >= 1
     await page.keyboard.press("Escape")
