@@ -18,6 +18,8 @@ ROOMS = {
     "toolkit.runs": ROOT / "toolkit" / "runs",
     "toolkit.testing": ROOT / "toolkit" / "testing",
     "toolkit.report": ROOT / "toolkit" / "report",
+    "toolkit.demo": ROOT / "toolkit" / "demo",
+    "toolkit.doctor": ROOT / "toolkit" / "doctor.py",
     "toolkit.cli": ROOT / "toolkit" / "cli",
     "toolkit_servers": ROOT / "servers" / "toolkit_servers",
     "toolkit_workspace": ROOT / "workspace" / "toolkit_workspace",
@@ -33,6 +35,8 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "toolkit.runs": ALL - {"toolkit.cli", "toolkit.report", "toolkit.testing"},
     "toolkit.testing": ALL - {"toolkit.cli", "toolkit.report"},
     "toolkit.report": ALL - {"toolkit.cli", "toolkit.testing"},
+    "toolkit.demo": ALL - {"toolkit.cli"},
+    "toolkit.doctor": frozenset({"toolkit.errors", "toolkit.runs", "toolkit.sandbox"}),
     "toolkit.cli": ALL,
 }
 

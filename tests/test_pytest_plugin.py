@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
@@ -48,10 +50,15 @@ def test_the_fixtures_work_in_both_modes_of_pytest_asyncio(pytester: pytest.Pyte
         return 2 * number
     assert (await call_tool(double, number=4)).text == "8"
 
+{marker}async def test_left_half_read(scripted_api, real_cli):
+    scripted_api([text("done")], strict=False)
+    async for message in real_cli.query("go"):
+        break
+
 def test_sync(scripted_api):
     assert scripted_api(strict=False).url.startswith("http://127.0.0.1:")
 """
-    assert outcomes(pytester, source, "-o", f"asyncio_mode={mode}")[0] == {"passed": 4}
+    assert outcomes(pytester, source, "-o", f"asyncio_mode={mode}")[0] == {"passed": 5}
 
 
 def test_a_script_that_does_not_fit_fails_the_test_and_nothing_else(pytester: pytest.Pytester) -> None:
@@ -105,6 +112,22 @@ def test_the_fixtures_are_listed_with_what_they_do(pytester: pytest.Pytester) ->
     done = pytester.runpytest_subprocess("--fixtures", timeout=60)
     for name in ("scripted_api", "real_cli", "fake_cli", "call_tool"):
         done.stdout.fnmatch_lines([f"{name} -- *pytest_plugin.py*"])
+
+
+DOCUMENTS = [Path(__file__).parents[1] / name for name in ("docs/testing.md", "README.md")]
+SNIPPETS = [
+    code
+    for document in DOCUMENTS
+    for code in re.findall(r"```python\n(.*?)```", document.read_text(encoding="utf-8"), re.DOTALL)
+    if "def test_" in code
+]
+
+
+def test_the_tests_in_the_documents_pass(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(**{f"test_snippet_{number}": code for number, code in enumerate(SNIPPETS)})
+    done = pytester.runpytest_subprocess(*STRICTLY, "-o", "asyncio_mode=auto", timeout=120)
+    assert len(SNIPPETS) >= 5
+    done.assert_outcomes(passed=len(SNIPPETS))
 
 
 @tool

@@ -232,6 +232,12 @@ def test_a_script_that_is_not_used_up_says_what_is_left() -> None:
     )
 
 
+def test_a_script_that_only_saw_calls_without_tools_says_how_to_claim_one() -> None:
+    with pytest.raises(TestingError) as caught, ScriptedAPI([text("a")]) as api:
+        ask(api, "first", tools=[])
+    assert caught.value.where[-1] == "no model call arrived; 1 call(s) without tools took no turn (when=… claims one)"
+
+
 def test_an_error_of_the_test_is_not_hidden_by_turns_left_over() -> None:
     with pytest.raises(KeyError), ScriptedAPI([text("unused")]):
         raise KeyError("the real one")
@@ -294,6 +300,8 @@ def test_a_port_that_is_taken_is_an_error_and_leaves_no_thread() -> None:
         with pytest.raises(TestingError) as caught:
             ScriptedAPI(port=taken.getsockname()[1]).start()
     assert "cannot listen on port" in caught.value.what
+    with pytest.raises(TestingError, match="cannot listen on port 70000"):
+        ScriptedAPI(port=70000).start()
     assert threading.active_count() == before
 
 

@@ -14,6 +14,17 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from toolkit.errors import ToolError as ToolError
     from toolkit.errors import ToolkitError as ToolkitError
+    from toolkit.runs import Conversation as Conversation
+    from toolkit.runs import Decision as Decision
+    from toolkit.runs import Event as Event
+    from toolkit.runs import Limits as Limits
+    from toolkit.runs import Prompt as Prompt
+    from toolkit.runs import RunResult as RunResult
+    from toolkit.runs import RunSpec as RunSpec
+    from toolkit.runs import run as run
+    from toolkit.runs import run_many as run_many
+    from toolkit.runs import run_sync as run_sync
+    from toolkit.runs import start as start
     from toolkit.tools import Audio as Audio
     from toolkit.tools import Image as Image
     from toolkit.tools import Resource as Resource
@@ -26,6 +37,19 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "toolkit.errors": ("ToolError", "ToolkitError"),
+    "toolkit.runs": (
+        "Conversation",
+        "Decision",
+        "Event",
+        "Limits",
+        "Prompt",
+        "RunResult",
+        "RunSpec",
+        "run",
+        "run_many",
+        "run_sync",
+        "start",
+    ),
     "toolkit.tools": (
         "Audio",
         "Image",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from toolkit_servers.build import build_server as build_server
     from toolkit_servers.http import http_app as http_app
     from toolkit_servers.http import serve_http as serve_http
+    from toolkit_servers.ready import load_ready as load_ready
     from toolkit_servers.stdio import claim_stdio as claim_stdio
     from toolkit_servers.stdio import serve_stdio as serve_stdio
 
@@ -20,11 +21,12 @@ _HOMES = {
     "build_server": "toolkit_servers.build",
     "claim_stdio": "toolkit_servers.stdio",
     "http_app": "toolkit_servers.http",
+    "load_ready": "toolkit_servers.ready",
     "serve_http": "toolkit_servers.http",
     "serve_stdio": "toolkit_servers.stdio",
 }
 
-__all__ = ["build_server", "claim_stdio", "http_app", "serve_http", "serve_stdio"]
+__all__ = ["build_server", "claim_stdio", "http_app", "load_ready", "serve_http", "serve_stdio"]
 
 
 def __getattr__(name: str) -> Any:

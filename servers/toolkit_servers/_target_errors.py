@@ -18,6 +18,7 @@ from types import FunctionType, ModuleType
 from toolkit.errors import TargetError, ToolDefinitionError, ToolkitError
 from toolkit.tools import Toolbox
 from toolkit_servers._user_imports import is_user_file
+from toolkit_servers.ready import READY
 
 
 def unreadable(spec: str) -> TargetError:
@@ -236,6 +237,7 @@ def _no_module(missing: str, spec: str, module: str, cwd: Path) -> TargetError:
     )
     prefix = missing.rpartition(".")[0]
     rest = spec.removeprefix(missing)
+    here += [] if "." in missing else READY
     fix = _suggest(missing.rpartition(".")[2], here, lambda name: ".".join(filter(None, [prefix, name])) + rest)
     return TargetError(
         f"there is no module '{missing}'",

@@ -231,6 +231,8 @@ def _toolkit_command() -> list[str]:
 
 def _lasting_spec(target: Target) -> list[str]:
     """TARGET in a form that holds from any working directory."""
+    if target.module is None and target.file is None:  # ready-made: its paths are read from the folder
+        return ["--cwd", str(target.folder), target.spec]
     if target.module is None:
         return [f"{target.file}:{target.name}" if target.name else str(target.file)]
     found_here = target.file is not None and is_user_file(target.file, target.folder)

@@ -2,7 +2,8 @@
 
 TARGET is a file (`tools.py`), a file and a name (`tools.py:box`), or a module
 (`my_app.tools`, `my_app.tools:box`). Without a name the module's one Toolbox is
-taken, else every decorated tool in it. Loading the same target again reads its files
+taken, else every decorated tool in it. The name of a ready-made toolbox (`planning`,
+`files:docs`) stands for it where no module has that name. Loading the same target again reads its files
 anew. Whatever is wrong with a target is said with file and line, never as a traceback.
 """
 
@@ -21,6 +22,7 @@ from toolkit.tools import Tool, Toolbox
 from toolkit.tools.tool import as_tool
 from toolkit_servers import _target_errors as errors
 from toolkit_servers._user_imports import import_file, import_folder, importing_from, loaded_files
+from toolkit_servers.ready import is_ready, load_ready_spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,8 @@ def load_target(spec: str, *, cwd: Path | None = None) -> Target:
         ToolDefinitionError: a tool in it is not well defined.
     """
     cwd = Path.cwd() if cwd is None else cwd.resolve()
+    if is_ready(spec, cwd):
+        return Target(spec, load_ready_spec(spec, cwd), frozenset(), None, cwd)
     address = Address.parse(spec, cwd)
     if address.file is not None:
         errors.require_file(address.file, spec, cwd)

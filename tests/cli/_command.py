@@ -21,7 +21,9 @@ class Done:
     err: str
 
 
-def toolkit(*arguments: str, cwd: Path, env: dict[str, str] | None = None, closed_stdout: bool = False) -> Done:
+def toolkit(
+    *arguments: str, cwd: Path, env: dict[str, str] | None = None, closed_stdout: bool = False, stdin: str = ""
+) -> Done:
     """Run `toolkit ARGUMENTS` in a folder; machine-dependent paths in its output are named.
 
     With `closed_stdout` nobody reads what it prints.
@@ -34,7 +36,7 @@ def toolkit(*arguments: str, cwd: Path, env: dict[str, str] | None = None, close
             [str(TOOLKIT), *arguments],
             cwd=cwd,
             env=clean,
-            stdin=subprocess.DEVNULL,
+            input=stdin,
             stdout=writing if closed_stdout else subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

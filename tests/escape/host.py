@@ -17,6 +17,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Iterable
@@ -87,16 +88,15 @@ class Host:
 
     def victim(self, name: str) -> int:
         """A process of the host's own for one attempt to find or harm."""
-        # As a session leader it does not die with a process group that an attempt ends by mistake.
         if name not in self._victims:
-            self._victims[name] = subprocess.Popen(
-                ["python3", "-c", "import time; time.sleep(600)", self.words["proc"]]
-                if shutil.which("python3")
-                else ["sleep", "600"],
-                start_new_session=True,
-                stdin=subprocess.DEVNULL,
-            )
+            sleep = [sys.executable, "-c", "import time; time.sleep(600)", self.words["proc"], self.victim_word(name)]
+            # As a session leader it does not die with a process group that an attempt ends by mistake.
+            self._victims[name] = subprocess.Popen(sleep, start_new_session=True, stdin=subprocess.DEVNULL)
         return self._victims[name].pid
+
+    def victim_word(self, name: str) -> str:
+        """What the victim can be found by."""
+        return f"victim-{self._nonce}-{name}"
 
     def marker(self, name: str) -> str:
         """A word for the command line of a process that should not outlive its run."""

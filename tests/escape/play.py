@@ -17,17 +17,17 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from claude_agent_sdk import ClaudeAgentOptions, query
+from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, query
 
 from tests.escape.attempts import ATTEMPTS, USEFUL, Attempt
 from tests.escape.host import Host
 from toolkit.sandbox import python_environment
 from toolkit.sandbox._cli import find_cli
-from toolkit.sandbox.confinement import TOOLS, confine
+from toolkit.sandbox.confinement import confine
 from toolkit.sandbox.limits import JailLimits
 from toolkit.testing import ScriptedAPI, Turn, text, tool_use
 
@@ -36,6 +36,7 @@ _MIB = 1024 * 1024
 _SMALL = JailLimits(
     memory_bytes=1024 * _MIB, processes=200, file_bytes=50 * _MIB, workspace_bytes=150 * _MIB, tmp_bytes=60 * _MIB
 )
+_ALL_TOOLS = list(dict.fromkeys(attempt.tool for attempt in (*ATTEMPTS, *USEFUL)))
 _ALONE = json.dumps({"sandbox": {"enabled": False}})
 
 
@@ -77,17 +78,19 @@ class Game:
         for attempt in ATTEMPTS:
             if attempt.name in self.read and self._memory(attempt.name) in script.everything:
                 self.read[attempt.name] += self.host.success(attempt.name)
-        for command in (["status"], ["commit", "-q", "--allow-empty", "-m", "host"]):
-            subprocess.run(["git", "-C", str(self.workspace), *command], capture_output=True, check=False)
+        await asyncio.to_thread(_use_git, self.workspace)
 
     def verdicts(self, attempts: Sequence[Attempt]) -> dict[str, list[str]]:
         return {a.name: self.host.evidence(a.name, self.read.get(a.name, ""), self.workspace) for a in attempts}
 
     async def _run(self, group: str, options: ClaudeAgentOptions) -> None:
+        running: Any = query(prompt="Go on.", options=options)
         try:
-            async with asyncio.timeout(_SECONDS):
-                async for _ in query(prompt="Go on.", options=options):
-                    pass
+            async with asyncio.timeout(_SECONDS), aclosing(running) as messages:
+                async for message in messages:
+                    # Not to the end of the stream: that would wait for the jobs left in the background.
+                    if isinstance(message, ResultMessage):
+                        break
         except Exception as error:
             self.notes.append(f"{group}: {type(error).__name__}: {error}"[:200])
 
@@ -103,9 +106,10 @@ class Game:
                 env={**env, **private, **api, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"},
                 permission_mode="bypassPermissions",
                 setting_sources=["project", "local"],
+                tools=_ALL_TOOLS,
             )
             return
-        small = group in ("limits", "memory", "disk")
+        small = group in ("limits", "shm", "disk")
         async with confine(
             self.workspace,
             api_url=url,
@@ -119,7 +123,7 @@ class Game:
             if self.mode == "alone":
                 options["settings"] = _ALONE
             if group == "tools" or self.mode == "alone":
-                options.pop("tools")
+                options["tools"] = _ALL_TOOLS
             yield ClaudeAgentOptions(**options)
         if jail.exceeded is not None:
             self.notes.append(f"{group}: ended for {jail.exceeded.limit}")
@@ -127,7 +131,7 @@ class Game:
     def _steps(self, attempt: Attempt) -> list[tuple[str, str, dict[str, Any]]]:
         filled = {key: self._fill(value, attempt.name) for key, value in attempt.input.items()}
         steps = [(attempt.name, attempt.tool, filled)]
-        if attempt.group == "read-first":
+        if attempt.read_first:
             path = filled.get("file_path") or filled["notebook_path"]
             steps.insert(0, (attempt.name, "Read", {"file_path": path}))
         return steps
@@ -143,7 +147,7 @@ class Game:
             "marker": host.marker(name),
             "memory": self._memory(name),
             "secret": str(host.secret),
-            "secret_name": f"{host.folder.name}/secret.txt",
+            "host_name": host.folder.name,
             "folder": str(host.folder),
             "outside": str(host.outside),
             "edited": str(host.edited),
@@ -155,7 +159,7 @@ class Game:
             "udp_port": str(host.udp_port),
             "unix": str(host.unix),
             "abstract": host.abstract,
-            "proc_word_start": host.words["proc"][:12],
+            "victim_word": host.victim_word(name),
         }
         for key, word in words.items():
             value = value.replace("{" + key + "}", word)
@@ -175,7 +179,7 @@ class _Script:
         self.seen_by: dict[str, str] = {"subagent": "", "web-search": ""}
 
     def __call__(self, request: Any) -> Any:
-        body = request.body
+        body: dict[str, Any] = request
         whole = json.dumps(body)
         messages = body.get("messages", [])
         done = sum(block.get("type") == "tool_result" for block in _blocks(messages))
@@ -192,16 +196,15 @@ class _Script:
         if done >= len(self._steps):
             return [text("done")]
         _, tool, arguments = self._steps[done]
-        return Turn([{**tool_use(tool, **arguments), "id": f"toolu_step_{done}"}])
+        return Turn([{**tool_use(tool, arguments), "id": f"toolu_step_{done}"}])
 
     def _subagent(self, done: int, whole: str) -> Any:
         self.seen_by["subagent"] += whole
         name, _, _ = next(step for step in self._steps if step[0] == "subagent")
-        tries = [step for step in SUBAGENT_STEPS if step]
-        if done >= len(tries):
+        if done >= len(SUBAGENT_STEPS):
             return [text(f"{name} is done")]
-        tool, arguments = tries[done]
-        return Turn([{**tool_use(tool, **arguments), "id": f"toolu_sub_{done}"}])
+        tool, arguments = SUBAGENT_STEPS[done]
+        return Turn([{**tool_use(tool, arguments), "id": f"toolu_sub_{done}"}])
 
 
 SUBAGENT_STEPS: list[tuple[str, dict[str, Any]]] = []
@@ -213,6 +216,12 @@ def _blocks(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         if isinstance(message.get("content"), list):
             found += [block for block in message["content"] if isinstance(block, dict)]
     return found
+
+
+def _use_git(workspace: Path) -> None:
+    """What a person does next, in the hope that nothing planted runs."""
+    for command in (["status"], ["commit", "-q", "--allow-empty", "-m", "host"]):
+        subprocess.run(["git", "-C", str(workspace), *command], capture_output=True, check=False)
 
 
 def _furnish(workspace: Path, host: Host) -> None:
@@ -237,7 +246,9 @@ def _furnish(workspace: Path, host: Host) -> None:
 
 async def play_all(mode: str) -> dict[str, Any]:
     """Play what can be played in this mode; the result is plain data."""
-    chosen = [a for a in ATTEMPTS if (a.playable_without or mode != "none") and (a.alone or mode != "alone")]
+    if mode == "none" and os.geteuid() == 0:
+        raise SystemExit("without a jail the attempts would harm the machine: play them as an ordinary user")
+    chosen = [a for a in ATTEMPTS if mode != "alone" or not a.needs_sandbox]
     root = Path(tempfile.mkdtemp(prefix="escape-"))
     with Host(a.name for a in (*ATTEMPTS, *USEFUL)) as host:
         game = Game(mode, host, root)
@@ -251,7 +262,6 @@ async def play_all(mode: str) -> dict[str, Any]:
                 await game.play(group, [a for a in (*USEFUL, *chosen) if a.group == group])
                 if group == "planting":
                     await game.next_run()
-            await asyncio.sleep(0)
             return {
                 "mode": mode,
                 "uid": os.geteuid(),
@@ -282,5 +292,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    assert TOOLS
     main()

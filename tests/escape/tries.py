@@ -9,6 +9,8 @@ import platform
 import socket
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 _X86 = platform.machine() == "x86_64"
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -36,14 +38,14 @@ def handle() -> int:
 
 
 def chroot(secret: str) -> int:
-    os.makedirs("c", exist_ok=True)
+    Path("c").mkdir(exist_ok=True)
     top = os.open("/", os.O_RDONLY)
     os.chroot("c")
     os.fchdir(top)
     for _ in range(40):
         os.chdir("..")
     os.chroot(".")
-    print(open(secret).read())
+    print(Path(secret).read_text(encoding="ascii"))
     return 0
 
 
@@ -123,10 +125,7 @@ def memory(megabytes: str) -> int:
     held = []
     for _ in range(int(megabytes) // 50):
         held.append(bytearray(os.urandom(1) * 50_000_000))
-    # A watchdog needs a moment to see it.
-    import time
-
-    time.sleep(3)
+    time.sleep(1.5)  # a watchdog needs a moment to see it
     return 0
 
 

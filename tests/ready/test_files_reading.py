@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from toolkit_servers.ready.files import files
 
 from tests.ready._client import refused, said
 from toolkit import Toolbox
+from toolkit_servers.ready.files import files
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
 
@@ -163,13 +163,15 @@ async def test_a_file_is_read_in_ranges(
     assert await said(box, "read_file", path="five", **arguments) == text
 
 
-async def test_a_long_file_comes_in_pieces_that_join_without_a_gap(tree: Path) -> None:
-    whole = "".join(f"line {number} {'é' * (number % 50)}\n" for number in range(2_000))
+@pytest.mark.parametrize("max_chars", [12, 13, 14, 15, 29, 30, 31, 500])
+async def test_a_long_file_comes_in_pieces_that_join_without_a_gap(tree: Path, max_chars: int) -> None:
+    whole = "".join(f"{number} {'é' * (number % 10)}\n" for number in range(100))
     (tree / "long").write_text(whole)
-    box = files(tree, max_chars=5_000)
+    box = files(tree, max_chars=max_chars)
     got, start = "", 1
-    for _ in range(100):
+    for _ in range(101):
         text, _, note = (await said(box, "read_file", path="long", start=start)).rpartition("\n")
+        assert len(text) <= max_chars
         got += text + "\n"
         if "go on" not in note:
             break
@@ -269,6 +271,23 @@ async def test_a_large_folder_is_listed_in_part_and_said_to_be(box: Toolbox, tre
     assert len(lines) == 1_001
     assert "the first 1,000 are shown" in lines[-1]
     assert "1,000 of 1,005 are shown" in await said(box, "glob", pattern="*.txt")
+
+
+async def test_no_result_is_longer_than_the_box_allows(tree: Path) -> None:
+    for number in range(300):
+        (tree / f"{number:03}{'x' * 200}").write_text("needle\n" * 20)
+    box = files(tree, max_chars=5_000)
+    calls: dict[str, dict[str, Any]] = {
+        "list_directory": {},
+        "tree": {},
+        "glob": {"pattern": "*"},
+        "grep": {"pattern": "needle"},
+        "read_files": {"paths": [f"{number:03}{'x' * 200}" for number in range(10)]},
+    }
+    for tool, arguments in calls.items():
+        assert len(await said(box, tool, **arguments)) < 6_000
+    for show in ("files", "count"):
+        assert len(await said(box, "grep", pattern="needle", show=show)) < 6_000
 
 
 async def test_a_missing_path_suggests_the_nearest_one(box: Toolbox) -> None:

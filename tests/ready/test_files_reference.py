@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from toolkit_servers.ready.files import files
 
 # Their tool, with the arguments it takes → our tool, called to the same end, and what its answer must hold.

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from toolkit_servers.ready.files import _save, files
 
 from tests.ready._client import names_in, refused, said
 from toolkit import Toolbox
 from toolkit.errors import TargetError
+from toolkit_servers.ready.files import _save, files
 
 
 @pytest.fixture

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from toolkit_servers.ready.notes import notes
 
 from tests.ready._client import refused, said
 from toolkit import Toolbox
 from toolkit.errors import TargetError
+from toolkit_servers.ready.notes import notes
 
 
 @pytest.fixture
@@ -221,6 +221,10 @@ async def test_a_program_that_holds_the_file_is_named_not_waited_for_without_end
 
 
 def test_without_a_name_the_notes_lie_in_the_users_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TOOLKIT_HOME", raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     notes()
     assert (tmp_path / "toolkit" / "notes.db").is_file()
+    monkeypatch.setenv("TOOLKIT_HOME", str(tmp_path / "own"))
+    notes()
+    assert (tmp_path / "own" / "notes.db").is_file()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from toolkit_servers.ready.planning import planning
 
 from tests.ready._client import refused, said
 from toolkit import Toolbox, ToolContext
+from toolkit_servers.ready.planning import planning
 
 
 @pytest.fixture

@@ -20,19 +20,25 @@ from claude_agent_sdk import (
     PermissionResultAllow,
     PermissionResultDeny,
     ResultMessage,
+    StreamEvent,
 )
 from mcp.server import Server
 
 from toolkit.testing import FakeCLI, RealCLI, Status, Turn, record, text, thinking, tool_use
 
 MODEL = "claude-sonnet-4-5"
-PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 SCHEMA = {"type": "object", "properties": {"answer": {"type": "integer"}}, "required": ["answer"]}
 ANSWER = {"type": "json_schema", "schema": SCHEMA}
+
+STARTED: list[asyncio.Event] = []
+"""Set, for the latest server, when its tool `wait` runs."""
 
 
 def notes_server() -> dict[str, Any]:
     """A server below any framework, so that every odd result can be sent exactly as it is."""
+
+    started = asyncio.Event()
+    STARTED.append(started)
 
     async def list_tools(ctx: Any, params: Any) -> types.ListToolsResult:
         meta = {"anthropic/alwaysLoad": True}
@@ -66,6 +72,7 @@ def notes_server() -> dict[str, Any]:
                 body = types.TextResourceContents(uri="file:///a.txt", text="body", mime_type="text/plain")
                 return types.CallToolResult(content=[types.EmbeddedResource(type="resource", resource=body)])
             case "wait":
+                started.set()
                 await asyncio.sleep(60)
         return types.CallToolResult(content=[said])
 
@@ -83,6 +90,10 @@ async def deny(name: str, arguments: dict[str, Any], context: Any) -> Permission
 
 async def deny_and_interrupt(name: str, arguments: dict[str, Any], context: Any) -> PermissionResultDeny:
     return PermissionResultDeny(message="stop", interrupt=True)
+
+
+async def broken(name: str, arguments: dict[str, Any], context: Any) -> PermissionResultAllow:
+    raise RuntimeError("the callback is broken")
 
 
 def hooks(event: str, answer: dict[str, Any] | Exception, **matcher: Any) -> dict[str, Any]:
@@ -120,6 +131,21 @@ async def interrupt_when_heard(client: ClaudeSDKClient) -> list[Message]:
     async for message in client.receive_messages():
         heard.append(message)
         if type(message).__name__ == "AssistantMessage":
+            await client.interrupt()
+        if isinstance(message, ResultMessage):
+            break
+    await client.query("again")
+    return heard + await _no_more(client)
+
+
+async def interrupt_when_running(client: ClaudeSDKClient) -> list[Message]:
+    """Interrupt when the message has ended and its tool runs, then go on with a second prompt."""
+    heard: list[Message] = []
+    await client.query("go")
+    async for message in client.receive_messages():
+        heard.append(message)
+        if isinstance(message, StreamEvent) and message.event["type"] == "message_stop":
+            await asyncio.wait_for(STARTED[-1].wait(), 20)
             await client.interrupt()
         if isinstance(message, ResultMessage):
             break
@@ -168,11 +194,30 @@ SCENARIOS: dict[str, Scenario] = {
     "approval": Scenario([_ADD, [text("done")]], {**_ASK, "can_use_tool": allow}),
     "refusal": Scenario([_ADD, [text("done")]], {**_ASK, "can_use_tool": deny}),
     "refusal that interrupts": Scenario([_ADD], {**_ASK, "can_use_tool": deny_and_interrupt}),
+    "approval that fails": Scenario([_ADD, [text("done")]], {**_ASK, "can_use_tool": broken}),
     "nobody to ask": Scenario([_ADD, [text("done")]], _ASK),
+    "never asks": Scenario([_ADD, [text("done")]], {"permission_mode": "dontAsk"}),
     "allowed by rule": Scenario([_ADD, [text("done")]], {**_ASK, "allowed_tools": ["mcp__notes"]}),
     "disallowed by rule": Scenario([_ADD, [text("done")]], {"disallowed_tools": ["mcp__notes__add"]}),
     "hook denies": Scenario(
         [_ADD, [text("done")]], {"hooks": hooks("PreToolUse", decision("deny", permissionDecisionReason="no"))}
+    ),
+    "one hook denies and one allows": Scenario(
+        [_ADD, [text("done")]],
+        {
+            "hooks": {
+                "PreToolUse": [
+                    *hooks("PreToolUse", decision("deny", permissionDecisionReason="no"))["PreToolUse"],
+                    *hooks("PreToolUse", decision("allow"))["PreToolUse"],
+                ]
+            }
+        },
+    ),
+    "hook blocks the old way": Scenario(
+        [_ADD, [text("done")]], {"hooks": hooks("PreToolUse", {"decision": "block", "reason": "no"})}
+    ),
+    "hook wants a person": Scenario(
+        [_ADD, [text("done")]], {"hooks": hooks("PreToolUse", decision("ask", permissionDecisionReason="sure?"))}
     ),
     "hook rewrites": Scenario(
         [_ADD, [text("done")]],
@@ -181,6 +226,7 @@ SCENARIOS: dict[str, Scenario] = {
     "hook stops": Scenario(
         [_ADD], {"hooks": hooks("PreToolUse", {"continue_": False, **decision("deny", permissionDecisionReason="no")})}
     ),
+    "hook stops without a decision": Scenario([_ADD], {"hooks": hooks("PreToolUse", {"continue_": False})}),
     "hook fails": Scenario([_ADD, [text("done")]], {"hooks": hooks("PreToolUse", RuntimeError("broken"))}),
     "hook fails closed": Scenario(
         [_ADD, [text("done")]], {"hooks": hooks("PreToolUse", RuntimeError("broken"), on_failure="block")}
@@ -201,9 +247,12 @@ SCENARIOS: dict[str, Scenario] = {
     "structured output wrong": Scenario([[tool_use("StructuredOutput", answer="x")]] * 5, {"output_format": ANSWER}),
     "throttled": Scenario([Status(429, message="slow down")]),
     "overloaded": Scenario([Status(529)]),
+    "bad request": Scenario([Status(400)]),
+    "forbidden": Scenario([Status(403)]),
+    "no such model": Scenario([Status(404)]),
+    "server error": Scenario([Status(500)]),
     "no key": Scenario([Status(401)]),
     "too large": Scenario([Status(413)]),
-    "connection cut": Scenario([Turn([text("lost"), text("lost too")], cut_after=1), [text("asked again")]]),
     "interrupted while it speaks": Scenario(
         [Turn([text("hello"), text("never")], stall_after=1), [text("second")]], conversation=interrupt_when_heard
     ),
@@ -212,7 +261,10 @@ SCENARIOS: dict[str, Scenario] = {
         {"include_partial_messages": True},
         interrupt_when_heard,
     ),
-    "interrupted while a tool runs": Scenario([[_call("wait")], [text("second")]], conversation=interrupt_when_heard),
+    "interrupted while a tool runs": Scenario(
+        [[_call("wait")], [text("second")]], {"include_partial_messages": True}, interrupt_when_running
+    ),
+    "no such session": Scenario([], {"resume": "00000000-0000-4000-8000-000000000000"}),
     "controls": Scenario([_ADD, [text("one")], [text("two")]], conversation=change_everything),
 }
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from claude_agent_sdk import CLIJSONDecodeError, ProcessError, ResultMessage
+from claude_agent_sdk import AssistantMessage, CLIJSONDecodeError, ProcessError, ResultMessage
 
 from toolkit.errors import TestingError
-from toolkit.testing import RealCLI, ScriptedAPI, text, tool_use
+from toolkit.testing import RealCLI, ScriptedAPI, Turn, text, tool_use
 from toolkit.testing._real_cli import FAKE_KEY, find_cli
 
 PROGRAMS = {
@@ -65,17 +65,17 @@ async def test_a_cli_that_is_none_gives_an_error_and_leaves_nothing(
         assert caught.value.__notes__ == ["the CLI wrote to stderr:\nbad option"]
 
 
-@pytest.mark.parametrize(("mode", "told"), [(None, "there is no CLI at"), (0o644, "is not executable")])
+@pytest.mark.parametrize("mode", [None, 0o644])
 def test_a_cli_that_is_missing_or_not_executable_is_refused_before_anything_starts(
-    mode: int | None, told: str, tmp_path: Path, temp_folder: Path, monkeypatch: pytest.MonkeyPatch
+    mode: int | None, tmp_path: Path, temp_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "claude"
     if mode is not None:
         program(tmp_path, "#!/bin/sh\n").chmod(mode)
-    with pytest.raises(TestingError, match=told):
+    with pytest.raises(TestingError, match="is not an executable file"):
         RealCLI("http://127.0.0.1:9", cli_path=path)
     monkeypatch.setenv("CLAUDE_BIN", str(path))
-    with pytest.raises(TestingError, match=told) as caught:
+    with pytest.raises(TestingError, match="is not an executable file") as caught:
         RealCLI("http://127.0.0.1:9")
     assert caught.value.where == ("named by CLAUDE_BIN",)
     assert listing(temp_folder) == []
@@ -100,8 +100,11 @@ def test_a_wrong_variable_name_and_a_closed_cli_are_errors() -> None:
     cli = RealCLI("http://127.0.0.1:9")
     with pytest.raises(TestingError, match="is not open"):
         cli.options()
-    with cli, pytest.raises(TestingError, match="already open"):
-        cli.open()
+    with cli:
+        with pytest.raises(TestingError, match="already open"):
+            cli.open()
+        with pytest.raises(TestingError, match="is no variable name"):
+            cli.options(env={"A;B": "x"})
 
 
 async def test_nothing_of_the_callers_environment_reaches_the_cli(
@@ -146,6 +149,26 @@ async def test_a_run_left_half_read_is_ended_with_the_cli() -> None:
             await anext(running)
             assert cli.processes() != []
         assert cli.processes() == []
+
+
+async def test_a_cancelled_run_takes_its_cli_with_it(
+    scripted_api: Callable[..., ScriptedAPI], real_cli: RealCLI
+) -> None:
+    scripted_api(Turn([text("hi"), text("never")], stall_after=1))
+    heard = asyncio.Event()
+
+    async def listen() -> None:
+        async for message in real_cli.query("go"):
+            if isinstance(message, AssistantMessage):
+                heard.set()
+
+    task = asyncio.create_task(listen())
+    await asyncio.wait_for(heard.wait(), 20)
+    assert real_cli.processes() != []
+    task.cancel()
+    await asyncio.wait([task], timeout=20)
+    assert task.cancelled()
+    assert real_cli.processes() == []
 
 
 def test_a_sync_program_can_run_the_cli_from_its_own_loop() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -75,6 +76,8 @@ async def test_several_prompts_share_one_process(scripted_api: Start, real_cli: 
             await client.query(prompt)
             heard: list[Any] = [message async for message in client.receive_response()]
             processes.append(real_cli.processes())
+            command = Path(f"/proc/{processes[-1][0]}/cmdline").read_bytes().split(b"\0")  # noqa: ASYNC240
             sessions.append(heard[-1].session_id)
     assert processes[0] == processes[1]
+    assert {b"--output-format", b"stream-json", b"--verbose", b"--input-format"} <= set(command)
     assert sessions[0] == sessions[1]

@@ -64,7 +64,7 @@ async def test_a_fork_leaves_the_session_as_it_was_and_ends_its_history_where_it
 async def test_a_conversation_sends_only_what_is_new_and_survives_a_restart(
     api: ScriptedAPI, toolkit_home: Path
 ) -> None:
-    options = {"api_url": api.url, "api_key": "fake"}
+    options: Any = {"api_url": api.url, "api_key": "fake"}
     conversation = Conversation(**options)
     one = await conversation.send("the word is plum")
     two = await conversation.send("the colour is blue")
@@ -89,7 +89,7 @@ async def test_a_conversation_sends_only_what_is_new_and_survives_a_restart(
 
 
 async def test_an_edited_history_starts_a_new_session_with_each_message_once(api: ScriptedAPI) -> None:
-    options = {"api_url": api.url, "api_key": "fake"}
+    options: Any = {"api_url": api.url, "api_key": "fake"}
     conversation = Conversation(**options)
     one = await conversation.send("the word is plum")
     edited = Conversation([{"role": "user", "content": "the word is pear"}, *conversation.messages[1:]], **options)

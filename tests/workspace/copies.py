@@ -8,12 +8,12 @@ import stat
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import strategies as st
 
-from toolkit_workspace._bases import keep_bases
-from toolkit_workspace._manifest import Kind, Manifest, MountRecord
+from toolkit.workspace import HostMount, WorkspaceSection
 from toolkit_workspace._prepared import Prepared
 
 Tree = dict[bytes, tuple[str, bytes]]
@@ -59,38 +59,19 @@ def tree_of(root: Path, *, folders: bool = True) -> Tree:
     return tree
 
 
-def prepare(host: Path, root: Path, state: Path, *, at: str = "src", keep: bool = True) -> Prepared:
-    """Copy one host folder into a workspace, record it and, unless told otherwise, keep its bytes."""
-    state.mkdir(parents=True, exist_ok=True)
-    root.mkdir(mode=0o700)
-    (root / at).parent.mkdir(parents=True, exist_ok=True)
-    shutil.copytree(host, root / at, symlinks=True)
-    top = host.stat()
-    manifest = Manifest([MountRecord(os.fsencode(host.resolve()), os.fsencode(at), top.st_dev, top.st_ino)])
-    for where, inner, names in os.walk(os.fsencode(root / at)):
-        for name in [*inner, *names]:
-            _record(manifest, os.fsencode(host), os.fsencode(root), os.fsencode(at), where + b"/" + name)
-    prepared = Prepared.at(root, state, manifest)
-    fd = os.open(root, os.O_RDONLY)
-    manifest.seal(fd)
-    if keep:
-        keep_bases(manifest, prepared.store, fd)
-    os.close(fd)
-    prepared.save()
+def prepare(host: Path, *, at: str = "src", keep: bool = True) -> Prepared:
+    """A workspace with one host folder in it, beside the host folder, as another process would find it.
+
+    Without `keep` no bytes are kept, as if the host's files had been old and large when they were copied.
+    """
+    section = WorkspaceSection([HostMount(host, at)], [host.parent], parent=host.parent, keep_bases=keep).prepare()
+    section.release()
+    prepared = Prepared.load(section.temp_dir, section.state_dir)
+    if not keep:
+        prepared.manifest.created_ns += 1_000_000_000
+        for entry in list(prepared.manifest):
+            prepared.manifest.put(replace(entry, base=-1))
     return prepared
-
-
-def _record(manifest: Manifest, host: bytes, root: bytes, at: bytes, whole: bytes) -> None:
-    path = whole[len(root) + 1 :]
-    inside = path[len(at) + 1 :]
-    here, there = os.lstat(whole), os.lstat(host + b"/" + inside)
-    kind: Kind = "l" if stat.S_ISLNK(here.st_mode) else "d" if stat.S_ISDIR(here.st_mode) else "f"
-    target = os.fsencode(Path(os.fsdecode(whole)).readlink()) if kind == "l" else None
-    stamp = 0 if kind == "d" else here.st_ctime_ns
-    manifest.add(
-        0, path, kind, here.st_mode, here.st_size, here.st_mtime_ns, stamp, here.st_ino, target,
-        inside, there.st_size, there.st_mtime_ns, there.st_ctime_ns, there.st_ino,
-    )  # fmt: skip
 
 
 def git(folder: Path, *arguments: str, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:

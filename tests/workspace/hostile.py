@@ -1,3 +1,4 @@
+# ruff: noqa: PTH101, PTH103, PTH118, PTH120, PTH123
 """Trees that want to hurt, one oddity each, and a witness that nobody touched what lies outside.
 
 Each `Oddity` makes its tree in `project`; a secret lies outside of it. `arrives` lists
@@ -67,9 +68,10 @@ def a_place(*, plain: bool) -> Iterator[Place]:
         subprocess.run(["rm", "-rf", top], check=True, timeout=60)
 
 
-def run_as(plain: bool, work: Callable[[], None]) -> None:
+def run_as(plain: bool, work: Callable[[], None], *, always_fork: bool = False) -> None:
     """Run a function as a user without rights, in a child process if we are root; its failure is ours."""
-    if not plain or os.geteuid() != 0:
+    drop = plain and os.geteuid() == 0
+    if not drop and not always_fork:
         work()
         return
     reading, writing = os.pipe()
@@ -80,9 +82,10 @@ def run_as(plain: bool, work: Callable[[], None]) -> None:
         code = 1
         try:
             os.close(reading)
-            os.setgroups([])
-            os.setgid(PLAIN_UID)
-            os.setuid(PLAIN_UID)
+            if drop:
+                os.setgroups([])
+                os.setgid(PLAIN_UID)
+                os.setuid(PLAIN_UID)
             work()
             code = 0
         except BaseException:

@@ -1,3 +1,4 @@
+# ruff: noqa: PTH103, PTH118, PTH120, PTH123
 """Ask git which paths it ignores, many trees at a time.
 
 Each tree is a folder below one repository with rules of its own, so one git process

@@ -17,11 +17,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.workspace.copies import Tree, make_tree, prepare, tree_of
 from toolkit_workspace._prepared import Prepared
 from toolkit_workspace.apply import apply_changes, resume, undo
 from toolkit_workspace.changes import changes_of
-
-from tests.workspace.copies import Tree, make_tree, prepare, tree_of
 
 LINES = b"".join(b"line %d\n" % n for n in range(20))
 COUNTED = ("rename", "replace", "link", "unlink", "symlink", "mkdir", "rmdir", "fsync", "fchmod", "write", "utime")
@@ -41,7 +40,7 @@ def scene(top: Path) -> Prepared:
         "folder/x": b"becomes a file\n",
         "link": "app.py",
     }
-    ws = prepare(make_tree(top / "host", files), top / "ws", top / "state")
+    ws = prepare(make_tree(top / "host", files))
     (top / "host/app.py").write_bytes(LINES.replace(b"line 2\n", b"host\n"))
     src = ws.root / "src"
     (src / "app.py").write_bytes(LINES.replace(b"line 15\n", b"agent\n"))

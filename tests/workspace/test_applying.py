@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
-from toolkit_workspace._prepared import Prepared
-from toolkit_workspace.apply import apply_changes, undo
-from toolkit_workspace.changes import changes_of
 
 from tests.workspace.copies import Edit, Tree, build, edit, edits, make_tree, memory_folder, prepare, tree_of, trees
 from toolkit.errors import WorkspaceConflictError, WorkspaceError, WorkspaceSecurityError
+from toolkit_workspace._prepared import Prepared
+from toolkit_workspace.apply import apply_changes, undo
+from toolkit_workspace.changes import changes_of
 
 LINES = b"".join(b"line %d\n" % n for n in range(30))
 
@@ -28,7 +28,7 @@ def host(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def ws(tmp_path: Path, host: Path) -> Prepared:
-    return prepare(host, tmp_path / "ws", tmp_path / "state")
+    return prepare(host)
 
 
 def test_all_kinds_of_changes_arrive_on_the_host(ws: Prepared, host: Path) -> None:
@@ -155,8 +155,21 @@ def test_what_does_not_merge_is_a_conflict_and_touches_nothing(
     assert len(changes_of(ws)) >= 2
 
 
+def test_a_conflict_says_which_files_and_what_to_do(ws: Prepared, host: Path) -> None:
+    (host / "app.py").write_text("host\n")
+    (ws.root / "src/app.py").write_text("agent\n")
+    with pytest.raises(WorkspaceConflictError) as caught:
+        apply_changes(ws)
+    assert str(caught.value).splitlines() == [
+        "the host changed since the workspace was prepared: 1 of the changes cannot be applied",
+        "  src/app.py: both sides changed the same lines",
+        "  Nothing was written. Choose the others (paths=[…], --path), or have both versions written"
+        " (conflict_markers=True, --conflict-markers).",
+    ]
+
+
 def test_without_the_bytes_both_came_from_it_is_a_conflict_never_a_guess(tmp_path: Path, host: Path) -> None:
-    ws = prepare(host, tmp_path / "forgetful", tmp_path / "state2", keep=False)
+    ws = prepare(host, keep=False)
     (host / "app.py").write_bytes(LINES.replace(b"line 2\n", b"host\n"))
     (ws.root / "src/app.py").write_bytes(LINES.replace(b"line 20\n", b"agent\n"))
     assert list(conflicts(ws)) == ["src/app.py"]
@@ -179,6 +192,25 @@ def test_the_hosts_permissions_stay_and_only_the_executable_bit_comes(ws: Prepar
     apply_changes(ws)
     assert (host / "app.py").stat().st_mode & 0o7777 == 0o750
     assert (host / "setuid").stat().st_mode & 0o7000 == 0
+
+
+def test_a_large_file_is_applied_again_and_again_without_a_conflict(host: Path) -> None:
+    big = os.urandom(3 << 20)
+    (host / "big").write_bytes(big)
+    ws = prepare(host)
+    copy = ws.root / "src/big"
+    for step in (b"one", b"two"):
+        copy.write_bytes(copy.read_bytes() + step)
+        assert [one.action for one in apply_changes(ws).changes] == ["replaced"]
+    copy.chmod(0o755)
+    assert [one.action for one in apply_changes(ws).changes] == ["mode"]
+    copy.write_bytes(big)
+    (host / "big").write_bytes(big)
+    (host / "big").chmod(0o755)
+    assert [one.action for one in apply_changes(ws).changes] == ["nothing"]
+    copy.write_bytes(b"three")
+    assert [one.action for one in apply_changes(ws).changes] == ["replaced"]
+    assert (host / "big").read_bytes() == b"three"
 
 
 def test_files_the_workspace_never_had_keep_their_folder(ws: Prepared, host: Path) -> None:
@@ -258,12 +290,12 @@ def test_a_failing_write_takes_back_what_was_written(ws: Prepared, host: Path, m
 
     def full_disk(*args: object, **kwargs: object) -> None:
         calls.append(args)
-        if len(calls) == 4:
+        if len(calls) == 2:
             raise OSError(28, "No space left on device")
         real(*args, **kwargs)  # type: ignore[arg-type]
 
     monkeypatch.setattr(os, "rename", full_disk)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(WorkspaceError, match="No space left"):
         apply_changes(ws)
     assert tree_of(host) == before
     assert len(changes_of(ws)) == 3
@@ -275,7 +307,7 @@ def test_applying_any_edits_gives_the_host_the_same_tree(tree: Tree, steps: list
     with memory_folder() as folder:
         top = Path(folder)
         build(top / "host", tree)
-        ws = prepare(top / "host", top / "ws", top / "state")
+        ws = prepare(top / "host")
         for step in steps:
             edit(ws.root / "src", step)
         before = tree_of(top / "host")

@@ -22,6 +22,7 @@ from tests.workspace.copies import (
     tree_of,
     trees,
 )
+from tests.workspace.hostile import a_place, run_as
 from toolkit_workspace._prepared import Prepared
 from toolkit_workspace.changes import Changes, changes_of
 
@@ -36,7 +37,7 @@ def ws(tmp_path: Path) -> Prepared:
         "docs/link": "guide.md",
         "empty/": b"",
     }
-    return prepare(make_tree(tmp_path / "host", files), tmp_path / "ws", tmp_path / "state")
+    return prepare(make_tree(tmp_path / "host", files))
 
 
 def kinds(changes: Changes) -> dict[str, str]:
@@ -150,26 +151,51 @@ def test_a_deep_tree_is_compared_to_its_end(ws: Prepared) -> None:
     assert len(changes) == 701
 
 
-def judged(before: Path, patch: bytes) -> tuple[Tree, str]:
-    """The tree `git apply` makes from a patch, and what it complained about."""
-    git(before, "init", "-q")
-    done = git(before, "apply", "--whitespace=nowarn", "-", data=patch) if patch else None
-    shutil.rmtree(before / ".git")
-    return tree_of(before, folders=False), "" if done is None or not done.returncode else done.stderr.decode()
+@pytest.mark.parametrize("plain", [False, True], ids=["root", "plain user"])
+def test_what_the_agent_closed_is_compared_all_the_same(plain: bool) -> None:
+    with a_place(plain=plain) as where:
+
+        def look() -> None:
+            ws = prepare(make_tree(where.top / "host", {"shut/in/x": b"x", "half/y": b"y", "file": b"f", "same": b"s"}))
+            src = ws.root / "src"
+            (src / "shut/in/x").write_bytes(b"changed")
+            (src / "half/y").write_bytes(b"changed")
+            (src / "file").write_bytes(b"changed")
+            for name, mode in (("file", 0), ("same", 0), ("half", 0o600), ("shut", 0)):
+                (src / name).chmod(mode)
+            changes = changes_of(ws)
+            assert {change.path for change in changes if change.kind == "modified"} == {
+                "src/file", "src/half/y", "src/shut/in/x",
+            }  # fmt: skip
+            assert {change.path for change in changes if change.kind == "mode"} == {"src/half", "src/same", "src/shut"}
+            assert changes.patch().count(b"+changed") == 3
+
+        run_as(plain, look)
+
+
+def applied_by_git(folder: Path, patch: bytes, *options: str) -> Tree:
+    """The tree `git apply` makes of a folder."""
+    git(folder, "init", "-q")
+    done = git(folder, "apply", "--whitespace=nowarn", *options, "-", data=patch)
+    shutil.rmtree(folder / ".git")
+    assert done.returncode == 0, done.stderr.decode()
+    return tree_of(folder, folders=False)
 
 
 @given(tree=trees, steps=edits)
-@settings(max_examples=120, deadline=None)
-def test_git_applies_the_patch_to_the_same_tree(tree: Tree, steps: list[Edit]) -> None:
+@settings(max_examples=100, deadline=None)
+def test_git_applies_the_patch_to_the_same_tree_and_back(tree: Tree, steps: list[Edit]) -> None:
     with memory_folder() as folder:
         top = Path(folder)
         build(top / "host", tree)
-        ws = prepare(top / "host", top / "ws", top / "state")
-        shutil.copytree(ws.root, top / "before", symlinks=True)
+        ws = prepare(top / "host")
+        shutil.copytree(ws.root, top / "copy", symlinks=True)
+        before = tree_of(ws.root, folders=False)
         for step in steps:
             edit(ws.root / "src", step)
-
-        patched, complaint = judged(top / "before", changes_of(ws).patch())
-
-        assert complaint == ""
-        assert patched == tree_of(ws.root, folders=False)
+        patch = changes_of(ws).patch()
+        if patch:
+            assert applied_by_git(top / "copy", patch) == tree_of(ws.root, folders=False)
+            assert applied_by_git(top / "copy", patch, "-R") == before
+        else:
+            assert tree_of(ws.root, folders=False) == before

@@ -1,3 +1,4 @@
+# ruff: noqa: PTH118
 """`gitignore=True` leaves out exactly what git ignores; git itself is the judge."""
 
 from __future__ import annotations
@@ -107,7 +108,9 @@ def _disagreements(repository: Path, trees: list[Tree]) -> tuple[int, list[str]]
     with WorkspaceSection(mounts, [repository], parent=repository.parent) as section:
         kept_by_us = set(_everything_below(section.temp_dir)) - {b"%d" % number for number in range(len(trees))}
     wrong = [f"{'only we' if path in kept_by_us else 'only git'} keep {path!r}" for path in kept_by_us ^ kept_by_git]
-    return len(asked), sorted(f"{text}: {trees[int(text.partition(chr(39))[2].partition('/')[0])].rules}" for text in wrong)
+    return len(asked), sorted(
+        f"{text}: {trees[int(text.partition(chr(39))[2].partition('/')[0])].rules}" for text in wrong
+    )
 
 
 def _everything_below(top: Path) -> list[bytes]:

@@ -8,12 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from toolkit_workspace import _steps
-from toolkit_workspace._prepared import Prepared
-from toolkit_workspace.apply import apply_changes, is_unfinished, resume, undo
 
 from tests.workspace.copies import make_tree, memory_folder, prepare, tree_of
 from toolkit.errors import WorkspaceError
+from toolkit.workspace import WorkspaceSection
+from toolkit_workspace import _steps
+from toolkit_workspace._prepared import Prepared
+from toolkit_workspace._state import clean, find, has_unfinished_apply
+from toolkit_workspace.apply import apply_changes, resume, undo
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,7 +37,7 @@ def test_a_kill_at_any_point_ends_with_all_or_nothing(what: str) -> None:
 @pytest.fixture
 def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Prepared:
     """A workspace whose apply stopped after its first file, and could not be taken back either."""
-    ws = prepare(make_tree(tmp_path / "host", {"a": b"a\n", "b": b"b\n"}), tmp_path / "ws", tmp_path / "state")
+    ws = prepare(make_tree(tmp_path / "host", {"a": b"a\n", "b": b"b\n"}))
     (ws.root / "src/a").write_text("agent\n")
     (ws.root / "src/b").write_text("agent\n")
     real = _steps.make
@@ -55,11 +57,11 @@ def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Prepared:
 
 
 def test_nothing_else_is_applied_before_an_interrupted_apply_is_settled(interrupted: Prepared) -> None:
-    assert is_unfinished(interrupted)
+    assert has_unfinished_apply(interrupted.state)
     with pytest.raises(WorkspaceError, match="interrupted"):
         apply_changes(interrupted)
     assert resume(interrupted)
-    assert not is_unfinished(interrupted)
+    assert not has_unfinished_apply(interrupted.state)
     assert not resume(interrupted)
 
 
@@ -72,3 +74,16 @@ def test_a_file_edited_on_the_host_meanwhile_is_not_lost_by_resuming(interrupted
     (host / "b").write_text("b\n")
     assert undo(interrupted)
     assert tree_of(host) == {b"a": ("-", b"a\n"), b"b": ("-", b"b\n")}
+
+
+def test_an_interrupted_apply_keeps_its_workspace_until_it_is_settled(interrupted: Prepared) -> None:
+    parent = interrupted.root.parent
+    assert [one.status for one in find(parent)] == ["unfinished"]
+    assert list(clean(parent, kept=True)) == []
+    section = WorkspaceSection.open(interrupted.root)
+    with pytest.raises(WorkspaceError, match="kept"):
+        section.cleanup()
+    with WorkspaceSection.open(interrupted.root) as section:
+        assert section.undo_apply()
+        section.cleanup()
+    assert not interrupted.root.exists()

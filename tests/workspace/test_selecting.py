@@ -1,3 +1,4 @@
+# ruff: noqa: PTH208
 """include_glob and exclude_glob by gitignore rules; what is excluded is never read."""
 
 from __future__ import annotations

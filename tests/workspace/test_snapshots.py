@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
+
+from tests.workspace.copies import Edit, Tree, build, edit, edits, make_tree, memory_folder, prepare, tree_of, trees
+from toolkit.errors import WorkspaceError
 from toolkit_workspace._prepared import Prepared
 from toolkit_workspace.apply import apply_changes
 from toolkit_workspace.changes import changes_of
 from toolkit_workspace.snapshot import Snapshots
 
-from tests.workspace.copies import Edit, Tree, build, edit, edits, make_tree, memory_folder, prepare, tree_of, trees
-from toolkit.errors import WorkspaceError
-
 
 @pytest.fixture
 def ws(tmp_path: Path) -> Prepared:
     host = make_tree(tmp_path / "host", {"a.txt": b"a\n" * 50, "b.txt": b"b\n", "dir/c.txt": b"c\n", "link": "a.txt"})
-    return prepare(host, tmp_path / "ws", tmp_path / "state")
+    return prepare(host)
 
 
 def test_a_workspace_goes_back_to_how_it_looked(ws: Prepared) -> None:
@@ -104,7 +104,7 @@ def test_a_snapshot_outlives_an_apply(ws: Prepared) -> None:
 
 def test_bytes_that_were_not_kept_are_kept_before_an_apply_replaces_them(tmp_path: Path) -> None:
     host = make_tree(tmp_path / "host", {"a.txt": b"a\n"})
-    ws = prepare(host, tmp_path / "ws", tmp_path / "state", keep=False)
+    ws = prepare(host, keep=False)
     ws.manifest.created_ns += 1_000_000_000  # as if the host's files were old when they were copied
     shots = Snapshots(ws)
     start = shots.take("start")
@@ -118,7 +118,7 @@ def test_bytes_that_were_not_kept_are_kept_before_an_apply_replaces_them(tmp_pat
 
 def test_lost_bytes_stop_a_rewind_before_it_touches_anything(tmp_path: Path) -> None:
     host = make_tree(tmp_path / "host", {"a.txt": b"a\n", "b.txt": b"b\n"})
-    ws = prepare(host, tmp_path / "ws", tmp_path / "state", keep=False)
+    ws = prepare(host, keep=False)
     shots = Snapshots(ws)
     start = shots.take("start")
     (ws.root / "src/a.txt").write_text("agent\n")
@@ -136,7 +136,7 @@ def test_any_edits_are_rewound_exactly(tree: Tree, first: list[Edit], second: li
     with memory_folder() as folder:
         top = Path(folder)
         build(top / "host", tree)
-        ws = prepare(top / "host", top / "ws", top / "state")
+        ws = prepare(top / "host")
         for step in first:
             edit(ws.root / "src", step)
         shots, then = Snapshots(ws), tree_of(ws.root)

@@ -23,7 +23,11 @@ class Entry(NamedTuple):
 
 
 COMMANDS: dict[str, Entry] = {
+    "approvals": Entry("toolkit.cli.approvals:approvals", "Answer a run's questions, and see what is remembered."),
     "call": Entry("toolkit.cli.call:call", "Call one tool and print what the model would read."),
+    "completion": Entry("toolkit.cli.completion:completion", "Print the completion script for a shell."),
+    "demo": Entry("toolkit.cli.demo:demo", "Show the product at work: no key, no network."),
+    "doctor": Entry("toolkit.cli.doctor:doctor", "Say what would stop a run on this machine, and the fix."),
     "inspect": Entry("toolkit.cli.inspect:inspect", "Show the tools in TARGET as a client sees them."),
     "install": Entry("toolkit.cli.install:install", "Add TARGET to an MCP client's configuration."),
     "report": Entry("toolkit.cli.report:report", "Write RUN as one HTML page and print its path."),

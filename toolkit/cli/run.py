@@ -34,7 +34,9 @@ $ echo "List what is unclear." | toolkit run - --mount docs --mode read-only --j
 @click.option("--exclude", "excludes", multiple=True, metavar="PATTERN", help="Leave behind, as in a .gitignore.")
 @click.option("--gitignore", is_flag=True, help="Also leave behind what .gitignore files say.")
 @click.option("--tools", "targets", multiple=True, metavar="TARGET", help="Tools of your own, as for 'serve'.")
-@click.option("--ready", "ready", multiple=True, metavar="NAME", help="A ready-made server: planning, files, notes.")
+@click.option(
+    "--ready", "ready", multiple=True, metavar="NAME", help="A ready-made server: planning, files, notes, workspace."
+)
 @click.option("--deadline", type=Duration(), metavar="TIME", help="Wall-clock limit: 90s, 10m, 1h.")
 @click.option("--max-usd", type=float, help="Cost limit in dollars.")
 @click.option("--max-tokens", type=int, help="Limit on all tokens together.")
@@ -123,10 +125,11 @@ def _spec(given: dict[str, Any]) -> RunSpec:
     schema = given["output_schema"]
     domains = given["domains"]
     try:
+        workspace = _workspace(given)
         return RunSpec(
             prompt,
-            workspace=_workspace(given),
-            tools=[*given["targets"], *(_ready(name) for name in given["ready"])],
+            workspace=workspace,
+            tools=[*given["targets"], *(_ready(name, workspace) for name in given["ready"])],
             limits=Limits(
                 seconds=given["deadline"], usd=given["max_usd"], tokens=given["max_tokens"], turns=given["max_turns"]
             ),
@@ -141,6 +144,15 @@ def _spec(given: dict[str, Any]) -> RunSpec:
         raise click.UsageError(str(error)) from None
 
 
+def _ready(spec: str, workspace: Any) -> Toolbox:
+    """A ready-made server; files and workspace without a path are about the workspace of this run."""
+    from toolkit_servers.ready import load_ready, load_ready_spec
+
+    if spec == "workspace" and workspace is not None:
+        return load_ready(spec, section=workspace)
+    return load_ready_spec(spec, Path.cwd())
+
+
 def _workspace(given: dict[str, Any]) -> Any:
     from toolkit.workspace import HostMount, WorkspaceSection
 
@@ -153,13 +165,6 @@ def _workspace(given: dict[str, Any]) -> Any:
             HostMount(host, target or None, exclude_glob=given["excludes"], gitignore=given["gitignore"]),
         )
     return WorkspaceSection(mounts, allowed_host_roots=given["roots"])
-
-
-def _ready(spec: str) -> Toolbox:
-    from toolkit_servers.ready import load_ready, read_ready
-
-    name, options = read_ready(spec) or (spec, {})
-    return load_ready(name, **options)
 
 
 def _schema(path: Path) -> dict[str, Any]:

@@ -71,8 +71,8 @@ Examples:
 @_READABLE
 @_REQUIRE
 @click.option("--read-only", is_flag=True, help="Show the workspace without letting it change.")
-@click.option("--memory-mb", type=click.IntRange(min=16), help="Most memory, in MiB  [default: 4096]")
-@click.option("--processes", type=click.IntRange(min=1), help="Most processes and threads  [default: 512]")
+@click.option("--memory-mb", type=click.IntRange(min=64), help="Most memory, in MiB  [default: 4096]")
+@click.option("--processes", type=click.IntRange(min=16), help="Most processes and threads  [default: 512]")
 @click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="End the command after this time.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def exec_command(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 EXAMPLE = """
 $ claude mcp add notes -- toolkit serve /path/to/tools.py
 $ toolkit serve --http --port 8080 --reload tools.py
+$ toolkit serve files:read_only=true
 """
 
 
@@ -55,6 +56,13 @@ def serve(
 
     TARGET is a file (tools.py), a file and a name (tools.py:box), or a module
     (my_app.tools:box). Over stdio, anything your code prints goes to stderr.
+
+    \b
+    Ready-made targets, where no module of yours has the name:
+      files[:FOLDER][,read_only=true]  read, search and change the files of a folder
+      notes[:DATABASE]                 keep notes, and find them again later
+      planning                         plan work in steps and keep track of it
+      workspace:FOLDER                 see and undo what was changed in a kept workspace
     """
     _refuse_alone(ctx, http, "host", "port", "allowed_hosts")
     if cwd is not None:

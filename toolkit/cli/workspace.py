@@ -15,7 +15,10 @@ import click
 if TYPE_CHECKING:
     from toolkit.workspace import Progress, WorkspaceSection
 
-_ELSEWHERE: dict[str, tuple[str, str]] = {}
+_ELSEWHERE: dict[str, tuple[str, str]] = {
+    "apply": ("toolkit.cli.workspace_changes:apply", "Take an agent's changes back to the host, all or nothing."),
+    "diff": ("toolkit.cli.workspace_changes:diff", "Show what changed in a workspace since it was prepared."),
+}
 """Subcommands that live in files of their own: `module:attribute` and their summary."""
 
 
@@ -120,9 +123,9 @@ def _print_json(data: Any) -> None:
 @workspace.command()
 @_mount_options
 def plan(as_json: bool, **options: Any) -> None:
-    """Show what a workspace would hold, as a tree with sizes, and what stays behind by which rule.
+    """Show what a workspace would hold and leave out.
 
-    Nothing is copied. Exit 1 if a mount is larger than --max-bytes.
+    A tree with sizes, and what stays behind by which rule. Nothing is copied. Exit 1 if a mount is larger than --max-bytes.
 
     \b
     Example:
@@ -143,7 +146,7 @@ def plan(as_json: bool, **options: Any) -> None:
     "--parent", type=click.Path(file_okay=False), help="Where the workspace is made; the temp folder if not given."
 )
 def prepare(as_json: bool, parent: str | None, **options: Any) -> None:
-    """Copy the mounts into a fresh workspace, print its path, and leave it.
+    """Make a workspace, print its path and leave it.
 
     'toolkit workspace diff' and 'apply' work on it; 'clean --kept' removes it.
 
@@ -198,7 +201,7 @@ _PARENT = click.option(
 @_PARENT
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_(parent: str | None, as_json: bool) -> None:
-    """List the workspaces of this user: in use, kept, or left over.
+    """List the workspaces of this user: in use, kept, left over, or with an unfinished apply.
 
     \b
     Example:
@@ -216,7 +219,7 @@ def list_(parent: str | None, as_json: bool) -> None:
         return
     for one in found:
         made = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.created))
-        click.echo(f"{one.status:9}  {made}  {one.temp_dir}  {', '.join(map(ascii, one.mounts))}")
+        click.echo(f"{one.status:10}  {made}  {one.temp_dir}  {', '.join(map(ascii, one.mounts))}")
     if not found:
         click.echo("no workspaces", err=True)
 
@@ -226,7 +229,9 @@ def list_(parent: str | None, as_json: bool) -> None:
 @click.option("--kept", is_flag=True, help="Also remove those that were meant to stay.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def clean(parent: str | None, kept: bool, as_json: bool) -> None:
-    """Remove the workspaces that killed processes left over; never one whose owner lives.
+    """Remove what killed processes left over.
+
+    Never a workspace whose owner lives, and only with --kept one that was meant to stay.
 
     \b
     Example:

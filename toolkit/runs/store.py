@@ -67,14 +67,14 @@ class RunFolder:
         return self.folder / "events.jsonl"
 
     @property
+    def home(self) -> Path:
+        """The agent's home, while the run lives."""
+        return self.folder / "home"
+
+    @property
     def workspace(self) -> Path:
         """The empty folder it works in when it is given none."""
         return self.folder / "workspace"
-
-    @property
-    def home(self) -> Path:
-        """The agent's home, while it works."""
-        return self.folder / "home"
 
     def asked(self, spec: RunSpec) -> None:
         """Write down what was asked for."""

@@ -11,8 +11,12 @@ import contextlib
 import os
 import shutil
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
+
+_EMPTY_SECONDS = 3.0
+_SYSTEMD = Path("/run/systemd/system")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +31,21 @@ class Cgroup:
     def remove(self) -> None:
         """Remove the groups; they are empty once the jail is gone."""
         for folder in self.folders:
-            with contextlib.suppress(OSError):
-                folder.rmdir()
+            remove_group(folder)
+
+
+def remove_group(folder: Path) -> None:
+    """Remove an empty group; the kernel may need a moment to see that its last process has ended."""
+    end = time.monotonic() + _EMPTY_SECONDS
+    while time.monotonic() < end:
+        try:
+            folder.rmdir()
+        except FileNotFoundError:
+            return
+        except OSError:
+            time.sleep(0.01)
+        else:
+            return
 
 
 def make_cgroup(name: str, memory_bytes: int) -> Cgroup | None:
@@ -101,7 +118,7 @@ def _set_memory(kind: int, group: Path, memory_bytes: int) -> bool:
 def _systemd_scope(memory_bytes: int) -> Cgroup | None:
     """A scope of its own, tried once with a command that does nothing."""
     program = shutil.which("systemd-run")
-    if program is None or not Path("/run/systemd/system").is_dir():
+    if program is None or not _SYSTEMD.is_dir():
         return None
     user = () if os.geteuid() == 0 else ("--user",)
     prefix = (program, *user, "--scope", "--quiet", "--collect")

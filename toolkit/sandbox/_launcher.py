@@ -56,32 +56,36 @@ class Launcher:
     def for_command(self, *command: str) -> Path:
         """Return a file that runs `command` in the jail, followed by the arguments it is given."""
         path = self.state.folder / "claude"
-        _write_script(path, f'exec {shlex.join([str(self.script), *command])} "$@"\n')
+        write_script(path, f'#!/bin/sh\nexec {shlex.join([str(self.script), *command])} "$@"\n')
         return path
 
     def processes(self) -> list[int]:
         """The host pids of the jails this launcher started that are still alive."""
-        mark = f"{MARK}={self.state.name}".encode()
-        alive = []
-        for file in (self.state.folder / "pids").iterdir():
-            # The pid may long be someone else's; only ours carries the mark.
-            with contextlib.suppress(OSError):
-                if mark in Path("/proc", file.name, "environ").read_bytes().split(b"\0"):
-                    alive.append(int(file.name))
-        return alive
+        started = [int(file.name) for file in (self.state.folder / "pids").iterdir()]
+        return [pid for pid in started if self._is_ours(pid)]
 
     def kill(self) -> None:
         """End every jail of this launcher and wait until nothing of them is left."""
+        everyone = [int(folder.name) for folder in Path("/proc").glob("[0-9]*")]
+        ours = [pid for pid in everyone if self._is_ours(pid)]
+        for pid in ours:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         end = time.monotonic() + _GONE_SECONDS
-        while alive := self.processes():
-            for pid in alive:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+        # The first process in a jail has ended only when the kernel has ended all others in it.
+        while alive := [pid for pid in ours if _is_alive(pid)]:
             if time.monotonic() > end:
                 raise SandboxError(
                     f"a jail did not end: process {alive[0]}", fix="It is stuck in the kernel; see: ps -o wchan"
                 )
-            time.sleep(0.01)
+            time.sleep(0.005)
+
+    def _is_ours(self, pid: int) -> bool:
+        # A pid may long be someone else's; only ours carries the mark.
+        try:
+            return f"{MARK}={self.state.name}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        except OSError:
+            return False
 
     def close(self) -> None:
         """End what still runs, take the workspace back and remove every trace on the host."""
@@ -95,7 +99,9 @@ def make_launcher(jail: Jail, plan: LimitPlan, state: State) -> Launcher:
     """Write the launcher of a jail; as root, also lend its folders to an unprivileged user."""
     tenant = choose_tenant()
     state.record(folders=(jail.workspace, jail.home), tenant=tenant, cgroups=_groups(plan))
-    needed = ("bwrap", "prlimit") if tenant is None else ("bwrap", "prlimit", "unshare", "mount", "setpriv", "chown")
+    needed = ["bwrap", "env", "prlimit", "setsid"]
+    if tenant is not None:
+        needed += ["chown", "mkdir", "mount", "setpriv", "unshare"]
     tools = {name: find_program(name) for name in needed}
     for name, text in SYNTHETIC_ETC.items():
         (state.folder / "etc" / name).write_text(text, encoding="utf-8")
@@ -104,12 +110,19 @@ def make_launcher(jail: Jail, plan: LimitPlan, state: State) -> Launcher:
     arguments = "\0".join(jail.arguments(staged)) + "\0"
     (state.folder / "arguments").write_bytes(os.fsencode(arguments))
     launcher = Launcher(jail=jail, plan=plan, state=state, tenant=tenant)
-    _write_script(launcher.script, _script(launcher, tools))
+    write_script(launcher.script, _script(launcher, tools))
     if tenant is not None:
-        lend(jail.home, tenant)
-        if not jail.read_only:
-            lend(jail.workspace, tenant)
+        for folder in (jail.home, jail.workspace):
+            lend(folder, tenant)
     return launcher
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return text.rpartition(")")[2].split()[0] not in ("Z", "X")
 
 
 def find_program(name: str) -> str:
@@ -124,7 +137,11 @@ def find_program(name: str) -> str:
     return str(Path(found).resolve())
 
 
-INSTALL = {"bwrap": "apt install bubblewrap", "socat": "apt install socat", "chown": "apt install coreutils"}
+INSTALL = {
+    "bwrap": "apt install bubblewrap",
+    "socat": "apt install socat",
+    **dict.fromkeys(("chown", "env", "mkdir"), "apt install coreutils"),
+}
 
 
 def _script(launcher: Launcher, tools: dict[str, str]) -> str:
@@ -134,10 +151,13 @@ def _script(launcher: Launcher, tools: dict[str, str]) -> str:
     quoted = " ".join(shlex.quote(f"{name}={value}") for name, value in environment.items())
     passed = " ".join(f'${{{name}+"{name}=${name}"}}' for name in _PASSED)
     terminal = '${TERM+"TERM=$TERM"}' if launcher.jail.terminal else ""
-    lines = ["set -eu", "umask 022"]
+    lines = ["#!/bin/sh", "set -eu", "umask 022"]
+    if not launcher.jail.terminal:
+        # Whoever holds a terminal, even to write to it, can read what is typed there.
+        lines += [f"[ ! -t {number} ] || exec {number}{way}/dev/null" for number, way in ((0, "<"), (1, ">"), (2, ">"))]
     if tenant is not None:
         again = f'exec {tools["unshare"]} --mount --propagation private -- "$0" --staged "$@"'
-        lines += [f'if [ "${{1-}}" != --staged ]; then {again}; fi', "shift", *_stage(launcher, tools["mount"])]
+        lines += [f'if [ "${{1-}}" != --staged ]; then {again}; fi', "shift", *_stage(launcher, tools)]
     lines += [f"echo $$ > {shlex.quote(str(group / 'cgroup.procs'))}" for group in _groups(plan)]
     lines += [f": > {shlex.quote(str(folder / 'pids'))}/$$"]
     lines += [f"exec 8<{shlex.quote(str(folder / 'seccomp'))} 9<{shlex.quote(str(folder / 'arguments'))}"]
@@ -146,7 +166,9 @@ def _script(launcher: Launcher, tools: dict[str, str]) -> str:
     drop = f"{tools['setpriv']} --reuid {tenant} --regid {tenant} --clear-groups -- " if tenant is not None else ""
     scope = shlex.join(plan.cgroup.prefix) + " " if plan.cgroup and plan.cgroup.prefix else ""
     jail = f"{tools['bwrap']} --seccomp 8 --args 9 -- {tools['prlimit']} {shlex.join(plan.rlimits)} --"
-    lines += [f'exec {scope}{drop}env -i {quoted} {passed} {terminal} {jail} "$@"']
+    # Ctrl-C on a terminal goes to all that runs in it: a run decides for itself what that means for its agent.
+    apart = "" if launcher.jail.terminal else f"{tools['setsid']} --wait "
+    lines += [f'exec {apart}{scope}{drop}{tools["env"]} -i {quoted} {passed} {terminal} {jail} "$@"']
     return "\n".join(lines) + "\n"
 
 
@@ -154,18 +176,19 @@ def _groups(plan: LimitPlan) -> tuple[Path, ...]:
     return plan.cgroup.folders if plan.cgroup else ()
 
 
-def _stage(launcher: Launcher, mount: str) -> list[str]:
+def _stage(launcher: Launcher, tools: dict[str, str]) -> list[str]:
     """Put every bound path within reach of a user who may not look into the folders above it."""
-    stage = launcher.state.folder / "stage"
+    stage, mount = launcher.state.folder / "stage", tools["mount"]
     lines = [f"{mount} -t tmpfs -o mode=0755,size=64k stage {shlex.quote(str(stage))}"]
     stage.mkdir(exist_ok=True)
     for index, bind in enumerate(launcher.jail.binds()):
         place = shlex.quote(str(stage / str(index)))
-        make = f"mkdir {place}" if bind.source.is_dir() else f": > {place}"
+        make = f"{tools['mkdir']} {place}" if bind.source.is_dir() else f": > {place}"
         lines += [make, f"{mount} --rbind {shlex.quote(str(bind.source))} {place}"]
     return lines
 
 
-def _write_script(path: Path, body: str) -> None:
-    path.write_text(f"#!/bin/sh\n{body}", encoding="utf-8", errors="surrogateescape")
-    path.chmod(0o700)
+def write_script(path: Path, text: str) -> None:
+    """Write an executable file; its folder is private, so the mode may be open."""
+    path.write_text(text, encoding="utf-8", errors="surrogateescape")
+    path.chmod(0o755)

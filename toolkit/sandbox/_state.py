@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from toolkit.errors import SandboxError
+from toolkit.sandbox._cgroup import remove_group
 from toolkit.sandbox._tenant import take_back, take_back_command
 
 PREFIX = "toolkit-jail-"
@@ -28,7 +29,7 @@ _ORPHAN_SECONDS = 3600
 
 # Waits for its input to end, which happens however the owner ends; then does what the owner could not do.
 _CLEANER = """
-cat >/dev/null
+read -r end || :
 [ -d {state} ] || exit 0
 for file in {state}/pids/*; do
     tries=0
@@ -57,7 +58,8 @@ class State:
         names, groups = [str(folder) for folder in folders], [str(group) for group in cgroups]
         facts = {"folders": names, "tenant": tenant, "cgroups": groups}
         (self.folder / "lent").write_text(json.dumps(facts), encoding="utf-8")
-        give_back = [shlex.join(["rmdir", "--", *groups])] if groups else []
+        removals = [shlex.join(["rmdir", "--", group]) for group in groups]
+        give_back = [f"for try in $(seq 60); do {remove} && break; sleep 0.05; done" for remove in removals]
         if tenant is not None:
             give_back += [shlex.join(take_back_command(folder, tenant)) for folder in folders]
         script = _CLEANER.format(state=shlex.quote(str(self.folder)), give_back="\n".join(give_back))
@@ -89,8 +91,7 @@ def dispose(folder: Path) -> None:
     with contextlib.suppress(OSError, ValueError, KeyError):
         lent = json.loads((folder / "lent").read_text(encoding="utf-8"))
         for group in lent["cgroups"]:
-            with contextlib.suppress(OSError):
-                Path(group).rmdir()
+            remove_group(Path(group))
         for name in lent["folders"] if lent["tenant"] is not None else ():
             try:
                 take_back(Path(name), lent["tenant"])

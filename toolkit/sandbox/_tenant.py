@@ -13,6 +13,8 @@ import secrets
 import shlex
 import stat
 import subprocess
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 from toolkit.errors import SandboxError
@@ -36,15 +38,11 @@ def is_tenant(uid: int) -> bool:
 
 
 def lend(folder: Path, tenant: int) -> None:
-    """Give the tenant everything in `folder` that belongs to the caller and has no second name."""
-    mine = os.geteuid()
+    """Give the tenant everything in `folder` that belongs to the caller and has no name elsewhere."""
     try:
-        # Walks by descriptor and never follows a link, so nothing outside can be reached.
-        for _, folders, files, descriptor in os.fwalk(folder, follow_symlinks=False):
-            for name in (*folders, *files):
-                found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-                if found.st_uid == mine and (found.st_nlink == 1 or stat.S_ISDIR(found.st_mode)):
-                    os.chown(name, tenant, tenant, dir_fd=descriptor, follow_symlinks=False)
+        names = _lend_where(folder, tenant, lambda found: found.st_nlink == 1)
+        if names:
+            _lend_where(folder, tenant, lambda found: names[found.st_dev, found.st_ino] == found.st_nlink)
         os.chown(folder, tenant, tenant, follow_symlinks=False)
     except (OSError, RecursionError) as error:
         raise SandboxError(
@@ -52,6 +50,20 @@ def lend(folder: Path, tenant: int) -> None:
             where=[str(folder)],
             fix="Use a folder on a local file system, or start as a plain user.",
         ) from error
+
+
+def _lend_where(folder: Path, tenant: int, is_ours: Callable[[os.stat_result], bool]) -> Counter[tuple[int, int]]:
+    """Lend folders and the files `is_ours` accepts; count the names of those that have several."""
+    mine, names = os.geteuid(), Counter[tuple[int, int]]()
+    # Walks by descriptor and never follows a link, so nothing outside can be reached.
+    for _, folders, files, descriptor in os.fwalk(folder, follow_symlinks=False):
+        for name in (*folders, *files):
+            found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+            if found.st_nlink > 1 and not stat.S_ISDIR(found.st_mode):
+                names[found.st_dev, found.st_ino] += 1
+            if found.st_uid == mine and (stat.S_ISDIR(found.st_mode) or is_ours(found)):
+                os.chown(name, tenant, tenant, dir_fd=descriptor, follow_symlinks=False)
+    return names
 
 
 def take_back(folder: Path, tenant: int) -> None:

@@ -20,7 +20,8 @@ _EVERY = 0.25
 _SCAN_EVERY = 0.5
 _SCAN_SHARE = 10
 """A scan that takes long is repeated less often, so that it never costs more than a tenth of a core."""
-_BLIND_SCANS = 4
+_PER_FILE = 1024
+"""What a file takes besides its bytes, so that empty ones count as well."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -46,7 +47,7 @@ class Watchdog:
         self._workspace = limits.workspace_bytes
         self._stop = threading.Event()
         self._next_scan = 0.0
-        self._blind = 0
+        self._free_at_start = _free_bytes(launcher.jail.workspace)
         self._thread = threading.Thread(target=self._watch, name="toolkit-watchdog", daemon=True)
         self.exceeded: Exceeded | None = None
         """What was used up, once the jail has been ended for it."""
@@ -74,7 +75,9 @@ class Watchdog:
                 return
 
     def _look(self, roots: list[int]) -> Exceeded | None:
-        memory, seconds = measure_processes(roots)
+        pids, memory, seconds = measure_processes(roots)
+        if self._memory is not None:
+            memory += measure_tmpfs(pids)
         if self._memory is not None and memory > self._memory:
             return Exceeded("memory", memory, self._memory)
         if self._cpu is not None and seconds > self._cpu:
@@ -86,15 +89,14 @@ class Watchdog:
         used, seen_all = measure_folders([jail.workspace, jail.home], stop_at=self._workspace)
         now = time.monotonic()
         self._next_scan = now + max(_SCAN_EVERY, _SCAN_SHARE * (now - began))
-        # Folders that stay closed to us can hide any amount.
-        self._blind = 0 if seen_all else self._blind + 1
-        if used > self._workspace or self._blind >= _BLIND_SCANS:
-            return Exceeded("workspace", used, self._workspace)
-        return None
+        if not seen_all:
+            # A folder that is closed to us can hide any amount, but not from the disk.
+            used = max(used, self._free_at_start - _free_bytes(jail.workspace))
+        return Exceeded("workspace", used, self._workspace) if used > self._workspace else None
 
 
-def measure_processes(roots: list[int]) -> tuple[int, int]:
-    """Memory in bytes and processor seconds of these processes and all that came from them."""
+def measure_processes(roots: list[int]) -> tuple[set[int], int, int]:
+    """These processes and all that came from them, with their memory in bytes and processor seconds."""
     parents: dict[int, int] = {}
     usage: dict[int, tuple[int, int]] = {}
     for folder in Path("/proc").glob("[0-9]*"):
@@ -112,7 +114,38 @@ def measure_processes(roots: list[int]) -> tuple[int, int]:
         wanted |= more
         grown = bool(more)
     counted = [usage[pid] for pid in wanted if pid in usage]
-    return sum(memory for memory, _ in counted), sum(ticks for _, ticks in counted) // _TICKS
+    return wanted, sum(memory for memory, _ in counted), sum(ticks for _, ticks in counted) // _TICKS
+
+
+def measure_tmpfs(pids: set[int]) -> int:
+    """Bytes in the memory file systems these processes have mounted; no process is charged for them."""
+    of_the_host = {device for device, _, _ in _mounts("self")}
+    used: dict[str, int] = {}
+    seen: set[Path] = set()
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            namespace = Path(f"/proc/{pid}/ns/mnt").readlink()
+            if namespace in seen:
+                continue
+            seen.add(namespace)
+            for device, place, kind in _mounts(str(pid)):
+                if kind == "tmpfs" and device not in of_the_host and device not in used:
+                    with contextlib.suppress(OSError):
+                        found = os.statvfs(f"/proc/{pid}/root{place}")
+                        used[device] = (found.f_blocks - found.f_bfree) * found.f_frsize
+    return sum(used.values())
+
+
+def _mounts(pid: str) -> list[tuple[str, str, str]]:
+    """Device, place and kind of everything a process has mounted."""
+    lines = Path("/proc", pid, "mountinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    parts = [line.split(" ") for line in lines]
+    return [(fields[2], fields[4], fields[fields.index("-") + 1]) for fields in parts]
+
+
+def _free_bytes(folder: Path) -> int:
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize
 
 
 def measure_folders(folders: list[Path], *, stop_at: int) -> tuple[int, bool]:
@@ -125,7 +158,7 @@ def measure_folders(folders: list[Path], *, stop_at: int) -> tuple[int, bool]:
             with os.scandir(folder) as entries:
                 for entry in entries:
                     with contextlib.suppress(FileNotFoundError):
-                        total += entry.stat(follow_symlinks=False).st_blocks * 512
+                        total += entry.stat(follow_symlinks=False).st_blocks * 512 + _PER_FILE
                         if entry.is_dir(follow_symlinks=False):
                             waiting.append(entry.path)
         except FileNotFoundError:

@@ -15,6 +15,7 @@ import asyncio
 import contextlib
 import os
 import re
+import shutil
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,13 +26,13 @@ from toolkit.errors import SandboxError
 from toolkit.sandbox._cli import find_cli
 from toolkit.sandbox._folders import usable_home, usable_readable, usable_workspace
 from toolkit.sandbox._key import read_key
-from toolkit.sandbox._launcher import MARK, Launcher, make_launcher
+from toolkit.sandbox._launcher import MARK, Launcher, make_launcher, write_script
 from toolkit.sandbox._state import State, sweep
 from toolkit.sandbox._watchdog import Exceeded, Watchdog
 from toolkit.sandbox.checks import CheckReport, check_launcher, demand_preflight
 from toolkit.sandbox.gate import Gate
 from toolkit.sandbox.gate_usage import SpendLimit
-from toolkit.sandbox.jail import HOME, SOCKET, Jail
+from toolkit.sandbox.jail import BIN, HOME, SOCKET, Jail
 from toolkit.sandbox.limits import JailLimits, LimitState, known_limits, plan_limits
 from toolkit.sandbox.profiles import profile as make_profile
 
@@ -39,6 +40,14 @@ API_URL = "https://api.anthropic.com"
 TOOLS = ("Bash", "Read", "Write", "Edit", "Glob", "Grep", "NotebookEdit")
 READ_ONLY_TOOLS = ("Bash", "Read", "Glob", "Grep")
 _PROXY_PORT = 3129
+
+_PATH = "/usr/local/bin:/usr/bin:/bin"
+# With its sandbox on, the CLI runs `npm root -g` in / at every start and waits for it: 0.4 s for an answer it can
+# do without. Every other use of npm is passed on.
+_QUICK_NPM = f"""#!/bin/sh
+[ "$PWD $*" = "/ root -g" ] && exit 1
+PATH={_PATH} exec npm "$@"
+"""
 
 # The host part is never looked up: the CLI talks to the socket.
 _BASE = {
@@ -51,7 +60,7 @@ _BASE = {
     "DISABLE_TELEMETRY": "1",
     "HOME": HOME,
     "LANG": "C.UTF-8",
-    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "PATH": f"{BIN}:{_PATH}",
     "SHELL": "/bin/bash",
     "TMPDIR": "/tmp",
     "USER": "agent",
@@ -207,12 +216,14 @@ class Confinement:
         demand_preflight()
         await asyncio.to_thread(sweep)
         state = State()
+        opening: asyncio.Future[None] | None = None
         try:
             self._gate = self._order.make_gate(state.folder / "api.sock")
             await self._gate.__aenter__()
-            await asyncio.to_thread(self._open, state, self._gate.socket_path)
+            opening = asyncio.ensure_future(asyncio.to_thread(self._open, state, self._gate.socket_path))
+            await asyncio.shield(opening)
         except BaseException:
-            await _finish(self._close(state))
+            await _finish(self._abandon(opening, state))
             raise
         return self
 
@@ -225,7 +236,12 @@ class Confinement:
         order = self._order
         plan = plan_limits(order.limits, name=state.name, require=order.require)
         home = order.home or state.folder / "home"
-        (home / ".gitconfig").write_text("[user]\n\tname = agent\n\temail = agent@localhost\n", encoding="ascii")
+        # A kept home may hold a link an earlier agent left there, so nothing existing is opened.
+        with contextlib.suppress(FileExistsError), (home / ".gitconfig").open("x", encoding="ascii") as file:
+            file.write("[user]\n\tname = agent\n\temail = agent@localhost\n")
+        if shutil.which("npm", path=_PATH):
+            (state.folder / "bin").mkdir()
+            write_script(state.folder / "bin" / "npm", _QUICK_NPM)
         jail = Jail(
             workspace=order.workspace,
             state=state.folder,
@@ -241,10 +257,20 @@ class Confinement:
         if launcher.tenant is not None:
             os.chown(socket, launcher.tenant, launcher.tenant)
         launcher.for_command(*_bridge(order.proxy_port), str(order.cli))
-        self._report = check_launcher(launcher, order.cli)
+        self._report = check_launcher(launcher, None)
         self._report.demand()
         self._watchdog = Watchdog(launcher)
         self._watchdog.start()
+
+    async def _abandon(self, opening: asyncio.Future[None] | None, state: State) -> None:
+        """Clear away a start that failed or was cancelled; its thread cannot be, so it is waited for."""
+        while opening is not None and not opening.done():
+            if self._launcher is not None:
+                await asyncio.to_thread(self._launcher.kill)
+            await asyncio.wait([opening], timeout=0.1)
+        if opening is not None:
+            opening.exception()
+        await self._close(state)
 
     async def _close(self, state: State) -> None:
         if self._watchdog is not None:

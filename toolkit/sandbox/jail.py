@@ -16,6 +16,7 @@ from toolkit.sandbox.limits import SHM_BYTES, JailLimits
 
 HOME = "/home/agent"
 SOCKET = "/run/toolkit/api.sock"
+BIN = "/run/toolkit/bin"
 USER_ID = 1000
 
 # Programs find their libraries, certificates and time zone with these; none holds a secret.
@@ -64,7 +65,7 @@ class Jail:
     workspace: Path
     """The one host folder to work in; it has the same path inside."""
     state: Path
-    """A private host folder: `home` in it becomes the agent's home, `etc` its synthetic files."""
+    """A private host folder: `etc` in it holds synthetic files, `bin`, if there is one, programs to put first."""
     home: Path
     """The host folder behind the agent's home."""
     programs: tuple[Path, ...] = ()
@@ -90,6 +91,8 @@ class Jail:
         ]
         if self.socket is not None:
             paths.append(Bind(self.socket, SOCKET))
+        if (self.state / "bin").is_dir():
+            paths.append(Bind(self.state / "bin", BIN))
         return tuple(sorted(paths, key=lambda bind: len(Path(bind.target).parts)))
 
     def arguments(self, sources: Sequence[Path] | None = None) -> list[str]:

@@ -18,6 +18,8 @@ from toolkit.sandbox._cgroup import Cgroup, make_cgroup
 _MIB = 1024 * 1024
 _GIB = 1024 * _MIB
 SHM_BYTES = 64 * _MIB
+# Below these not even the check can run inside.
+_LEAST = {"memory_bytes": 64 * _MIB, "processes": 16, "file_bytes": 65_536, "tmp_bytes": 65_536}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +41,14 @@ class JailLimits:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            value = getattr(self, field.name)
+            value, least = getattr(self, field.name), _LEAST.get(field.name, 1)
             if value is None and field.name != "tmp_bytes":
                 continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                unit = {"processes": "processes", "cpu_seconds": "seconds"}.get(field.name, "bytes")
                 raise SandboxError(
-                    f"limit {field.name}={value!r} is not a whole number above zero",
-                    fix=f"Write it in {_unit(field.name)}, for example: {field.name}={field.default!r}"
-                    if field.default
-                    else f"Write it in {_unit(field.name)}, for example: {field.name}=600",
+                    f"limit {field.name}={value!r} is not a whole number of {unit}, {least} or more",
+                    fix=f"Write for example: {field.name}={field.default or 600}",
                 )
 
 
@@ -150,7 +151,3 @@ def _why_not(name: str, limits: JailLimits) -> str:
     if name not in {state.name for state in _states(limits, None)}:
         return f"{name}: no value is set for it"
     return f"{name}: no control group can be made by uid {os.geteuid()} on this machine"
-
-
-def _unit(field: str) -> str:
-    return {"processes": "processes", "cpu_seconds": "seconds"}.get(field, "bytes")

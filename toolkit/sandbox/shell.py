@@ -7,9 +7,9 @@ and gone when it ends.
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -85,7 +85,7 @@ def run_confined(command: Sequence[str], workspace: Path | str, options: ShellOp
             environment=tuple(_ENVIRONMENT.items()),
             limits=options.limits,
             read_only=options.read_only,
-            terminal=sys.stdin.isatty(),
+            terminal=any(os.isatty(number) for number in range(3)),
         )
         launcher = make_launcher(jail, plan, state)
         check_launcher(launcher, None).demand()

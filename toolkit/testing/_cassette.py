@@ -26,9 +26,9 @@ from claude_agent_sdk import ClaudeAgentOptions
 from toolkit.errors import TestingError
 from toolkit.testing import _tape
 from toolkit.testing._fake_cli import FakeCLI
+from toolkit.testing._frames import Frame
 from toolkit.testing._real_cli import find_cli
 
-Frame = dict[str, Any]
 _PATIENCE = 5.0
 
 

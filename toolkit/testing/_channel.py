@@ -13,11 +13,10 @@ import json
 import uuid
 from abc import abstractmethod
 from collections.abc import AsyncIterator
-from typing import Any, TypeAlias
 
 from claude_agent_sdk import CLIConnectionError, ProcessError, Transport
 
-Frame: TypeAlias = dict[str, Any]
+from toolkit.testing._frames import Frame
 
 
 class Refused(Exception):

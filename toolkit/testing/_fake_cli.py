@@ -25,10 +25,10 @@ from toolkit.testing._fake_host import Hooks, Servers
 from toolkit.testing._fake_run import Run
 from toolkit.testing._fake_settings import MODEL, MODES, Settings
 from toolkit.testing._fake_tools import Caller, StandIn
+from toolkit.testing._frames import Frame
 from toolkit.testing._script import Script
 from toolkit.testing._turns import TurnLike
 
-Frame = dict[str, Any]
 Aside = Frame | Callable[["FakeCLI"], Awaitable[None]]
 
 
@@ -61,7 +61,7 @@ class FakeCLI(Asked, Channel):
                 turns.append(step)
         Asked.__init__(self, Script(turns, otherwise), strict=strict)
         Channel.__init__(self, dies_after=dies_after, exit_code=exit_code)
-        self._options = options
+        self._given = self._options = options
         self._stand_ins = dict(tools or {})
         self._answers = dict(answers or {})
         self._sessions: dict[str, list[Frame]] = {}
@@ -97,8 +97,10 @@ class FakeCLI(Asked, Channel):
         self._options = options
 
     def _choose(self, options: ClaudeAgentOptions | None, overrides: dict[str, Any]) -> ClaudeAgentOptions:
-        self._options = self.options(**overrides) if options is None else options
-        return self._options
+        if options is None:
+            options = self._given if self._given is not None and not overrides else self.options(**overrides)
+        self._options = options
+        return options
 
     # -- the CLI's life --------------------------------------------------------
 

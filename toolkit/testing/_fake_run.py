@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolkit.testing import _frames
 from toolkit.testing._fake_tools import STRUCTURED, Call, Caller
+from toolkit.testing._frames import Frame
 from toolkit.testing._request import Request
 from toolkit.testing._stream import events, interrupts, message, pause
 from toolkit.testing._turns import Status, Turn
@@ -17,7 +18,6 @@ from toolkit.testing._turns import Status, Turn
 if TYPE_CHECKING:
     from toolkit.testing._fake_cli import FakeCLI
 
-Frame = dict[str, Any]
 _COUNTS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 _STRUCTURED_TRIES = 5
 
@@ -129,7 +129,7 @@ class Run:
                 self._cli.say({"type": "system", "subtype": "status", "status": "requesting"})
             reply = self._cli.script.answer(self._request())
             if isinstance(reply, Status):
-                frame, words = _frames.api_error(reply)
+                frame, words = _frames.api_error(reply, self._cli.settings.model)
                 self._cli.say(frame)
                 reason = "image_error" if reply.code == 413 else "api_error"
                 return End(

@@ -36,12 +36,14 @@ class Settings:
     session: str | None = None
     resume: str | None = None
     fork: bool = False
+    knows_servers: bool = True
+    """False where nobody said which servers there are: then a tool's name tells."""
 
     @classmethod
     def of(cls, options: ClaudeAgentOptions | None) -> Settings:
         """Read them from the SDK's options; without any, a plain default CLI."""
         if options is None:
-            return cls(cwd=str(Path.cwd()), mode="bypassPermissions")
+            return cls(cwd=str(Path.cwd()), mode="bypassPermissions", knows_servers=False)
         servers = options.mcp_servers if isinstance(options.mcp_servers, dict) else {}
         wanted = options.output_format if isinstance(options.output_format, dict) else {}
         return cls(

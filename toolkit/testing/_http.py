@@ -73,7 +73,7 @@ async def send_empty(writer: asyncio.StreamWriter, code: int) -> None:
 
 
 async def start_events(writer: asyncio.StreamWriter, headers: Mapping[str, str] | None = None) -> None:
-    """Begin an event stream; `send_event` adds to it and `end_events` ends it."""
+    """Begin an event stream; `send_events` adds to it."""
     _head(
         writer,
         200,
@@ -87,16 +87,11 @@ async def start_events(writer: asyncio.StreamWriter, headers: Mapping[str, str] 
     await writer.drain()
 
 
-async def send_event(writer: asyncio.StreamWriter, event: Mapping[str, Any]) -> None:
-    """Send one server-sent event, named by its type."""
-    payload = f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
-    writer.write(b"%x\r\n%b\r\n" % (len(payload), payload))
-    await writer.drain()
-
-
-async def end_events(writer: asyncio.StreamWriter) -> None:
-    """End the stream so that the connection can be used again."""
-    writer.write(b"0\r\n\r\n")
+async def send_events(writer: asyncio.StreamWriter, *events: Mapping[str, Any], last: bool = False) -> None:
+    """Send server-sent events, each named by its type, in one piece; `last` ends the stream."""
+    payloads = [f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode() for event in events]
+    chunks = [b"%x\r\n%b\r\n" % (len(payload), payload) for payload in payloads]
+    writer.write(b"".join([*chunks, b"0\r\n\r\n"] if last else chunks))
     await writer.drain()
 
 

@@ -6,6 +6,7 @@ that left its session or its parent is still found. Linux only: it reads /proc.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -57,24 +58,34 @@ def end(mark: str) -> list[Process]:
             break
         for process in left:
             killed.setdefault(process.pid, process)
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
         wait_until_gone(mark, 0.2)
     return list(killed.values())
 
 
 def has_ended(pid_file: Path) -> bool:
     """Whether the process that wrote its id to this file is gone; False while nothing is written."""
+    pid = _read_pid(pid_file)
     try:
-        pid = pid_file.read_text(encoding="utf-8").strip()
-    except OSError:
-        return False
-    try:
-        return bool(pid) and _is_zombie(Path("/proc") / pid)
+        return pid is not None and _is_zombie(Path("/proc") / str(pid))
     except OSError:
         return True
+
+
+def terminate(pid_file: Path) -> None:
+    """Ask the process that wrote its id to this file to end, if it still runs."""
+    pid = _read_pid(pid_file)
+    if pid is not None and not has_ended(pid_file):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+
+
+def _read_pid(pid_file: Path) -> int | None:
+    try:
+        return int(pid_file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
 
 
 def _is_zombie(entry: Path) -> bool:

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
-from toolkit.errors import TestingError
+from toolkit.errors import SandboxError, TestingError
 from toolkit.testing import _processes
 
 if TYPE_CHECKING:
@@ -55,40 +55,18 @@ class HasURL(Protocol):
 
 
 def find_cli(cli_path: str | os.PathLike[str] | None = None) -> Path:
-    """Return the CLI to run: the given path, else `CLAUDE_BIN`, else what the SDK would take.
+    """Return the CLI to run: the given path, else `CLAUDE_BIN`, else the SDK's own, else one on PATH.
 
     Raises:
         TestingError: it does not exist, or is not executable.
     """
-    if cli_path is not None:
-        return _executable(Path(cli_path), "cli_path")
-    if named := os.environ.get("CLAUDE_BIN"):
-        return _executable(Path(named), "CLAUDE_BIN")
-    import claude_agent_sdk
+    from toolkit.sandbox._cli import find_cli as find
 
-    bundled = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
-    if bundled.is_file():
-        return _executable(bundled, "the SDK's own CLI")
-    if on_path := shutil.which("claude"):
-        return Path(on_path)
-    for place in (".npm-global/bin", "/usr/local/bin", ".local/bin", "node_modules/.bin", ".yarn/bin", ".claude/local"):
-        candidate = Path.home() / place / "claude"
-        if candidate.is_file():
-            return _executable(candidate, "the CLI")
-    raise TestingError(
-        "no claude CLI was found", fix="Install claude-agent-sdk from a wheel (it carries one), or set CLAUDE_BIN."
-    )
-
-
-def _executable(path: Path, origin: str) -> Path:
-    path = path.absolute()
-    if not path.is_file():
-        raise TestingError(
-            f"there is no CLI at {path}", where=[f"named by {origin}"], fix="Give the path of a claude executable."
-        )
-    if not os.access(path, os.X_OK):
-        raise TestingError(f"the CLI at {path} is not executable", where=[f"named by {origin}"], fix=f"chmod +x {path}")
-    return path
+    try:
+        return find(None if cli_path is None else Path(cli_path))
+    except SandboxError as error:
+        origin = "cli_path" if cli_path is not None else "CLAUDE_BIN" if os.environ.get("CLAUDE_BIN") else None
+        raise TestingError(error.what, where=[f"named by {origin}"] if origin else [], fix=error.fix) from None
 
 
 class RealCLI:
@@ -107,13 +85,12 @@ class RealCLI:
         self._api = api
         self.cli_path = find_cli(cli_path)
         """The CLI that is run."""
-        self._extra_env = dict(env or {})
-        for name in self._extra_env:
-            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-                raise TestingError(f"env: {name!r} is no variable name", fix="Use letters, digits and underscores.")
+        self._extra_env = _checked(env or {})
         self._mark = uuid.uuid4().hex
         self._root: Path | None = None
-        self._open: set[AsyncGenerator[Message, None]] = set()
+        # Kept until the end: a run dropped half read would be closed by the garbage collector, in a hurry.
+        self._runs: list[AsyncGenerator[Message, None]] = []
+        self._unfinished = 0
         self.stderr: list[str] = []
         """The last lines the CLI wrote to stderr."""
 
@@ -180,7 +157,9 @@ class RealCLI:
             "strict_mcp_config": True,
             **overrides,
         }
-        env = {**self.env(), **values.pop("env", {}), _PID_FILE: str(self.root / "bin" / f"{uuid.uuid4().hex}.pid")}
+        pid_file = self.root / "bin" / f"{uuid.uuid4().hex}.pid"
+        env = {**self.env(), **_checked(values.pop("env", {})), _PID_FILE: str(pid_file)}
+        cli = find_cli(values.pop("cli_path", None) or self.cli_path)
         theirs = values.pop("stderr", None)
 
         def keep(line: str) -> None:
@@ -189,27 +168,37 @@ class RealCLI:
             if theirs is not None:
                 theirs(line)
 
-        return ClaudeAgentOptions(cli_path=self._launcher(env), env=env, stderr=keep, **values)
+        return ClaudeAgentOptions(cli_path=self._launcher(cli, env), env=env, stderr=keep, **values)
 
-    async def query(
+    def query(
         self, prompt: str | AsyncIterable[dict[str, Any]], options: ClaudeAgentOptions | None = None, **overrides: Any
     ) -> AsyncGenerator[Message, None]:
         """Run one prompt and yield the SDK's messages, as `claude_agent_sdk.query` does."""
-        from claude_agent_sdk import query
+        running = self._query(prompt, self._with(options, overrides))
+        self._runs.append(running)
+        return running
 
-        chosen = self._with(options, overrides)
-        running: Any = query(prompt=prompt, options=chosen)
-        self._open.add(running)
+    async def _query(
+        self, prompt: str | AsyncIterable[dict[str, Any]], options: ClaudeAgentOptions
+    ) -> AsyncGenerator[Message, None]:
+        from claude_agent_sdk import ResultMessage, query
+
+        running: Any = query(prompt=prompt, options=options)
+        at_a_result = False
+        self._unfinished += 1
         try:
             with self._explaining():
-                yield await self._begin(anext(running), chosen)
+                yield await self._begin(anext(running), options)
                 async for message in running:
+                    at_a_result = isinstance(message, ResultMessage)
                     yield message
         except StopAsyncIteration:
             return
         finally:
-            await running.aclose()
-            self._open.discard(running)
+            if not at_a_result:
+                _processes.terminate(_pid_file(options))
+            await _run_out(running)
+            self._unfinished -= 1
 
     @asynccontextmanager
     async def client(
@@ -231,7 +220,7 @@ class RealCLI:
         """Wait for the first sign of life; the SDK itself would wait a minute for a CLI that has already ended."""
         from claude_agent_sdk import CLIConnectionError
 
-        pid_file = Path(options.env.get(_PID_FILE, os.devnull))
+        pid_file = _pid_file(options)
         task = asyncio.ensure_future(first)
         try:
             while not (await asyncio.wait([task], timeout=0.1))[0]:
@@ -270,14 +259,14 @@ class RealCLI:
             return self.options(**overrides)
         return replace(options, **overrides) if overrides else options
 
-    def _launcher(self, env: Mapping[str, str]) -> Path:
+    def _launcher(self, cli: Path, env: Mapping[str, str]) -> Path:
         """Write the script that starts the CLI with these variables and no others.
 
         The SDK can only add to the environment it inherits; this drops the rest again.
         """
         names = sorted({*env, *_FROM_THE_SDK})
         kept = " ".join(f'${{{name}+"{name}=${name}"}}' for name in names)
-        start = f'exec /usr/bin/env -i {kept} {shlex.quote(str(self.cli_path))} "$@"'
+        start = f'exec /usr/bin/env -i {kept} {shlex.quote(str(cli))} "$@"'
         handle, name = tempfile.mkstemp(prefix="claude-", dir=self.root / "bin")
         with os.fdopen(handle, "w", encoding="utf-8") as script:
             script.write(f'#!/bin/sh\necho $$ > "${_PID_FILE}"\n{start}\n')
@@ -304,12 +293,13 @@ class RealCLI:
         """Remove the directory; raise if a process had outlived its run (it is ended first)."""
         if self._root is None:
             return
-        grace = 0.0 if self._open else 2.0
-        left = _processes.wait_until_gone(self._mark, grace)
+        # A run that was left half read is not a leak, and in a sync program nobody can finish it any more.
+        abandoned = self._unfinished > 0
+        left = _processes.wait_until_gone(self._mark, 0.0 if abandoned else 2.0)
         _processes.end(self._mark)
         shutil.rmtree(self._root, ignore_errors=True)
         self._root = None
-        if left and not self._open:
+        if left and not abandoned:
             raise TestingError(
                 f"{len(left)} process(es) outlived their run and were ended",
                 where=[f"{process.pid}: {process.command[:200]}" for process in left],
@@ -318,10 +308,10 @@ class RealCLI:
 
     async def aclose(self) -> None:
         """End the runs that were left half read, then close."""
-        for running in list(self._open):
+        for running in self._runs:
             await running.aclose()
-        self._open.clear()
-        self.close()
+        # In a thread: what is still ending in this loop has to get its turn.
+        await asyncio.to_thread(self.close)
 
     def __enter__(self) -> Self:
         return self.open()
@@ -340,6 +330,33 @@ class RealCLI:
     ) -> None:
         with _only_if_no(error):
             await self.aclose()
+
+
+async def _run_out(running: AsyncGenerator[Message, None]) -> None:
+    """Let a run come to its end unheard.
+
+    Closing the SDK's generator half way leaves the CLI to the garbage collector; at its own end it cleans up.
+    """
+    try:
+        async with asyncio.timeout(20):
+            async for _ in running:
+                pass
+    except Exception:
+        pass  # how a run ends that nobody listens to does not matter
+    await running.aclose()
+
+
+def _checked(env: Mapping[str, str]) -> dict[str, str]:
+    """The variables, if their names are ones that a shell can pass on."""
+    for name in env:
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise TestingError(f"env: {name!r} is no variable name", fix="Use letters, digits and underscores.")
+    return dict(env)
+
+
+def _pid_file(options: ClaudeAgentOptions) -> Path:
+    """Where the launcher of a run writes its process id; options from elsewhere have none."""
+    return Path(options.env.get(_PID_FILE, os.devnull))
 
 
 @contextmanager

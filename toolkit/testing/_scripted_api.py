@@ -13,7 +13,7 @@ import asyncio
 import json
 import threading
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from toolkit.errors import TestingError
 from toolkit.testing import _http
@@ -59,15 +59,15 @@ class ScriptedAPI(Asked):
         """Begin to serve; returns once the port is open."""
         if self._thread is not None:
             raise TestingError("this scripted API is already running", fix="Make a new one for every run.")
-        ready: threading.Event = threading.Event()
-        failed: list[OSError] = []
+        ready = threading.Event()
+        failed: list[Exception] = []
         thread = threading.Thread(target=self._serve, args=(ready, failed), name="scripted-api", daemon=True)
         thread.start()
         ready.wait(30)
         if failed:
             thread.join(5)
             raise TestingError(
-                f"the scripted API cannot listen on port {self._port}: {failed[0].strerror or failed[0]}",
+                f"the scripted API cannot listen on port {self._port}: {failed[0]}",
                 fix="Leave port= out to get a free one.",
             ) from failed[0]
         self._thread = thread
@@ -81,25 +81,38 @@ class ScriptedAPI(Asked):
         self._thread.join(10)
         self._thread = None
 
-    def _serve(self, ready: threading.Event, failed: list[OSError]) -> None:
+    def _serve(self, ready: threading.Event, failed: list[Exception]) -> None:
         asyncio.run(self._main(ready, failed))
 
-    async def _main(self, ready: threading.Event, failed: list[OSError]) -> None:
+    async def _main(self, ready: threading.Event, failed: list[Exception]) -> None:
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
         try:
             server = await asyncio.start_server(self._connected, _HOST, self._port, limit=1 << 20)
-        except OSError as error:
+        except (OSError, OverflowError) as error:
             failed.append(error)
             ready.set()
             return
         self._port = server.sockets[0].getsockname()[1]
         ready.set()
         await self._stopping.wait()
+        await self._close(server)
+
+    async def _close(self, server: asyncio.Server) -> None:
+        """Take no more connections, and end those that are open or just being opened."""
+        loop = asyncio.get_running_loop()
+        for listening in server.sockets:
+            loop.remove_reader(listening.fileno())
+        for _ in range(200):
+            # Every task but this one serves a connection, or is asyncio about to open one.
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            if not others:
+                break
+            for task in others & self._connections:
+                task.cancel()
+            await asyncio.wait(others, timeout=0.05)
         server.close()
-        for task in list(self._connections):
-            task.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
+        await asyncio.sleep(0)  # lets the aborted transports close
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -111,6 +124,9 @@ class ScriptedAPI(Asked):
                     break
         except ConnectionError:
             pass  # the client has left: there is nobody to tell
+        except asyncio.CancelledError:
+            # Only stop() cancels, and it waits for this task; asyncio's own callback would log a cancelled one.
+            pass
         finally:
             self._connections.discard(task)
             if self._stopping.is_set():
@@ -156,15 +172,20 @@ class ScriptedAPI(Asked):
             await _http.send_json(writer, 200, whole)
             return True
         await _http.start_events(writer, {"request-id": f"req_{whole['id']}"})
+        ready: list[dict[str, Any]] = []
         for blocks_sent, event in events(whole, reply.chunk):
             if interrupts(reply, blocks_sent, event):
+                await _http.send_events(writer, *ready)
                 if reply.stall_after == blocks_sent:
                     await reader.read()  # returns when the client hangs up
                 return False
+            ready.append(event)
             if reply.pace:
                 await asyncio.sleep(reply.pace)
-            await _http.send_event(writer, event)
-        await _http.end_events(writer)
+                await _http.send_events(writer, *ready)
+                ready.clear()
+        # In one piece, so that a tool is not called long before its message ends only because we were slow.
+        await _http.send_events(writer, *ready, last=True)
         return True
 
     # -- context managers ------------------------------------------------------

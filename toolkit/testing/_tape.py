@@ -136,7 +136,8 @@ def main(cassette: str, command: list[str]) -> int:
 if __name__ == "__main__":
     exit_code = main(sys.argv[1], sys.argv[2:])
     if exit_code < 0:
-        signal.signal(-exit_code, signal.SIG_DFL) if -exit_code != signal.SIGKILL else None
+        if -exit_code != signal.SIGKILL:
+            signal.signal(-exit_code, signal.SIG_DFL)
         os.kill(os.getpid(), -exit_code)
     # The thread that reads stdin may still wait in read(): an ordinary exit would wait for its lock.
     os._exit(exit_code)

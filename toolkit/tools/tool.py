@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import inspect
+import sys
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 from toolkit.tools._docstring import description
 from toolkit.tools._output import Output
-from toolkit.tools._subject import Subject
+from toolkit.tools._subject import Subject, read_subject
 from toolkit.tools.arguments import Arguments
 from toolkit.tools.context import ToolContext
 from toolkit.tools.invoke import invoke
@@ -117,7 +117,8 @@ class Tool(Generic[P, R]):
 
     def bind(self, receiver: object) -> Tool[..., R]:
         """The same tool as a method of `receiver`."""
-        bound = copy.copy(self)
+        bound: Tool[..., R] = object.__new__(type(self))
+        bound.__dict__.update(self.__dict__)
         bound._call = functools.partial(self._call, receiver)
         bound._wants_receiver = False
         return bound
@@ -237,6 +238,33 @@ class Tool(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<Tool {self.name} at {self.location}>"
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """Pickle by name, like a function: what stands in a module is found there again."""
+        named = _named(self.__module__, getattr(self, "__qualname__", ""))
+        if named is self:
+            return self.__qualname__
+        subject, options = self._shared.subject, self._shared.options
+        if isinstance(named, Tool) and named._shared is self._shared and isinstance(self._call, functools.partial):
+            return Tool.bind, (named, self._call.args[0])
+        return _remade, (subject.call, subject.name, subject.module, options, self._shared.renderer)
+
+
+def _named(module: str, path: str) -> object:
+    """What a dotted name in a module stands for; None if nothing."""
+    value: object = sys.modules.get(module)
+    for name in path.split("."):
+        value = getattr(value, name, None)
+    return value
+
+
+def _remade(
+    call: Callable[..., Any], name: str, module: str, options: Options, renderer: Renderer | None
+) -> Tool[..., Any]:
+    """A tool made of something that is a tool nowhere else, such as `tool(function)` inside a list."""
+    made: Tool[..., Any] = Tool(read_subject(call, name, module, {}), options)
+    made._shared.renderer = renderer
+    return made
 
 
 def as_tool(value: object) -> Tool[..., Any] | None:

@@ -8,12 +8,14 @@ from toolkit.errors import (
 )
 from toolkit_workspace._copy import Progress
 from toolkit_workspace._notes import LeftOut
+from toolkit_workspace._sync import WatchEvent
 from toolkit_workspace.apply import Applied, AppliedChange
 from toolkit_workspace.changes import Change, Changes
 from toolkit_workspace.mount import HostMount
 from toolkit_workspace.plan import MountPlan, Plan
 from toolkit_workspace.section import WorkspaceSection
 from toolkit_workspace.snapshot import Snapshot
+from toolkit_workspace.watch import Watching
 
 __all__ = [
     "Applied",
@@ -26,6 +28,8 @@ __all__ = [
     "Plan",
     "Progress",
     "Snapshot",
+    "WatchEvent",
+    "Watching",
     "WorkspaceBudgetError",
     "WorkspaceConflictError",
     "WorkspaceError",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from toolkit.errors import WorkspaceSecurityError
@@ -23,7 +24,8 @@ from toolkit_workspace._manifest import FRESH_NS, Entry, Manifest, join
 LARGEST_KEPT = 1 << 20
 """A larger file is not kept: it is hardly a text that merges."""
 MOST_KEPT = 1 << 30
-_LARGEST_FRESH = 64 << 20
+LARGEST_FRESH = 64 << 20
+"""A file up to this is kept when its bytes would otherwise be lost for sure."""
 _BUFFER = 1 << 20
 
 
@@ -127,6 +129,22 @@ def keep_bases(
     return keeper.kept
 
 
+def keep_base(manifest: Manifest, store: BaseStore, root_fd: int, path: bytes) -> bool:
+    """Keep the bytes of one file that was put into the workspace later, by `Manifest.put`; False if it changed since.
+
+    Its host file is too fresh to be told from a later version, so without this it could not be merged.
+    """
+    entry = manifest.get(path)
+    if entry is None or entry.kind != "f" or entry.size > LARGEST_FRESH:
+        return False
+    try:
+        data = _copy_of(entry, root_fd).read()
+    except ContentGone:
+        return False
+    manifest.put(replace(entry, base=store.append([data])[0]))
+    return True
+
+
 class _Keeper:
     """Collects bytes folder by folder, since opening a folder costs more than reading a file in it."""
 
@@ -164,7 +182,7 @@ class _Keeper:
             entry = self.bases.manifest.entry(join(path, os.fsencode(name)), folder, position)
             if self.only_fresh and not is_too_fresh(self.bases.manifest, entry):
                 return
-            if size > _LARGEST_FRESH:
+            if size > LARGEST_FRESH:
                 folder.set_host_differs(position)
                 return
             data = _recorded_bytes(self.bases, entry, self.root_fd)
@@ -202,11 +220,14 @@ def _copied(fd: int, name: str, size: int, folder: Folder, position: int) -> byt
     return data if (st.st_ctime_ns, st.st_ino) == stamp and len(data) == size else None
 
 
+def _copy_of(entry: Entry, root_fd: int) -> Content:
+    return Content(lambda: open_file(root_fd, entry.path), entry.size, is_still=entry.is_untouched)
+
+
 def _recorded_bytes(bases: Bases, entry: Entry, root_fd: int) -> bytes | None:
     """The bytes from the copy while it is untouched, else from the host."""
-    copy = Content(lambda: open_file(root_fd, entry.path), entry.size, is_still=entry.is_untouched)
     try:
-        return copy.read()
+        return _copy_of(entry, root_fd).read()
     except ContentGone:
         on_host = bases.content(entry)
     try:

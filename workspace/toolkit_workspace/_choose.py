@@ -13,7 +13,7 @@ def choose(
     changes: Changes, paths: Iterable[str | Path] | None, mounts: Iterable[str] | None
 ) -> tuple[list[Change], list[tuple[str, str]]]:
     """The changes to apply, and those asked for that never are, with the reason."""
-    wanted_paths = None if paths is None else [str(path).rstrip("/") for path in paths]
+    wanted_paths = None if paths is None else [str(path) for path in paths]
     wanted_mounts = None if mounts is None else set(mounts)
     _refuse_unknown(changes, wanted_paths, wanted_mounts)
     names_git = any(".git" in path.split("/") for path in wanted_paths or ())
@@ -22,7 +22,7 @@ def choose(
     for change in changes:
         if wanted_mounts is not None and change.mount not in wanted_mounts:
             continue
-        if wanted_paths is not None and not any(_covers(path, change) for path in wanted_paths):
+        if wanted_paths is not None and not any(change.is_below(path) for path in wanted_paths):
             continue
         if reason := _why_left(change, names_git):
             left.append((change.path, reason))
@@ -48,10 +48,6 @@ def _parents(path: str) -> list[str]:
     return ["/".join(parts[:depth]) for depth in range(1, len(parts))]
 
 
-def _covers(path: str, change: Change) -> bool:
-    return any(p == path or p.startswith(path + "/") or path in ("", ".") for p in (change.path, change.old_path) if p)
-
-
 def _why_left(change: Change, names_git: bool) -> str:
     if change.mount is None:
         return "outside every mount"
@@ -67,7 +63,7 @@ def _refuse_unknown(changes: Changes, paths: list[str] | None, mounts: set[str] 
         if mount not in changes.mounts:
             raise WorkspaceError(f"no mount is called {mount!r}", fix=f"The mounts are: {', '.join(changes.mounts)}")
     for path in paths or ():
-        if not any(_covers(path, change) for change in changes):
+        if not any(change.is_below(path) for change in changes):
             raise WorkspaceError(
                 f"nothing changed at {path!r}",
                 fix="Paths are relative to the workspace, as in changes().summary()",

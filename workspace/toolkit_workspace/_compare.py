@@ -12,8 +12,9 @@ import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from toolkit.errors import WorkspaceError
 from toolkit_workspace._bases import Bases
-from toolkit_workspace._content import Node, NodeKind
+from toolkit_workspace._content import ContentGone, Node, NodeKind
 from toolkit_workspace._manifest import Entry
 from toolkit_workspace._prepared import Prepared
 from toolkit_workspace._scan import Found, scan
@@ -30,8 +31,15 @@ class Pair:
 
 def compare(prepared: Prepared, bases: Bases) -> list[Pair]:
     """Every path that differs from the manifest, sorted by path; one pair a path."""
-    with prepared.opened() as root_fd, prepared.manifest.lock:
-        found = scan(prepared.manifest, root_fd)
+    try:
+        with prepared.opened() as root_fd, prepared.manifest.lock:
+            found = scan(prepared.manifest, root_fd)
+    except OSError as error:
+        raise WorkspaceError(
+            f"the workspace cannot be read: {error.strerror}",
+            where=[str(error.filename)] if error.filename else [],
+            fix="What cannot be read cannot be compared: give yourself access and try again.",
+        ) from error
     pairs = [_pair(prepared, bases, one) for one in found]
     return [pair for pair in pairs if not is_equal(pair.old, pair.new)]
 
@@ -64,12 +72,15 @@ def is_equal(old: Node | None, new: Node | None) -> bool:
 
 
 def has_equal_content(old: Node, new: Node) -> bool:
-    """Whether two files hold the same bytes; lost bytes equal nothing."""
+    """Whether two files hold the same bytes; bytes that are lost, or change while they are read, equal nothing."""
     if old.kind != "f" or new.kind != "f":
         return old.kind == new.kind
     if old.size != new.size or old.content is None or new.content is None:
         return False
-    return old.content.equals(new.content)
+    try:
+        return old.content.equals(new.content)
+    except ContentGone:
+        return False
 
 
 def _pair(prepared: Prepared, bases: Bases, found: Found) -> Pair:

@@ -10,10 +10,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Literal
 
-from toolkit_workspace._bases import LARGEST_KEPT, Bases
+from toolkit_workspace._bases import LARGEST_FRESH, LARGEST_KEPT, Bases
 from toolkit_workspace._content import Content, ContentGone, Node
 from toolkit_workspace._handles import READ_DIR, open_beneath
 from toolkit_workspace._host_state import HostState, Seen, look
@@ -21,6 +20,7 @@ from toolkit_workspace._hosts import host_path_of
 from toolkit_workspace._journal import PlannedStep, Source
 from toolkit_workspace._manifest import Entry, join
 from toolkit_workspace._merge import mark_differences, merge
+from toolkit_workspace._modes import is_executable, new_mode, umask
 from toolkit_workspace._patch import is_binary
 from toolkit_workspace._steps import Step
 from toolkit_workspace.changes import Change
@@ -86,6 +86,8 @@ class Decider:
             self.conflicts.append((change.path, str(conflict)))
         except ContentGone as gone:
             self.conflicts.append((change.path, f"changed or unreadable just now: {gone.what}"))
+        except OSError as error:
+            self.conflicts.append((change.path, f"cannot be looked at on the host: {error.strerror}"))
         else:
             self.outcomes += [AppliedChange(change.path, action)] if action else []
 
@@ -102,8 +104,7 @@ class Decider:
 
     def _look(self, mount: int, host_path: bytes) -> Seen | None:
         """What will be at a host path once the steps so far are made."""
-        planned = self.steps.get((mount, host_path))
-        if planned is not None and planned.step.new is None:
+        if self._goes((mount, host_path)):
             return None
         parts = host_path.split(b"/")
         for depth in range(1, len(parts)):
@@ -164,8 +165,11 @@ class Decider:
                 names = [one.name for one in listed]
         finally:
             os.close(fd)
-        gone = {key[1] for key, planned in self.steps.items() if key[0] == mount and planned.step.new is None}
-        return [name for name in names if join(host_path, os.fsencode(name)) not in gone]
+        places = [(mount, join(host_path, os.fsencode(name))) for name in names]
+        return [name for name, place in zip(names, places, strict=True) if not self._goes(place)]
+
+    def _goes(self, place: tuple[int, bytes]) -> bool:
+        return place in self.steps and self.steps[place].step.new is None
 
     # What comes
 
@@ -179,7 +183,7 @@ class Decider:
         if seen is not None:
             return "nothing"
         self._need_parent(mount, host_path, path)
-        self._step(mount, host_path, path, None, HostState("d", 0o777 & ~_umask(), owner=self._owner(mount)), None)
+        self._step(mount, host_path, path, None, HostState("d", 0o777 & ~umask(), owner=self._owner(mount)), None)
         return "created"
 
     def _link(self, change: Change, mount: int, path: bytes, host_path: bytes) -> Action:
@@ -205,14 +209,14 @@ class Decider:
         new = _content(change.after)
         if seen is None:
             self._need_parent(mount, host_path, path)
-            mode = (0o777 if _is_executable(change.after) else 0o666) & ~_umask()
+            mode = (0o777 if is_executable(change.after) else 0o666) & ~umask()
             self._step(mount, host_path, path, None, HostState("f", mode, owner=self._owner(mount)), new)
             self._note(change, mount, path, host_path, new)
             return "created"
         if seen.state.kind != "f" or seen.content is None:
             raise Conflict("a file in the workspace, something else on the host")
         if seen.content.equals(new):
-            self._note(change, mount, path, host_path, new)
+            self._note(change, mount, path, host_path, new, on_host=seen)
             return self._only_mode(change, mount, path, host_path, seen)
         if not self.conflict_markers:
             raise Conflict("added on both sides")
@@ -227,11 +231,12 @@ class Decider:
         if change.kind == "mode":
             if seen.state.kind != "f":
                 raise Conflict("a file in the workspace, something else on the host")
-            self._note(change, mount, path, host_path, _content(change.after))
+            differs = not self._is_as_copied(self._entry(path), seen)
+            self._note(change, mount, path, host_path, _content(change.after), is_merged=differs)
             return self._only_mode(change, mount, path, host_path, seen)
         source, action = self._merged(change, self._entry(path), seen)
         if action == "nothing":
-            self._note(change, mount, path, host_path, _content(change.after))
+            self._note(change, mount, path, host_path, _content(change.after), on_host=seen)
             return self._only_mode(change, mount, path, host_path, seen)
         self._write(change, mount, path, host_path, seen, source, is_merged=action != "replaced")
         return action
@@ -244,13 +249,13 @@ class Decider:
         if seen is not None:
             if origin is not None or seen.content is None or not seen.content.equals(new):
                 raise Conflict("another file has this name on the host")
-            self._note(change, mount, path, host_path, new)
+            self._note(change, mount, path, host_path, new, on_host=seen)
             return "nothing"
         if origin is None:
             raise Conflict(f"renamed in the workspace, but {change.old_path!r} was deleted on the host")
         source, action = self._merged(change, entry, origin)
         self._need_parent(mount, host_path, path)
-        state = replace(origin.state, mode=_new_mode(change, origin), mtime_ns=None)
+        state = replace(origin.state, mode=new_mode(change, origin.state.mode), mtime_ns=None)
         self._step(mount, host_path, path, None, state, source)
         self._note(change, mount, path, host_path, new, is_merged=action in ("merged", "marked"))
         return action if action in ("merged", "marked") else "created"
@@ -293,12 +298,12 @@ class Decider:
 
     def _write(self, change: Change, mount: int, path: bytes, host_path: bytes, seen: Seen, source: Source, *,
                is_merged: bool) -> None:  # fmt: skip
-        state = replace(seen.state, mode=_new_mode(change, seen), mtime_ns=None)
+        state = replace(seen.state, mode=new_mode(change, seen.state.mode), mtime_ns=None)
         self._step(mount, host_path, path, seen, state, source)
         self._note(change, mount, path, host_path, _content(change.after), is_merged=is_merged)
 
     def _only_mode(self, change: Change, mount: int, path: bytes, host_path: bytes, seen: Seen) -> Action:
-        mode = _new_mode(change, seen)
+        mode = new_mode(change, seen.state.mode)
         if mode & 0o777 == seen.state.mode & 0o777:
             return "nothing"
         self._step(mount, host_path, path, seen, replace(seen.state, mode=mode, mtime_ns=None), seen.content)
@@ -327,7 +332,7 @@ class Decider:
             raise Conflict("its folder is something else on the host")
         above = path.rpartition(b"/")[0]
         self._need_parent(mount, parent, above)
-        self._step(mount, parent, above, None, HostState("d", 0o777 & ~_umask(), owner=self._owner(mount)), None)
+        self._step(mount, parent, above, None, HostState("d", 0o777 & ~umask(), owner=self._owner(mount)), None)
 
     def _owner(self, mount: int) -> tuple[int, int] | None:
         """As root, what is new belongs to whom the mount belongs to; anybody else owns what they make."""
@@ -341,20 +346,25 @@ class Decider:
         self.notes.append({"path": os.fsdecode(path), "entry": None})
 
     def _note(self, change: Change, mount: int, path: bytes, host_path: bytes, content: Content | None, *,
-              is_merged: bool = False) -> None:  # fmt: skip
-        """Remember that the workspace's version is what the host's is based on from now on."""
+              is_merged: bool = False, on_host: Seen | None = None) -> None:  # fmt: skip
+        """Remember that the workspace's version is what the host's is based on from now on.
+
+        Its bytes are kept when they are few, or when the host will hold others; `on_host` holds them already.
+        """
         node = change.after
         assert node is not None
         assert node.st is not None
         name = None
-        if content is not None and (is_merged or content.size <= LARGEST_KEPT):
+        if content is not None and content.size <= (LARGEST_FRESH if is_merged else LARGEST_KEPT):
             name = f"base-{len(self.extra)}"
             self.extra[name] = content
         st = node.st
-        target = None if node.target is None else os.fsdecode(node.target)
-        numbers = [st.st_mode, node.size, st.st_mtime_ns, st.st_ctime_ns, st.st_ino]
-        facts = {"mount": mount, "host_path": os.fsdecode(host_path), "kind": node.kind, "target": target}
-        self.notes.append({"path": os.fsdecode(path), "entry": facts | {"numbers": numbers, "bytes": name}})
+        facts: dict[str, Any] = {"mount": mount, "host_path": os.fsdecode(host_path), "kind": node.kind}
+        facts["target"] = None if node.target is None else os.fsdecode(node.target)
+        facts["numbers"] = [st.st_mode, node.size, st.st_mtime_ns, st.st_ctime_ns, st.st_ino]
+        facts["bytes"], facts["is_merged"] = name, is_merged
+        facts["on_host"] = None if on_host is None else [on_host.st.st_ino, on_host.st.st_ctime_ns]
+        self.notes.append({"path": os.fsdecode(path), "entry": facts})
 
 
 def _content(node: Node | None) -> Content:
@@ -370,25 +380,3 @@ def _texts(host: Content, workspace: Content) -> tuple[bytes, bytes]:
     if any(is_binary(text) for text in texts):
         raise Conflict("a binary file that changed on both sides")
     return texts
-
-
-def _is_executable(node: Node | None) -> bool:
-    return node is not None and bool(node.mode & 0o100)
-
-
-def _new_mode(change: Change, seen: Seen) -> int:
-    """The host's own permissions, with the executable bit as the agent changed it; nothing beyond 0o777."""
-    mode = seen.state.mode & 0o777
-    was = _is_executable(change.before) if change.before else bool(mode & 0o100)
-    now = _is_executable(change.after)
-    if was == now:
-        return mode
-    return mode | (mode & 0o444) >> 2 if now else mode & ~0o111
-
-
-def _umask() -> int:
-    """The process's umask, without setting it: other threads may be making files."""
-    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
-        if line.startswith("Umask:"):
-            return int(line.split()[1], 8)
-    return 0o022

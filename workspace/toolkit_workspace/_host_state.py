@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from toolkit_workspace._content import Content, ContentGone, open_file
-from toolkit_workspace._handles import READ_DIR, open_beneath
 from toolkit_workspace._hosts import Hosts
+from toolkit_workspace._suspicious import links_below
 
 _KEPT_ATTRIBUTES = ("user.", "system.posix_acl_access")  # never security.*: capabilities must not survive new bytes
 
@@ -90,6 +90,7 @@ def look(hosts: Hosts, mount: int, host_path: bytes) -> Seen | None:
 
     Raises:
         WorkspaceSecurityError: the way there leads through a link.
+        ContentGone: it changed this instant.
     """
     st = hosts.stat(mount, host_path)
     if st is None:
@@ -115,12 +116,10 @@ def look(hosts: Hosts, mount: int, host_path: bytes) -> Seen | None:
 
 
 def _link_target(hosts: Hosts, mount: int, place: bytes) -> bytes:
-    parent, _, name = place.rpartition(b"/")
-    folder = open_beneath(hosts.folder(mount), parent, READ_DIR)
-    try:
-        return os.readlink(name, dir_fd=folder)
-    finally:
-        os.close(folder)
+    target = links_below(hosts.folder(mount))(place)
+    if target is None:
+        raise ContentGone("a link became something else while it was read")
+    return target
 
 
 def _attributes(content: Content) -> tuple[tuple[str, bytes], ...]:

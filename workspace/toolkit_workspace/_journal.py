@@ -18,7 +18,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from toolkit.errors import WorkspaceError
 from toolkit_workspace._content import Content
@@ -41,14 +41,16 @@ class PlannedStep:
 
 
 class Journal:
-    """The record of one apply in a folder of its own."""
+    """The record of one apply in a folder of its own: a plan, and one file with all bytes it speaks of."""
 
-    def __init__(self, folder: Path, name: str, steps: Sequence[Step], notes: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, facts: dict[str, Any]) -> None:
         self.folder = folder
-        self.name = name
-        self.steps = tuple(steps)
-        self.notes = notes
+        self.name: str = facts["name"]
+        self.notes: dict[str, Any] = facts["notes"]
         """What to do once all steps are made; ours to keep, the caller's to read."""
+        self.steps = tuple(_step(one) for one in facts["steps"])
+        self._numbers = {(step.mount, step.host_path): number for number, step in enumerate(self.steps)}
+        self._bytes: dict[str, tuple[int, int]] = {name: (at, size) for name, (at, size) in facts["bytes"].items()}
 
     @classmethod
     def begin(
@@ -66,16 +68,20 @@ class Journal:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(mode=0o700)
         recorded = []
-        for number, planned in enumerate(steps):
-            step = planned.step
-            was = step.old and replace(step.old, sha256=_keep(folder / f"old-{number}", planned.old_bytes))
-            becomes = step.new and replace(step.new, sha256=_keep(folder / f"new-{number}", planned.new_bytes))
-            recorded.append(replace(step, old=was, new=becomes))
-        for name, source in extra.items():
-            _keep(folder / name, source)
-        journal = cls(folder, secrets.token_hex(4), recorded, notes)
-        journal._write()
-        return journal
+        with (folder / "bytes").open("xb") as out:
+            keep = _Keeper(out)
+            for number, planned in enumerate(steps):
+                step = planned.step
+                was = step.old and replace(step.old, sha256=keep.keep(f"old-{number}", planned.old_bytes))
+                becomes = step.new and replace(step.new, sha256=keep.keep(f"new-{number}", planned.new_bytes))
+                recorded.append(_facts(replace(step, old=was, new=becomes)))
+            for name, source in extra.items():
+                keep.keep(name, source)
+            out.flush()
+            os.fsync(out.fileno())
+        facts = {"name": secrets.token_hex(4), "steps": recorded, "notes": notes, "bytes": keep.places}
+        _write_plan(folder, facts)
+        return cls(folder, facts)
 
     @classmethod
     def load(cls, folder: Path) -> Journal | None:
@@ -86,54 +92,51 @@ class Journal:
         """
         file = folder / "plan.json"
         try:
-            facts = json.loads(file.read_bytes())
-            steps = [_step(one) for one in facts["steps"]]
-            return cls(folder, facts["name"], steps, facts["notes"])
+            return cls(folder, json.loads(file.read_bytes()))
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise WorkspaceError("the journal of an apply cannot be read", where=[f"{file}: {error}"]) from error
-
-    def _write(self) -> None:
-        facts = {"name": self.name, "steps": [_facts(step) for step in self.steps], "notes": self.notes}
-        unfinished = self.folder / "plan.new"
-        with unfinished.open("w", encoding="utf-8") as out:
-            json.dump(facts, out)
-            out.flush()
-            os.fsync(out.fileno())
-        _sync(self.folder)
-        os.rename(unfinished, self.folder / "plan.json")  # noqa: PTH104 (one seam for every rename)
-        _sync(self.folder)
 
     def number_of(self, mount: int, host_path: bytes) -> int | None:
         """The number of the step for a place, None if there is none."""
-        places = [(step.mount, step.host_path) for step in self.steps]
-        return places.index((mount, host_path)) if (mount, host_path) in places else None
+        return self._numbers.get((mount, host_path))
+
+    def content(self, name: str) -> Content | None:
+        """Bytes that were written down under a name; None if there are none."""
+        if name not in self._bytes:
+            return None
+        at, size = self._bytes[name]
+        return Content(lambda: os.open(self.folder / "bytes", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW), size, at)
 
     def forwards(self, hosts: Hosts) -> None:
         """Make every step that is not yet made."""
-        for move in self._moves():
-            make(move, hosts)
+        self._make_all(list(self._moves()), hosts)
 
     def backwards(self, hosts: Hosts) -> None:
         """Take back every step that was made, last one first."""
-        for move in reversed(list(self._moves(back=True))):
+        self._make_all(list(self._moves(back=True))[::-1], hosts)
+
+    def _make_all(self, moves: Sequence[Move], hosts: Hosts) -> None:
+        for move in moves:
             make(move, hosts)
+        for mount, parent in {(step.mount, _parent(hosts, step)) for step in self.steps}:
+            with contextlib.suppress(OSError):  # a folder that is gone needs no sync
+                _sync_handle(open_beneath(hosts.folder(mount), parent, READ_DIR))
 
     def _moves(self, *, back: bool = False) -> Iterator[Move]:
         for number, step in enumerate(self.steps):
             temporary = f".toolkit-apply-{self.name}-{number}".encode()
             if back:
-                yield Move(step, step.new, step.old, self.folder / f"old-{number}", temporary)
+                yield Move(step, step.new, step.old, self.content(f"old-{number}"), temporary)
             else:
-                yield Move(step, step.old, step.new, self.folder / f"new-{number}", temporary)
+                yield Move(step, step.old, step.new, self.content(f"new-{number}"), temporary)
 
     def sweep(self, hosts: Hosts) -> None:
         """Remove the names an interrupted run may have left beside the places, before anything else is done."""
         for move in self._moves():
-            place = hosts.place(move.step.mount, move.step.host_path)
             try:
-                folder = open_beneath(hosts.folder(move.step.mount), place.rpartition(b"/")[0], READ_DIR)
+                folder = open_beneath(hosts.folder(move.step.mount), _parent(hosts, move.step), READ_DIR)
             except OSError:
                 continue
             try:
@@ -145,31 +148,49 @@ class Journal:
     def close(self, kept_as: Path) -> None:
         """Put the journal aside, in place of an older one."""
         shutil.rmtree(kept_as, ignore_errors=True)
-        os.rename(self.folder, kept_as)  # noqa: PTH104
-        _sync(kept_as.parent)
+        self.folder.rename(kept_as)
+        _sync_handle(os.open(kept_as.parent, READ_DIR))
 
 
-def _keep(file: Path, source: Source | None) -> str:
-    """Write bytes to a file for later and return their digest; empty without bytes."""
-    if source is None:
-        return ""
-    digest = hashlib.sha256()
-    fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with open(fd, "wb") as out:  # noqa: PTH123 (made and owned above)
+class _Keeper:
+    """Writes bytes one after the other into one file, so that one sync makes them all safe."""
+
+    def __init__(self, out: BinaryIO) -> None:
+        self._out = out
+        self.places: dict[str, tuple[int, int]] = {}
+
+    def keep(self, name: str, source: Source | None) -> str:
+        """Write bytes down under a name and return their digest; empty without bytes."""
+        if source is None:
+            return ""
+        digest, start = hashlib.sha256(), self._out.tell()
         for piece in [source] if isinstance(source, bytes) else source.chunks():
             digest.update(piece)
-            out.write(piece)
+            self._out.write(piece)
+        self.places[name] = (start, self._out.tell() - start)
+        return digest.hexdigest()
+
+
+def _write_plan(folder: Path, facts: dict[str, Any]) -> None:
+    """The plan appears whole or not at all; from then on the apply has begun."""
+    unfinished = folder / "plan.new"
+    with unfinished.open("w", encoding="utf-8") as out:
+        out.write(json.dumps(facts))
         out.flush()
-        os.fsync(fd)
-    return digest.hexdigest()
+        os.fsync(out.fileno())
+    unfinished.rename(folder / "plan.json")
+    _sync_handle(os.open(folder, READ_DIR))
 
 
-def _sync(folder: Path) -> None:
-    fd = os.open(folder, READ_DIR)
+def _sync_handle(folder: int) -> None:
     try:
-        os.fsync(fd)
+        os.fsync(folder)
     finally:
-        os.close(fd)
+        os.close(folder)
+
+
+def _parent(hosts: Hosts, step: Step) -> bytes:
+    return hosts.place(step.mount, step.host_path).rpartition(b"/")[0]
 
 
 def _facts(step: Step) -> dict[str, Any]:

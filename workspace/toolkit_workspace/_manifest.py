@@ -17,75 +17,21 @@ import struct
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from toolkit.errors import WorkspaceError
+from toolkit_workspace._entry import NO_MOUNT as NO_MOUNT
+from toolkit_workspace._entry import Entry as Entry
+from toolkit_workspace._entry import MountRecord as MountRecord
 from toolkit_workspace._folder_table import CODES, KINDS, ROW, Folder
 from toolkit_workspace._folder_table import Kind as Kind
 from toolkit_workspace._handles import READ_DIR, open_beneath
-
-NO_MOUNT = -1
-"""The mount index of a folder that only leads to a mount, and of what lies outside every mount."""
 
 _MAGIC = b"toolkit workspace manifest 1\n"
 _COARSE_CLOCK = 5  # CLOCK_REALTIME_COARSE: the clock most file systems stamp with
 _LONGEST_WAIT_NS = 100_000_000
 FRESH_NS = 20_000_000
 """Two changes closer than this may carry the same stamp."""
-
-
-@dataclass(frozen=True, slots=True)
-class MountRecord:
-    """Where a mount lies on the host and in the workspace, as found at preparation."""
-
-    host: bytes
-    """The absolute path of the host folder, all links resolved; of the parent folder for a single file."""
-    at: bytes
-    """Where it landed, relative to the workspace."""
-    dev: int
-    inode: int
-    """The identity of `host`: a folder put in its place later is not the mount."""
-    name: bytes | None = None
-    """The file's name in `host` when the mount is a single file."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One file, folder or link as it was recorded, in the workspace and on the host."""
-
-    mount: int
-    path: bytes
-    kind: Kind
-    mode: int
-    size: int
-    mtime_ns: int
-    ctime_ns: int
-    inode: int
-    target: bytes | None
-    host_path: bytes
-    """Relative to the mount's host folder; empty for the mount itself."""
-    host_size: int
-    host_mtime_ns: int
-    host_ctime_ns: int
-    host_inode: int
-    base: int = -1
-    """Where the recorded bytes start in the base store; -1 when they were not kept."""
-    host_is_base: bool = True
-    """Whether the host file held the same bytes when it was recorded."""
-
-    def is_untouched(self, st: os.stat_result) -> bool:
-        """Whether a workspace file with this stat is still the recorded one."""
-        return st.st_ctime_ns == self.ctime_ns and st.st_ino == self.inode
-
-    def host_is_untouched(self, st: os.stat_result) -> bool:
-        """Whether a host file with this stat is still the one that was copied."""
-        return (
-            st.st_ctime_ns == self.host_ctime_ns
-            and st.st_ino == self.host_inode
-            and st.st_size == self.host_size
-            and st.st_mtime_ns == self.host_mtime_ns
-        )
 
 
 class Manifest:
@@ -305,6 +251,14 @@ class Manifest:
             bool(same),
         )
 
+    def become(self, other: Manifest) -> None:
+        """Take over another record as a whole; whoever holds this one sees it."""
+        with self.lock:
+            self.mounts, self.created_ns, self.root_stamp = other.mounts, other.created_ns, other.root_stamp
+            self.folders, self._targets, self._elsewhere = other.folders, other._targets, other._elsewhere
+            self._last = None
+            self.edits += 1
+
     def save(self, file: Path, *, durable: bool = False) -> None:
         """Write the record to a file, all of it or nothing.
 
@@ -346,7 +300,7 @@ class Manifest:
         """
         try:
             return cls._parse(file.read_bytes())
-        except (OSError, ValueError, KeyError, TypeError, struct.error) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error) as error:
             raise WorkspaceError(
                 "the record of what was prepared cannot be read",
                 where=[f"{file}: {error}"],

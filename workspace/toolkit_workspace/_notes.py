@@ -14,6 +14,7 @@ Why = Literal[
     "link leads out",
     "link loop",
     "special file",
+    "the workspace itself",
     "unreadable",
     "vanished",
     "changed meanwhile",

@@ -14,7 +14,7 @@ from pathlib import Path
 from toolkit.errors import WorkspaceError
 from toolkit_workspace._bases import keep_bases
 from toolkit_workspace._prepared import Prepared
-from toolkit_workspace.apply import Applied, apply_changes
+from toolkit_workspace.apply import Applied, apply_changes, resume, undo
 from toolkit_workspace.changes import Changes, changes_of
 from toolkit_workspace.snapshot import Snapshot, Snapshots
 
@@ -66,6 +66,14 @@ class Review:
         return apply_changes(
             self.prepared, paths=paths, mounts=mounts, dry_run=dry_run, conflict_markers=conflict_markers
         )
+
+    def resume(self) -> bool:
+        self.finish_keeping()
+        return resume(self.prepared)
+
+    def undo(self) -> bool:
+        self.finish_keeping()
+        return undo(self.prepared)
 
     def snapshot(self, label: str) -> Snapshot:
         self.finish_keeping()

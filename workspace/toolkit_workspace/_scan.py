@@ -145,7 +145,23 @@ def _seen(path: bytes, is_known: bool, name: str, fd: int, st: os.stat_result) -
             target = os.fsencode(os.readlink(name, dir_fd=fd))
         except OSError:  # swapped this instant: an empty target is nobody's
             target = b""
+    elif stat.S_ISREG(st.st_mode) and not st.st_mode & stat.S_IRUSR and st.st_uid == os.geteuid() != 0:
+        st = _make_readable(name, fd, st)
     return Found(path, is_known, st, target)
+
+
+def _make_readable(name: str, fd: int, st: os.stat_result) -> os.stat_result:
+    """Give ourselves back the right to read a file that the agent took away; the stat after it."""
+    try:
+        handle = os.open(name, PATH_HANDLE | os.O_NOFOLLOW, dir_fd=fd)
+    except OSError:
+        return st
+    try:
+        if stat.S_ISREG(os.fstat(handle).st_mode):
+            Path(f"/proc/self/fd/{handle}").chmod(stat.S_IMODE(st.st_mode) | stat.S_IRUSR)
+        return os.fstat(handle)
+    finally:
+        os.close(handle)
 
 
 def _open_readable(fd: int, name: str) -> int:

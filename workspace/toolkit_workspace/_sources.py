@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,10 +40,19 @@ class Source:
         """Another handle on the folder, for a walk to close."""
         return os.open(b".", READ_DIR, dir_fd=self.handle)
 
-    def walk(self, notes: Notes, roots: AllowedRoots, *, strict: bool) -> Walk:
-        """A walk by this mount's patterns."""
+    def walk(
+        self,
+        notes: Notes,
+        roots: AllowedRoots,
+        *,
+        strict: bool,
+        never: frozenset[tuple[int, int]] = frozenset(),
+        descend: Callable[[bytes], bool] | None = None,
+    ) -> Walk:
+        """A walk by this mount's patterns that does not enter the folders in `never`."""
         selection = Selection(self.mount.include_glob, self.mount.exclude_glob, gitignore=self.mount.gitignore)
-        return Walk(selection, notes, follow=roots if self.mount.follow_symlinks else None, strict=strict)
+        follow = roots if self.mount.follow_symlinks else None
+        return Walk(selection, notes, follow=follow, strict=strict, never=never, descend=descend)
 
     def is_selected(self, notes: Notes) -> bool:
         """Whether the patterns take a single file along."""

@@ -29,7 +29,8 @@ PREFIX = "toolkit-workspace-"
 _SUFFIX = ".state"
 _MOST_OWNER_BYTES = 1_000_000
 
-Status = Literal["in use", "kept", "left over"]
+Status = Literal["in use", "kept", "left over", "unfinished"]
+"""`unfinished`: an apply was interrupted, and only its state can finish or undo it."""
 
 
 @dataclass(slots=True)
@@ -50,6 +51,11 @@ class State:
 
     def read(self) -> dict[str, Any]:
         return _read_owner(self.state_dir)
+
+    def identities(self) -> frozenset[tuple[int, int]]:
+        """(st_dev, st_ino) of both folders: a mount that contains them must not copy them into themselves."""
+        stats = [self.temp_dir.lstat(), self.state_dir.lstat()]
+        return frozenset((st.st_dev, st.st_ino) for st in stats)
 
     def release(self) -> None:
         """Give up the lock; the workspace stays."""
@@ -161,10 +167,11 @@ def find(parent: Path) -> list[Found]:
 def clean(parent: Path, *, kept: bool = False) -> Iterator[Found]:
     """Remove the left-overs below `parent` and yield each; with `kept` also those that were meant to stay.
 
-    One whose owner lives is never removed: the lock is held while it is.
+    One whose owner lives is never removed: the lock is held while it is. Nor is one with an interrupted
+    apply, which could then neither be finished nor undone.
     """
     for one in find(parent):
-        if one.status == "in use" or (one.status == "kept" and not kept):
+        if one.status in ("in use", "unfinished") or (one.status == "kept" and not kept):
             continue
         lock = _take_lock(one.state_dir)
         if lock is None:
@@ -179,6 +186,11 @@ def clean(parent: Path, *, kept: bool = False) -> Iterator[Found]:
             st = unborn.lstat()
             if stat.S_ISDIR(st.st_mode) and st.st_uid == os.geteuid() and st.st_mtime < time.time() - 3600:
                 _remove_pair(unborn, unborn)
+
+
+def has_unfinished_apply(state_dir: Path) -> bool:
+    """Whether an apply had begun to write to the host and was neither finished nor undone."""
+    return (state_dir / "apply" / "plan.json").exists()
 
 
 def _remove_pair(temp_dir: Path, state_dir: Path) -> None:
@@ -214,6 +226,8 @@ def _status(state_dir: Path, owner: dict[str, Any]) -> Status:
     if lock is None:
         return "in use"
     os.close(lock)
+    if has_unfinished_apply(state_dir):
+        return "unfinished"
     if owner.get("kept"):
         return "kept"
     return "in use" if _is_alive(owner) else "left over"

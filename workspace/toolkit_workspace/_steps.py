@@ -11,15 +11,12 @@ import contextlib
 import errno
 import os
 from dataclasses import dataclass
-from pathlib import Path
 
 from toolkit.errors import WorkspaceConflictError, WorkspaceSecurityError
-from toolkit_workspace._content import ContentGone
+from toolkit_workspace._content import Content, ContentGone
 from toolkit_workspace._handles import CREATE_FILE, READ_DIR, READ_FILE, open_beneath
 from toolkit_workspace._host_state import HostState, Seen, look
 from toolkit_workspace._hosts import Hosts, leads_elsewhere
-
-_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +38,8 @@ class Move:
     step: Step
     start: HostState | None
     goal: HostState | None
-    bytes_of_goal: Path
-    """Where the bytes of a goal that is a file lie."""
+    bytes_of_goal: Content | None
+    """The bytes of a goal that is a file."""
     temporary: bytes
     """The name to use beside the place until it is moved over."""
 
@@ -64,11 +61,13 @@ def make(move: Move, hosts: Hosts) -> None:
     except OSError as error:
         raise leads_elsewhere(hosts.mounts[step.mount], step.host_path, error) from error
     try:
-        seen = look(hosts, step.mount, step.host_path)
+        try:
+            seen = look(hosts, step.mount, step.host_path)
+        except ContentGone:
+            raise _met_something_else(move) from None
         if _is_made(move, seen):
             return
         _Maker(move, folder, name).make(seen.state if seen else None)
-        os.fsync(folder)
     finally:
         os.close(folder)
 
@@ -180,11 +179,10 @@ class _Maker:
             return
         fd = os.open(self.move.temporary, CREATE_FILE, 0o600, dir_fd=self.folder)
         try:
-            with self.move.bytes_of_goal.open("rb") as source:
-                while piece := source.read(_CHUNK):
-                    view = memoryview(piece)
-                    while view:
-                        view = view[os.write(fd, view) :]
+            for piece in self.move.bytes_of_goal.chunks() if self.move.bytes_of_goal else ():
+                view = memoryview(piece)
+                while view:
+                    view = view[os.write(fd, view) :]
             _dress(fd, goal)
             if goal.mtime_ns is not None:
                 os.utime(fd, ns=(goal.mtime_ns, goal.mtime_ns))

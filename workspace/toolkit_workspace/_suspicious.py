@@ -43,11 +43,16 @@ _OBEYED_FILES = {
 }
 _GIT_PARTS = {"hooks": "a git hook", "config": "git settings, which can run programs"}
 _MOST_LINKS = 40
+LEADS_OUT = "link leads out of its mount"
 
 
-def marks_by_name(path: bytes) -> list[str]:
-    """Reasons that lie in the path itself."""
+def marks_by_name(path: bytes, *, is_folder: bool) -> list[str]:
+    """Reasons that lie in the path itself; a folder alone is obeyed by nobody."""
     text = os.fsdecode(path)
+    return ([] if is_folder else _marks_for_use(text)) + _marks_for_spelling(text.rpartition("/")[2])
+
+
+def _marks_for_use(text: str) -> list[str]:
     parts = [part.lower() for part in text.split("/")]
     marks = [_OBEYED_FOLDERS[part] for part in parts[:-1] if part in _OBEYED_FOLDERS]
     if ".git" in parts[:-1]:
@@ -58,7 +63,7 @@ def marks_by_name(path: bytes) -> list[str]:
         marks.append(_OBEYED_FOLDERS[parts[-1]])
     if parts[-1].endswith(".pth"):
         marks.append("run whenever Python starts")
-    return marks + _marks_for_spelling(text.rpartition("/")[2])
+    return marks
 
 
 def _marks_for_spelling(name: str) -> list[str]:

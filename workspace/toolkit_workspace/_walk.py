@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,6 +45,8 @@ class Folder:
     files: list[str] = field(default_factory=list)
     links: list[tuple[str, bytes]] = field(default_factory=list)
     """Links that stay in the mount: name, and the target as the copy has to say it."""
+    subfolders: tuple[str, ...] = ()
+    """The folders in it that the rules let through, followed links to folders among them."""
     followed: list[tuple[str, bytes]] = field(default_factory=list)
     """Links out of the mount whose target is a file in an allowed root: name, and its host path."""
 
@@ -82,11 +84,17 @@ class Walk:
         *,
         follow: AllowedRoots | None = None,
         strict: bool = False,
+        never: frozenset[tuple[int, int]] = frozenset(),
+        descend: Callable[[bytes], bool] | None = None,
     ) -> None:
         self._selection = selection
         self._notes = notes
         self._follow = follow
         self._strict = strict
+        self._never = never
+        """Folders that are not entered: the workspace being filled, which a mount may contain."""
+        self._descend = descend
+        """Whether a folder is to be entered, asked after all rules; each one if not given."""
         self._followed: set[tuple[int, int]] = set()
 
     def folders(self, handle: int, real_paths: tuple[bytes, ...]) -> Iterator[Folder]:
@@ -106,11 +114,17 @@ class Walk:
                 elif level.pending:
                     name = level.pending.pop()
                     path = _join(level.path, name)
+                    if self._descend is not None and not self._descend(path):
+                        continue
                     inner = self._open(stack.top, name, path)
                     if inner is None:
                         continue
                     number = self._selection.included(path, True, level.included)
                     st = os.fstat(inner)
+                    if (st.st_dev, st.st_ino) in self._never:
+                        self._notes.add(path + b"/", "the workspace itself")
+                        os.close(inner)
+                        continue
                     stack.push(inner, (st.st_dev, st.st_ino))
                     levels.append(_Level(path, level.rules.inside(name), number))
                     yield self._read(base, inner, levels[-1], depth + len(levels) - 1)
@@ -162,6 +176,7 @@ class Walk:
         folder = Folder(handle, path, depth, os.fstat(handle), self._selection.says_yes(level.included), files)
         for name in links:
             self._judge_link(base, folder, level, name)
+        folder.subfolders = (*folders, *(name for name, _ in level.jumps))
         return folder
 
     def _with_own_rules(self, handle: int, path: bytes, rules: FolderRules) -> FolderRules:
@@ -260,7 +275,12 @@ class Walk:
         if not base.nested:
             self._followed.clear()
         known = base.known | stack.identities()
-        if identity in known or identity in self._followed or base.nested >= _MOST_NESTED_FOLLOWS:
+        if (
+            identity in self._never
+            or identity in known
+            or identity in self._followed
+            or base.nested >= _MOST_NESTED_FOLLOWS
+        ):
             os.close(handle)
             self._notes.add(path, "link loop", detail=f"-> {shown(host)}")
             return

@@ -20,16 +20,17 @@ from typing import Any
 from toolkit.errors import WorkspaceConflictError, WorkspaceError, WorkspaceSecurityError
 from toolkit_workspace._bases import Bases
 from toolkit_workspace._choose import choose
-from toolkit_workspace._content import Content, ContentGone
+from toolkit_workspace._content import ContentGone
 from toolkit_workspace._decide import AppliedChange as AppliedChange
 from toolkit_workspace._decide import Decider
-from toolkit_workspace._host_state import look
+from toolkit_workspace._host_state import Seen, look
 from toolkit_workspace._hosts import Hosts, host_path_of
 from toolkit_workspace._journal import Journal, PlannedStep
 from toolkit_workspace._manifest import Entry, Manifest
 from toolkit_workspace._prepared import Prepared
 from toolkit_workspace._render import shown
-from toolkit_workspace._suspicious import leads_out, links_below
+from toolkit_workspace._state import has_unfinished_apply
+from toolkit_workspace._suspicious import LEADS_OUT, LinkReader, leads_out, links_below
 from toolkit_workspace.changes import Change, changes_of
 from toolkit_workspace.snapshot import Snapshots
 
@@ -96,7 +97,7 @@ def resume(prepared: Prepared) -> bool:
         if journal is None:
             shutil.rmtree(_open_journal(prepared), ignore_errors=True)
             return False
-        with Hosts(prepared.manifest.mounts) as hosts:
+        with _readable_errors(), Hosts(prepared.manifest.mounts) as hosts:
             journal.sweep(hosts)
             journal.forwards(hosts)
             _settle(prepared, hosts, journal)
@@ -113,36 +114,51 @@ def undo(prepared: Prepared) -> bool:
         for folder in (_open_journal(prepared), _done_journal(prepared)):
             journal = Journal.load(folder)
             if journal is not None:
-                with Hosts(prepared.manifest.mounts) as hosts:
+                with _readable_errors(), Hosts(prepared.manifest.mounts) as hosts:
                     _take_back(prepared, hosts, journal)
                 return True
             shutil.rmtree(folder, ignore_errors=True)
         return False
 
 
-def is_unfinished(prepared: Prepared) -> bool:
-    """Whether an apply was interrupted after it had begun to write."""
-    return (_open_journal(prepared) / "plan.json").exists()
-
-
 def _carry_out(prepared: Prepared, hosts: Hosts, decider: Decider) -> None:
     folder = _open_journal(prepared)
     known = [prepared.manifest.get(one.step.path) for one in decider.steps.values()]
     Snapshots(prepared).keep_before_apply([entry for entry in known if entry is not None])
+    prepared.save()  # what an undo goes back to
     try:
         journal = Journal.begin(folder, _ordered(decider.steps.values()), {"manifest": decider.notes}, decider.extra)
-    except ContentGone as gone:
+    except (ContentGone, OSError) as error:
         shutil.rmtree(folder, ignore_errors=True)
-        raise WorkspaceConflictError(
-            "a file changed while changes were applied; nothing was written", where=[gone.what], fix="Apply again."
-        ) from gone
+        raise WorkspaceError(
+            "the changes cannot be written down before they are applied; nothing was touched",
+            where=[str(error)],
+            fix="If a file changed just now, apply again.",
+        ) from error
     try:
         journal.forwards(hosts)
-    except BaseException:
-        # If this fails too, the journal stays and says what is left to do.
-        _take_back(prepared, hosts, journal)
+    except BaseException as error:
+        _take_back_after(error, prepared, hosts, journal)
         raise
     _settle(prepared, hosts, journal)
+
+
+def _take_back_after(error: BaseException, prepared: Prepared, hosts: Hosts, journal: Journal) -> None:
+    """Undo what was written before an apply failed; if that fails too, the journal stays and says what is left."""
+    try:
+        _take_back(prepared, hosts, journal)
+    except Exception as second:
+        raise WorkspaceError(
+            "applying failed, and so did taking back what was written",
+            where=[str(error), str(second)],
+            fix=f"Remove the cause, then: toolkit workspace apply {prepared.root} --undo (or --resume)",
+        ) from error
+    if isinstance(error, OSError):
+        raise WorkspaceError(
+            f"the changes cannot be written: {error.strerror}",
+            where=[str(error.filename)] if error.filename else [],
+            fix="What had been written was taken back: the host is as it was.",
+        ) from error
 
 
 def _settle(prepared: Prepared, hosts: Hosts, journal: Journal) -> None:
@@ -163,7 +179,7 @@ def _take_back(prepared: Prepared, hosts: Hosts, journal: Journal) -> None:
     before = journal.folder / "manifest"
     if before.exists():
         before.replace(prepared.state / "manifest")
-        prepared.manifest = Manifest.load(prepared.state / "manifest")
+        prepared.manifest.become(Manifest.load(prepared.state / "manifest"))
     shutil.rmtree(journal.folder)
 
 
@@ -180,17 +196,26 @@ def _rebase(prepared: Prepared, hosts: Hosts, journal: Journal, note: dict[str, 
     there = (seen.st.st_size, seen.st.st_mtime_ns, seen.st.st_ctime_ns, seen.st.st_ino) if seen else (0, 0, 0, 0)
     offset, is_base = -1, True
     if facts["kind"] == "f":
-        number = journal.number_of(mount, host_path)
-        file = journal.folder / (facts["bytes"] or f"new-{number}")
-        is_base = seen is not None and seen.content is not None and seen.content.equals(_file_content(file, size))
-        if facts["bytes"]:
-            (offset,) = prepared.store.append([file.read_bytes()])
+        is_base = seen is not None and _is_base(seen, facts, journal)
+        kept = journal.content(facts["bytes"]) if facts["bytes"] else None
+        if kept is not None:
+            (offset,) = prepared.store.append([kept.read()])
     copy = (facts["kind"], mode, size, mtime_ns, ctime_ns, inode, target)
     prepared.manifest.put(Entry(mount, path, *copy, host_path, *there, offset, is_base))
 
 
-def _file_content(file: Path, size: int) -> Content:
-    return Content(lambda: os.open(file, os.O_RDONLY | os.O_CLOEXEC), size)
+def _is_base(seen: Seen, facts: dict[str, Any], journal: Journal) -> bool:
+    """Whether the host file holds the very bytes the workspace has."""
+    if facts["is_merged"] or seen.content is None:
+        return False
+    number = journal.number_of(facts["mount"], os.fsencode(facts["host_path"]))
+    if number is None:  # nothing to write: it held them when it was decided
+        return bool(facts["on_host"] == [seen.st.st_ino, seen.st.st_ctime_ns])
+    written = journal.content(f"new-{number}")
+    try:
+        return written is not None and seen.content.equals(written)
+    except ContentGone:  # somebody was quick to change it again
+        return False
 
 
 def _ordered(steps: Iterable[PlannedStep]) -> list[PlannedStep]:
@@ -215,39 +240,31 @@ def _ordered(steps: Iterable[PlannedStep]) -> list[PlannedStep]:
 
 
 def _refuse_links_leading_out(prepared: Prepared, hosts: Hosts, chosen: Sequence[Change]) -> None:
-    """Each new link is followed in the workspace and on the host as it will be."""
-    marked = [
-        (change.path, change.target or "")
-        for change in chosen
-        if change.type == "link" and _leads_out_on_host(prepared, hosts, change, chosen)
-    ]
-    if marked:
+    """Follow each new link, in the workspace and on the host as it will be."""
+    numbers = {os.fsdecode(mount.at): number for number, mount in enumerate(prepared.manifest.mounts)}
+    places: dict[tuple[int, bytes], Change] = {}
+    targets: dict[tuple[int, bytes], bytes | None] = {}
+    for change in chosen:
+        if change.mount is not None and change.after is not None:
+            mount = numbers[change.mount]
+            place = (mount, host_path_of(prepared.manifest, mount, os.fsencode(change.path)))
+            places[place], targets[place] = change, change.after.target
+
+    def reader(mount: int) -> LinkReader:
+        on_host = links_below(hosts.folder(mount))
+        return lambda path: targets[mount, path] if (mount, path) in targets else on_host(path)
+
+    out = []
+    for (mount, host_path), change in places.items():
+        target = targets[mount, host_path]
+        if target is not None and (LEADS_OUT in change.suspicious or leads_out(reader(mount), host_path, target)):
+            out.append(f"{shown(change.path)} → {shown(target)}")
+    if out:
         raise WorkspaceSecurityError(
             "refusing to apply links that lead out of their mount",
-            where=[f"{shown(path)} → {shown(target)}" for path, target in marked[:_MOST_SHOWN]],
-            fix="Nothing was written. Leave them out: apply(paths=[…])",
+            where=out[:_MOST_SHOWN],
+            fix="Nothing was written. Choose the other changes: paths=[…], --path",
         )
-
-
-def _leads_out_on_host(prepared: Prepared, hosts: Hosts, change: Change, chosen: Sequence[Change]) -> bool:
-    if change.after is None or change.after.target is None:
-        return False
-    if "link leads out of its mount" in change.suspicious:
-        return True
-    mounts = [os.fsdecode(mount.at) for mount in prepared.manifest.mounts]
-    assert change.mount is not None
-    mount = mounts.index(change.mount)
-    planned = {
-        host_path_of(prepared.manifest, mount, os.fsencode(c.path)): c.after.target
-        for c in chosen
-        if c.mount == change.mount and c.after is not None
-    }
-    on_host = links_below(hosts.folder(mount))
-
-    def read_link(path: bytes) -> bytes | None:
-        return planned[path] if path in planned else on_host(path)
-
-    return leads_out(read_link, host_path_of(prepared.manifest, mount, os.fsencode(change.path)), change.after.target)
 
 
 def _conflict(conflicts: list[tuple[str, str]]) -> WorkspaceConflictError:
@@ -257,12 +274,13 @@ def _conflict(conflicts: list[tuple[str, str]]) -> WorkspaceConflictError:
         f"the host changed since the workspace was prepared: {len(conflicts)} of the changes cannot be applied",
         conflicts=conflicts,
         where=[*first, *more],
-        fix="Nothing was written. Apply the rest with paths=[…], or write both versions with conflict_markers=True.",
+        fix="Nothing was written. Choose the others (paths=[…], --path), or have both versions written"
+        " (conflict_markers=True, --conflict-markers).",
     )
 
 
 def _refuse_unfinished(prepared: Prepared) -> None:
-    if is_unfinished(prepared):
+    if has_unfinished_apply(prepared.state):
         raise WorkspaceError(
             "an earlier apply was interrupted",
             where=[str(_open_journal(prepared))],
@@ -276,6 +294,18 @@ def _open_journal(prepared: Prepared) -> Path:
 
 def _done_journal(prepared: Prepared) -> Path:
     return prepared.state / "applied"
+
+
+@contextmanager
+def _readable_errors() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise WorkspaceError(
+            f"the host cannot be written: {error.strerror}",
+            where=[str(error.filename)] if error.filename else [],
+            fix="Remove the cause and try again: the journal is kept.",
+        ) from error
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from toolkit_workspace._prepared import Prepared
 from toolkit_workspace._renames import find_renames
 from toolkit_workspace._summary import summary_table
 from toolkit_workspace._suspicious import (
+    LEADS_OUT,
     LinkReader,
     case_twins,
     leads_out,
@@ -65,7 +66,14 @@ class Change:
     suspicious: tuple[str, ...] = ()
     """Reasons to look twice."""
     before: Node | None = field(default=None, repr=False, compare=False)
+    """The two versions themselves, for what reads their contents."""
     after: Node | None = field(default=None, repr=False, compare=False)
+
+    def is_below(self, path: str) -> bool:
+        """Whether it happened at a path of the workspace or below it, or came from there."""
+        wanted = path.rstrip("/")
+        mine = (self.path,) if self.old_path is None else (self.path, self.old_path)
+        return wanted in ("", ".") or any(one == wanted or one.startswith(wanted + "/") for one in mine)
 
     def to_json(self) -> dict[str, Any]:
         """The facts as plain values; modes in octal, as git writes them."""
@@ -111,6 +119,10 @@ class Changes(Sequence[Change]):
     def in_mount(self, mount: str | None) -> Changes:
         """Only the changes below one mount; with None those outside every mount."""
         return self._with([change for change in self if change.mount == mount])
+
+    def below(self, *paths: str) -> Changes:
+        """Only the changes at these paths or below them, relative to the workspace."""
+        return self._with([change for change in self if any(change.is_below(path) for path in paths)])
 
     @property
     def added(self) -> Changes:
@@ -239,11 +251,13 @@ def _marks(
 ) -> tuple[str, ...]:
     if pair.new is None:
         return ()
-    marks = marks_by_name(pair.path) + marks_by_kind(origin.old if origin else pair.old, pair.new)
+    marks = marks_by_name(pair.path, is_folder=pair.new.kind == "d") + marks_by_kind(
+        origin.old if origin else pair.old, pair.new
+    )
     if pair.path in twins:
         marks.append("another name here differs only in case")
     if pair.new.kind == "l" and pair.new.target is not None and _leaves_mount(pair, manifest, read_link):
-        marks.append("link leads out of its mount")
+        marks.append(LEADS_OUT)
     return tuple(dict.fromkeys(marks))
 
 

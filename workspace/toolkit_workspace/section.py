@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -25,11 +26,13 @@ from toolkit_workspace._prompt import MountText, prompt_text
 from toolkit_workspace._review import Review
 from toolkit_workspace._roots import AllowedRoots
 from toolkit_workspace._sources import Source, check_landings, close_sources, open_sources
+from toolkit_workspace._watch_work import HostToWorkspace, WorkspaceToEvents
 from toolkit_workspace.apply import Applied
 from toolkit_workspace.changes import Changes
 from toolkit_workspace.mount import HostMount
 from toolkit_workspace.plan import Plan, over_budget, plan_source
 from toolkit_workspace.snapshot import Snapshot
+from toolkit_workspace.watch import Direction, Watching, Work
 
 
 class WorkspaceSection:
@@ -186,7 +189,7 @@ class WorkspaceSection:
             for index, source in enumerate(sources):
                 notes = Notes()
                 follow = roots if source.mount.follow_symlinks else None
-                walk = source.walk(notes, roots, strict=self._strict)
+                walk = source.walk(notes, roots, strict=self._strict, never=state.identities())
                 job = Job(index, source.landing, walk, notes, source.mount.max_bytes, follow)
                 _copy_source(copier, job, source)
                 ticker.mount_done(job.tally)
@@ -257,6 +260,18 @@ class WorkspaceSection:
         chosen = None if paths is None else [os.fspath(path) for path in paths]
         return self._reviewed().apply(paths=chosen, mounts=mounts, dry_run=dry_run, conflict_markers=conflict_markers)
 
+    def resume_apply(self) -> bool:
+        """Finish an apply that was interrupted; False when none had begun to write."""
+        return self._reviewed().resume()
+
+    def undo_apply(self) -> bool:
+        """Take back an interrupted apply, or else the last finished one; False when there is none.
+
+        Raises:
+            WorkspaceConflictError: a file was changed on the host since.
+        """
+        return self._reviewed().undo()
+
     def snapshot(self, label: str) -> Snapshot:
         """Remember how the workspace looks now; only what changed is stored."""
         return self._reviewed().snapshot(label)
@@ -272,8 +287,37 @@ class WorkspaceSection:
         """What changed from `a` (the prepared state if not given) to `b` (now if not given)."""
         return self._reviewed().diff(a, b)
 
+    def watch(self, direction: Direction = "host→workspace", *, rescan_seconds: float = 10.0) -> Watching:
+        """Keep the workspace in step with the host, or report what the agent does, until the context ends.
+
+        `async with section.watch() as watching: async for event in watching: …`. A file the agent has
+        changed is never overwritten: that is a conflict event. `rescan_seconds` is how often everything is
+        looked at, besides what the system reports. What links out of a mount were followed to is not watched.
+
+        Raises:
+            WorkspaceError: the workspace is not prepared, or there is no such direction.
+        """
+        review = self._reviewed()
+        arrow = direction.replace("->", "→")
+        if arrow == "host→workspace":
+            review.finish_keeping()
+            make: Callable[[], Work] = partial(HostToWorkspace, self.mounts, self.allowed_host_roots, review.prepared)
+        elif arrow == "workspace→events":
+            make = partial(WorkspaceToEvents, review.prepared)
+        else:
+            raise WorkspaceError(
+                f"there is no direction {direction!r}", fix="Write 'host→workspace' or 'workspace→events'."
+            )
+        return Watching(make, rescan_seconds=rescan_seconds)
+
     def cleanup(self) -> None:
-        """Remove the workspace, whatever the agent made of it; a second call does nothing."""
+        """Remove the workspace, whatever the agent made of it; a second call does nothing.
+
+        Raises:
+            WorkspaceError: it cannot be removed, or an apply was interrupted and has to be finished or undone.
+        """
+        if self._state is not None and _state.has_unfinished_apply(self._state.state_dir):
+            raise self._kept_for_apply(self._state)
         review, self._review = self._review, None
         if review is not None:
             review.stop_keeping()
@@ -290,11 +334,21 @@ class WorkspaceSection:
             finally:
                 state.release()
 
+    def _kept_for_apply(self, state: _state.State) -> WorkspaceError:
+        self.release()
+        self._state = self._review = None
+        return WorkspaceError(
+            "the workspace is kept: an apply was interrupted",
+            where=[str(state.temp_dir)],
+            fix=f"Finish it or take it back: toolkit workspace apply {state.temp_dir} --resume (or --undo)",
+        )
+
     def release(self) -> None:
         """Let go of the workspace and leave it, for another process to open; `changes` and `apply` go on working."""
         state = self._prepared_state()
         if self.is_held:
-            self._reviewed().finish_keeping()
+            if self._review is not None:
+                self._review.finish_keeping()
             state.write({**self._facts(self._texts), "kept": True})
             state.release()
 

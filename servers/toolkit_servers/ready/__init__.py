@@ -6,10 +6,13 @@ by name, with options as text or as values, which is how the command line does i
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from inspect import Parameter, signature
+from importlib.machinery import PathFinder
+from inspect import signature
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +32,7 @@ class Ready:
     """`module:function` of its factory."""
     summary: str
     main: str | None = None
-    """The option that is meant by a value without a name."""
+    """The option that is meant by a value without a name: a path."""
 
     def factory(self) -> Callable[..., Toolbox]:
         """The function that makes the toolbox."""
@@ -40,15 +43,18 @@ class Ready:
 
 READY: Mapping[str, Ready] = MappingProxyType(
     {
-        "files": Ready("toolkit_servers.ready.files:files", "Read, search and change the files of one folder.", "root"),
+        "files": Ready("toolkit_servers.ready.files:files", "Read, search and change one folder's files.", "root"),
         "notes": Ready("toolkit_servers.ready.notes:notes", "Keep notes, and find them again later.", "database"),
         "planning": Ready("toolkit_servers.ready.planning:planning", "Plan work in steps and keep track of it."),
+        "workspace": Ready(
+            "toolkit_servers.ready.workspace:workspace", "See and undo what was changed in a workspace.", "section"
+        ),
     }
 )
 """The ready-made toolboxes by name."""
 
 
-def load_ready(name: str, **options: Any) -> Toolbox:
+def load_ready(name: str, /, **options: Any) -> Toolbox:
     """Make a ready-made toolbox: `load_ready("files", root="docs", read_only=True)`.
 
     Raises:
@@ -62,7 +68,7 @@ def load_ready(name: str, **options: Any) -> Toolbox:
     if ready is None:
         raise TargetError(f"there is no ready-made '{name}'{did_you_mean(name, READY)}", target=name)
     factory = ready.factory()
-    known = [each.name for each in signature(factory).parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
+    known = signature(factory).parameters
     for option in options:
         if option not in known:
             raise TargetError(f"'{name}' has no option '{option}'{did_you_mean(option, known)}", target=name)
@@ -74,24 +80,37 @@ def load_ready(name: str, **options: Any) -> Toolbox:
         raise TargetError(
             f"'{name}': {place} has a wrong value: {wrong['msg'].lower()}",
             target=name,
-            where=[f"{place}={wrong['input']!r}"] if wrong["type"] != "missing_argument" else [],
+            where=[f"{place}={wrong['input']!r}"],
         ) from error
 
 
-def read_ready(spec: str) -> tuple[str, dict[str, str]] | None:
-    """Take `NAME`, `NAME:VALUE` or `NAME:VALUE,option=value` apart; None if no ready-made toolbox is named.
+def load_ready_spec(spec: str, cwd: Path) -> Toolbox:
+    """Make the toolbox that NAME, NAME:PATH or NAME:PATH,option=value stands for.
 
-    VALUE is the one that NAME is about: a folder for files, a database for notes.
+    PATH is what NAME is about, such as a folder for files, and is read from `cwd`.
+
+    Raises:
+        TargetError: as for `load_ready`.
     """
-    name, colon, rest = spec.partition(":")
+    name, _, rest = spec.partition(":")
     ready = READY.get(name)
-    if ready is None:
-        return None
+    options = {} if ready is None else _options(spec, rest, ready)
+    if ready is not None and ready.main in options:
+        options[ready.main] = str(cwd / Path(options[ready.main]).expanduser())
+    return load_ready(name, **options)
+
+
+def is_ready(spec: str, cwd: Path) -> bool:
+    """Whether a TARGET names a ready-made toolbox, and no Python module of that name is at hand."""
+    name = spec.partition(":")[0]
+    return name in READY and not _is_module(name, cwd)
+
+
+def _options(spec: str, rest: str, ready: Ready) -> dict[str, str]:
+    """The options written behind the colon."""
     options: dict[str, str] = {}
-    if not colon:
-        return name, options
     known = signature(ready.factory()).parameters
-    while True:
+    while rest:
         # From the end, so that a comma or an equals sign in a path stays part of it.
         before, _, last = rest.rpartition(",")
         key, equals, value = last.partition("=")
@@ -99,8 +118,19 @@ def read_ready(spec: str) -> tuple[str, dict[str, str]] | None:
             break
         options[key] = value
         rest = before
-    if rest:
-        if ready.main is None:
-            raise TargetError(f"'{name}' takes no value, but was given '{rest}'", target=spec, fix=f"Write: {name}")
-        options[ready.main] = rest
-    return name, options
+    key, equals, value = rest.partition("=")
+    if equals and key in known:
+        return {**options, key: value}
+    if rest and ready.main is None:
+        raise TargetError(
+            f"'{spec.partition(':')[0]}' takes no path, but was given '{rest}'",
+            target=spec,
+            where=[f"options: {', '.join(known)}"] if known else [],
+        )
+    return {**options, ready.main: rest} if rest and ready.main is not None else options
+
+
+def _is_module(name: str, cwd: Path) -> bool:
+    """Whether a file or package of this name could be imported; a folder without Python in it is none."""
+    found = PathFinder.find_spec(name, [str(cwd), *sys.path])
+    return found is not None and found.origin is not None

@@ -156,8 +156,10 @@ def notes(database: Path | None = None) -> Toolbox:
 
 
 def _default() -> Path:
-    home = os.environ.get("XDG_DATA_HOME")
-    return (Path(home) if home else Path.home() / ".local" / "share") / "toolkit" / "notes.db"
+    if home := os.environ.get("TOOLKIT_HOME"):
+        return Path(home) / "notes.db"
+    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(data) / "toolkit" / "notes.db"
 
 
 def _head(note: Note) -> str:

@@ -9,20 +9,25 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from toolkit.tools import Toolbox
+from toolkit.errors import TargetError, ToolError
+from toolkit.tools import Toolbox, ToolContext
 from toolkit_servers.ready.files._reading import Reading
-from toolkit_servers.ready.files._root import Root
+from toolkit_servers.ready.files._root import FindRoot, Root
 from toolkit_servers.ready.files._writing import Writing
 
 
-def files(root: Path = Path(), *, read_only: bool = False, name: str = "files", max_chars: int = 50_000) -> Toolbox:
-    """A toolbox over the folder `root`, the current one if not given; a result has at most `max_chars` characters.
+def files(
+    root: Path | None = None, *, read_only: bool = False, name: str = "files", max_chars: int = 50_000
+) -> Toolbox:
+    """A toolbox over the folder `root`, else over the workspace of the run, else (outside a run) the current folder.
+
+    A result has at most about `max_chars` characters.
 
     Raises:
         TargetError: `root` is not a folder that can be opened.
     """
-    opened = Root(Path(root))
-    reading = Reading(opened, max_chars, "read only" if read_only else "read and write everything below the root")
+    find_root = _workspace_of if root is None else _always(Root(Path(root)))
+    reading = Reading(find_root, max_chars, "read only" if read_only else "read and write everything below the root")
     tools: list[object] = [
         reading.list_directory,
         reading.tree,
@@ -34,6 +39,17 @@ def files(root: Path = Path(), *, read_only: bool = False, name: str = "files", 
         reading.info,
     ]
     if not read_only:
-        writing = Writing(opened, max_chars)
+        writing = Writing(find_root, max_chars)
         tools += [writing.write_file, writing.edit_file, writing.make_directory, writing.move, writing.remove]
     return Toolbox(name, tools, instructions="All paths are relative to one root folder; nothing outside it exists.")
+
+
+def _always(root: Root) -> FindRoot:
+    return lambda _: root
+
+
+def _workspace_of(context: ToolContext) -> Root:
+    try:
+        return Root(context.workspace)
+    except (TargetError, OSError) as error:  # a current folder that was removed has no name
+        raise ToolError("the workspace folder is gone; nothing can be read or written") from error

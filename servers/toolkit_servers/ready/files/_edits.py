@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
-from toolkit_workspace._patch import Version, file_patch
 
 from toolkit.errors import ToolError
 from toolkit_servers.ready.files._root import Place
+from toolkit_workspace._patch import Version, file_patch
 
 _MOST_LINES_SHOWN = 12
 
@@ -73,15 +73,15 @@ def _line_numbers(text: str, piece: str) -> list[int]:
 
 def _nearest(text: str, old: str) -> str:
     """The place that differs from what was looked for in its spaces only, as it really is."""
-    lines = text.splitlines()
-    wanted = [" ".join(line.split()) for line in old.strip("\n").splitlines()]
+    lines = text.split("\n")
+    wanted = [" ".join(line.split()) for line in old.strip("\n").split("\n")]
     squeezed = [" ".join(line.split()) for line in lines]
     if not any(wanted):
         return "; read the file again"
     for at in range(len(lines) - len(wanted) + 1):
         if squeezed[at] == wanted[0] and squeezed[at : at + len(wanted)] == wanted:
             there = lines[at : at + min(len(wanted), _MOST_LINES_SHOWN)]
-            shown = "\n".join(line.encode("utf-8", "replace").decode() for line in there)
+            shown = "\n".join(line.removesuffix("\r").encode("utf-8", "replace").decode() for line in there)
             return f". Lines {at + 1} to {at + len(wanted)} differ from it in spaces only; they are:\n{shown}"
     if wanted[0] in squeezed:
         at = squeezed.index(wanted[0])

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import re2  # type: ignore[import-untyped]
-from toolkit_workspace._patch import is_binary
-from toolkit_workspace._render import count_text
 
 from toolkit.errors import ToolError
 from toolkit_servers.ready.files._root import Place, Root, as_path
 from toolkit_servers.ready.files._walk import Globs, Walk
+from toolkit_workspace._patch import is_binary
+from toolkit_workspace._render import count_text
 
 Show = Literal["lines", "files", "count"]
 
@@ -62,7 +62,8 @@ class Matches:
         """Take the matching lines of one file, by number from 0, as far as there is room."""
         self.files[path] = len(hits)
         if self.show != "lines":
-            self.is_full = len(self.files) >= self.limit
+            self.room -= len(path) + 10
+            self.is_full = len(self.files) >= self.limit or self.room < 0
             return
         previous = -1
         for hit in hits:

@@ -6,11 +6,10 @@ import os
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from toolkit_workspace._patch import is_binary
-from toolkit_workspace._render import size_text
-
 from toolkit.errors import ToolError
 from toolkit_servers.ready.files._root import Place
+from toolkit_workspace._patch import is_binary
+from toolkit_workspace._render import size_text
 
 _BLOCK = 1 << 20
 _COUNTED = 64 << 20
@@ -156,8 +155,9 @@ def _collect(file: BinaryIO, count: int | None, room: int, *, at_beginning: bool
     """Lines without their ends, as many as there is room for; whether all was UTF-8, whether the only one is cut."""
     lines: list[str] = []
     is_utf8 = True
-    while count is None or len(lines) < count:
-        piece = file.readline(4 * room + 4)  # more than `room` characters, whatever they are
+    while (count is None or len(lines) < count) and (room > 0 or not lines):
+        most = 4 * room + 4  # bytes: more than `room` characters, whatever they are
+        piece = file.readline(most)
         if not piece:
             break
         text = piece.removesuffix(b"\n")
@@ -167,13 +167,13 @@ def _collect(file: BinaryIO, count: int | None, room: int, *, at_beginning: bool
             line = text.decode()
         except UnicodeDecodeError as error:
             line = text.decode("utf-8", "replace")
-            # A piece that ends within a letter is cut off below.
-            is_utf8 = is_utf8 and error.end == len(text) > room
-        room -= len(line) + 1
+            ends_within_letter = len(piece) == most and error.end == len(text)
+            is_utf8 = is_utf8 and ends_within_letter
+        room -= len(line) + bool(lines)  # the newline before it
+        if room < 0 and lines:
+            file.seek(-len(piece), os.SEEK_CUR)
+            break
         if room < 0:
-            if lines:
-                file.seek(-len(piece), os.SEEK_CUR)
-                return lines, is_utf8, False
-            return [line[: room + 1]], is_utf8, True
+            return [line[:room]], is_utf8, True
         lines.append(line)
     return lines, is_utf8, False

@@ -8,16 +8,16 @@ import stat
 from typing import Annotated
 
 from pydantic import Field
-from toolkit_workspace._patch import is_binary
-from toolkit_workspace._render import size_text
 
 from toolkit.errors import ToolError, ToolkitError
 from toolkit.tools import Audio, Image, Resource, ToolContext, tool
 from toolkit_servers.ready.files import _grep
 from toolkit_servers.ready.files._lines import Stretch, read_stretch
-from toolkit_servers.ready.files._root import Place, Root
-from toolkit_servers.ready.files._shown import MOST_ENTRIES, Entry, Info, Listing, Paths, SortBy, Tree
+from toolkit_servers.ready.files._root import FindRoot, Place
+from toolkit_servers.ready.files._shown import Entry, Info, Listing, Paths, SortBy, Tree, fitting
 from toolkit_servers.ready.files._walk import Globs, Walk
+from toolkit_workspace._patch import is_binary
+from toolkit_workspace._render import size_text
 
 _LARGEST_MEDIA = 10_000_000
 _LARGEST_OTHER = 1_000_000
@@ -30,13 +30,15 @@ Exclude = Annotated[list[str] | None, Field(max_length=50), "Patterns of paths t
 class Reading:
     """Reading tools over one root."""
 
-    def __init__(self, root: Root, max_chars: int, rights: str) -> None:
-        self._root = root
+    def __init__(self, find_root: FindRoot, max_chars: int, rights: str) -> None:
+        self._find_root = find_root
         self._room = max_chars
         self._rights = rights
 
     @tool(read_only=True, timeout=_SECONDS)
-    def list_directory(self, path: str = ".", sort: SortBy = "name", details: bool = False) -> Listing:
+    def list_directory(
+        self, context: ToolContext, path: str = ".", sort: SortBy = "name", details: bool = False
+    ) -> Listing:
         """List what is in a folder.
 
         Args:
@@ -44,9 +46,10 @@ class Reading:
             sort: By name, or the largest or the newest first.
             details: Also show sizes and times.
         """
-        place = self._root.place(path)
+        root = self._find_root(context)
+        place = root.place(path)
         entries = []
-        with self._root.folder(place) as folder:
+        with root.folder(place) as folder:
             for name in os.listdir(folder):  # noqa: PTH208  by handle
                 entry = _entry(folder, name)
                 if entry is not None:
@@ -54,7 +57,7 @@ class Reading:
         entries.sort(key=lambda entry: entry.name)
         if sort != "name":
             entries.sort(key=lambda e: e.size if sort == "size" else e.stat.st_mtime_ns, reverse=True)
-        return Listing(tuple(entries), details or sort != "name")
+        return Listing(tuple(entries), details or sort != "name", self._room)
 
     @tool(read_only=True, timeout=_SECONDS)
     def tree(
@@ -70,7 +73,8 @@ class Reading:
             path: The folder.
             depth: How many levels to open.
         """
-        return Tree.of(Walk(self._root, self._root.place(path), context, Globs(exclude or ()), depth))
+        root = self._find_root(context)
+        return Tree.of(Walk(root, root.place(path), context, Globs(exclude or ()), depth), self._room)
 
     @tool(read_only=True, timeout=_SECONDS)
     def glob(self, pattern: str, context: ToolContext, path: str = ".", exclude: Exclude = None) -> Paths:
@@ -80,19 +84,16 @@ class Reading:
             pattern: As in a .gitignore file: *.py anywhere, /*.py in this folder only, src/**/*.{ts,tsx}, build/.
             path: The folder to search; the pattern is relative to it.
         """
-        place = self._root.place(path)
+        root = self._find_root(context)
+        place = root.place(path)
         wanted = Globs([pattern])
-        walk = Walk(self._root, place, context, Globs(exclude or ()))
-        paths, total, room = list[str](), 0, self._room
-        for found in walk:
-            if not wanted.match(found.path, found.is_folder):
-                continue
-            total += 1
-            line = str(place.child(found.path)) + ("/" if found.is_folder else "")
-            room -= len(line) + 1
-            if len(paths) < MOST_ENTRIES and room >= 0:
-                paths.append(line)
-        return Paths(tuple(paths), total, tuple(walk.notes()))
+        walk = Walk(root, place, context, Globs(exclude or ()))
+        paths = [
+            str(place.child(found.path)) + ("/" if found.is_folder else "")
+            for found in walk
+            if wanted.match(found.path, found.is_folder)
+        ]
+        return Paths(fitting(paths, self._room), len(paths), tuple(walk.notes()))
 
     @tool(read_only=True, timeout=_SECONDS)
     def grep(
@@ -119,19 +120,21 @@ class Reading:
             show: The matching lines, only the files that have some, or how many each has.
             limit: Most matching lines (or files) to give back.
         """
-        place = self._root.place(path)
+        root = self._find_root(context)
+        place = root.place(path)
         expression = _grep.compile_expression(pattern, ignore_case=ignore_case, literal=literal)
         matches = _grep.Matches(show, self._room, limit)
-        single = _grep.root_file(self._root, place)
+        single = _grep.root_file(root, place)
         if single is not None:
             _grep.search_file(str(place), single, expression, matches, around)
             return matches
-        walk = Walk(self._root, place, context, Globs(exclude or ()))
+        walk = Walk(root, place, context, Globs(exclude or ()))
         return _grep.search(walk, Globs([include]) if include else None, expression, matches, around)
 
     @tool(read_only=True, timeout=_SECONDS)
     def read_file(
         self,
+        context: ToolContext,
         path: str,
         start: int = 1,
         lines: Annotated[int | None, Field(ge=1)] = None,
@@ -145,37 +148,42 @@ class Reading:
             lines: How many lines to read; all that fit if not given.
             numbers: Put line numbers before the lines.
         """
-        place = self._root.place(path)
-        handle = self._root.open_file(place)
+        root = self._find_root(context)
+        place = root.place(path)
+        handle = root.open_file(place)
         return read_stretch(handle, place, start=start, count=lines, room=self._room, numbered=numbers)
 
     @tool(read_only=True, timeout=_SECONDS)
-    def read_files(self, paths: Annotated[list[str], Field(min_length=1, max_length=_MOST_FILES)]) -> str:
+    def read_files(
+        self, context: ToolContext, paths: Annotated[list[str], Field(min_length=1, max_length=_MOST_FILES)]
+    ) -> str:
         """Read several text files at once. One that cannot be read does not stop the others.
 
         Args:
             paths: The files.
         """
+        root = self._find_root(context)
         parts = []
         share = max(self._room // len(paths), 200)
         for path in paths:
             try:
-                place = self._root.place(path)
-                said = read_stretch(self._root.open_file(place), place, room=share).render()
+                place = root.place(path)
+                said = read_stretch(root.open_file(place), place, room=share).render()
                 parts.append(f"==> {place} <==\n{said}")
             except ToolError as error:
                 parts.append(f"==> not read <==\n{error}")
         return "\n\n".join(parts)
 
     @tool(read_only=True, timeout=_SECONDS)
-    def read_media(self, path: str) -> Image | Audio | Resource:
+    def read_media(self, context: ToolContext, path: str) -> Image | Audio | Resource:
         """Look at a picture, listen to a sound, or get another binary file as it is.
 
         Args:
             path: The file: a picture or sound of at most 10 MB, anything else of at most 1 MB.
         """
-        place = self._root.place(path)
-        with os.fdopen(self._root.open_file(place), "rb") as file:
+        root = self._find_root(context)
+        place = root.place(path)
+        with os.fdopen(root.open_file(place), "rb") as file:
             data = file.read(_LARGEST_MEDIA + 1)
             size = os.fstat(file.fileno()).st_size
         media = _media(data, place)
@@ -185,17 +193,18 @@ class Reading:
         return media
 
     @tool(read_only=True)
-    def info(self, path: str = ".") -> Info:
+    def info(self, context: ToolContext, path: str = ".") -> Info:
         """Tell kind, size, times and permissions of a path; of the root, also what these tools may do.
 
         Args:
             path: A file or folder.
         """
-        place = self._root.place(path)
-        st = self._root.stat(place)
+        root = self._find_root(context)
+        place = root.place(path)
+        st = root.stat(place)
         target = None
         if stat.S_ISLNK(st.st_mode):
-            with self._root.parent(place) as parent, self._root.in_words(place):
+            with root.parent(place) as parent, root.in_words(place):
                 target = os.readlink(place.name, dir_fd=parent)
         return Info(place, st, None if place.path else self._rights, target)
 

@@ -14,15 +14,15 @@ import os
 import posixpath
 import stat
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolkit.errors import TargetError, ToolError
+from toolkit.tools import ToolContext
+from toolkit.tools._words import did_you_mean
 from toolkit_workspace._handles import PATH_HANDLE, READ_DIR, open_beneath
 from toolkit_workspace._render import shown
-
-from toolkit.errors import TargetError, ToolError
-from toolkit.tools._words import did_you_mean
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -77,6 +77,10 @@ def as_path(path: str) -> str:
     return shown(path or ".", longest=10_000)
 
 
+FindRoot = Callable[[ToolContext], "Root"]
+"""The root that a call works on."""
+
+
 class Root:
     """The folder, held open: what was named when the server was made stays the root, whatever happens to the name."""
 
@@ -90,7 +94,7 @@ class Root:
                 f"the root of the files is not a folder that can be opened: {folder}",
                 target="files",
                 where=[reason or type(error).__name__],
-                fix="Name an existing folder: files(Path('docs'))",
+                fix="Name a folder that exists and may be entered",
             ) from error
         self._aliases = tuple(dict.fromkeys([str(real), os.path.abspath(folder)]))  # noqa: PTH100  keeps links
         weakref.finalize(self, os.close, self.handle)
@@ -124,9 +128,9 @@ class Root:
         return ToolError(f"{as_path(path)} is outside these files; write paths from their root on, such as src/main.py")
 
     @contextlib.contextmanager
-    def folder(self, place: Place) -> Iterator[int]:
-        """The folder at a place, open for reading."""
-        with self.in_words(place):
+    def folder(self, place: Place, *, for_place: Place | None = None) -> Iterator[int]:
+        """The folder at a place, open for reading; an error speaks of `for_place` where that is given."""
+        with self.in_words(for_place or place):
             handle = open_beneath(self.handle, place.raw, _FOLDER, follow_links=True)
         try:
             yield handle
@@ -138,14 +142,8 @@ class Root:
         """The folder that holds a place, which is not the root itself."""
         if not place.path:
             raise ToolError("this would change the root of these files itself; name something in it")
-        try:
-            handle = open_beneath(self.handle, place.parent.raw, _FOLDER, follow_links=True)
-        except OSError as error:
-            raise self._explained(place, error) from error
-        try:
+        with self.folder(place.parent, for_place=place) as handle:
             yield handle
-        finally:
-            os.close(handle)
 
     def stat(self, place: Place) -> os.stat_result:
         """What is at a place; a link is not followed."""

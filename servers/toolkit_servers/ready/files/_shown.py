@@ -5,17 +5,28 @@ from __future__ import annotations
 import mimetypes
 import os
 import stat
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from toolkit_workspace._render import count_text, size_text
-
 from toolkit_servers.ready.files._root import Place, as_path, kind_of
 from toolkit_servers.ready.files._walk import Walk
+from toolkit_workspace._render import count_text, size_text
 
 SortBy = Literal["name", "size", "modified"]
 MOST_ENTRIES = 1_000
+
+
+def fitting(lines: Iterable[str], room: int) -> tuple[str, ...]:
+    """The first lines, as many as a result has room for."""
+    kept: list[str] = []
+    for line in lines:
+        room -= len(line) + 1
+        if room < 0 or len(kept) == MOST_ENTRIES:
+            break
+        kept.append(line)
+    return tuple(kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +64,18 @@ class Listing:
 
     entries: tuple[Entry, ...]
     details: bool
+    room: int
 
     def render(self) -> str:
         """One line for each entry, then how many there are."""
-        lines = [entry.render(details=self.details) for entry in self.entries[:MOST_ENTRIES]]
+        lines = fitting((entry.render(details=self.details) for entry in self.entries), self.room)
         folders = sum(stat.S_ISDIR(entry.stat.st_mode) for entry in self.entries)
         total = sum(max(entry.size, 0) for entry in self.entries)
         summary = f"{count_text(folders, 'folder')}, {count_text(len(self.entries) - folders, 'file')}"
         if self.details:
             summary += f", {size_text(total)}"
-        if len(self.entries) > MOST_ENTRIES:
-            summary += f"; the first {MOST_ENTRIES:,} are shown, glob finds others"
+        if len(self.entries) > len(lines):
+            summary += f"; the first {len(lines):,} are shown, glob finds others"
         return "\n".join([*lines, f"[{summary}]"])
 
 
@@ -92,21 +104,16 @@ class Tree:
     notes: tuple[str, ...]
 
     @classmethod
-    def of(cls, walk: Walk) -> Tree:
+    def of(cls, walk: Walk, room: int) -> Tree:
         """Everything a walk meets, as far as there is room."""
-        lines, more = list[str](), 0
-        for found in walk:
-            if len(lines) < MOST_ENTRIES:
-                name = as_path(found.name) + ("/" if found.is_folder else "")
-                lines.append("  " * found.depth + name)
-            else:
-                more += 1
+        names = ["  " * found.depth + as_path(found.name) + ("/" if found.is_folder else "") for found in walk]
+        lines = fitting(names, room)
         notes = walk.notes()
-        if more:
-            notes.append(f"{more:,} more entries are not shown")
+        if len(names) > len(lines):
+            notes.append(f"{len(names) - len(lines):,} more entries are not shown")
         if walk.not_entered:
             notes.append(f"{count_text(walk.not_entered, 'folder')} not opened: too deep, or .git")
-        return cls(walk.start, tuple(lines), tuple(notes))
+        return cls(walk.start, lines, tuple(notes))
 
     def render(self) -> str:
         """One name a line, indented by depth."""

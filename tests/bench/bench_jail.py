@@ -1,0 +1,64 @@
+"""What the jail costs: a whole run of the real CLI in it, against the same run without; and the check by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, query
+
+from tests.bench._common import Row, interleave
+from toolkit.sandbox import check, checks, confine
+from toolkit.sandbox._cli import find_cli
+from toolkit.testing import ScriptedAPI, text
+
+ROUNDS = 7
+_QUIET = {"CLAUDE_CODE_MAX_RETRIES": "0"}
+
+
+def main() -> Iterator[Row]:
+    with ScriptedAPI(otherwise=[text("done")], strict=False) as api, tempfile.TemporaryDirectory() as folder:
+        workspace, home = Path(folder, "workspace"), Path(folder, "home")
+        for path in (workspace, home):
+            path.mkdir()
+
+        def plain() -> None:
+            private = {"HOME": str(home), "CLAUDE_CONFIG_DIR": str(home / ".claude"), "IS_SANDBOX": "1"}
+            calm = {"DISABLE_TELEMETRY": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", **_QUIET}
+            env = {**private, **calm, "ANTHROPIC_BASE_URL": api.url, "ANTHROPIC_API_KEY": "made-up"}
+            mode: dict[str, Any] = {"permission_mode": "bypassPermissions", "setting_sources": []}
+            asyncio.run(_run(ClaudeAgentOptions(cli_path=find_cli(), cwd=workspace, env=env, **mode)))
+
+        def jailed() -> None:
+            asyncio.run(_confined(workspace, api.url, sandbox=False))
+
+        def proven() -> None:
+            checks._PASSED.clear()
+            asyncio.run(_confined(workspace, api.url, sandbox=True))
+
+        yield interleave(jailed, plain, rounds=ROUNDS).row("jail, a whole run / plain CLI", 1.1)
+        yield interleave(proven, plain, rounds=ROUNDS).row("jail, its check and the nested sandbox / plain CLI", 1.5)
+
+        def checked() -> None:
+            checks._PASSED.clear()
+            assert check(workspace).ok
+
+        alone = interleave(checked, lambda: None, rounds=ROUNDS)
+        yield Row("toolkit sandbox check, seconds", sorted(alone.ours)[ROUNDS // 2], None, 1.5, "s")
+
+
+async def _confined(workspace: Path, url: str, *, sandbox: bool) -> None:
+    async with confine(workspace, api_url=url, api_key="made-up", env=_QUIET) as jail:
+        options = jail.options()
+        if not sandbox:
+            options["settings"] = "{}"
+        await _run(ClaudeAgentOptions(**options))
+
+
+async def _run(options: ClaudeAgentOptions) -> None:
+    async for message in query(prompt="Go.", options=options):
+        if isinstance(message, ResultMessage):
+            assert message.result == "done"

@@ -1,0 +1,254 @@
+"""`toolkit run` as a user has it: the real CLI in its jail, a scripted model, pipes and terminals."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from tests.cli._running import Desk, children_of, wait_until_gone
+from toolkit.cli import toolkit
+from toolkit.runs import Event, RunResult
+from toolkit.testing import ScriptedAPI, Status, Turn, text, tool_use
+
+Start = Callable[..., ScriptedAPI]
+NOTES = '''
+print("loaded: this is no result")
+from toolkit import tool
+
+@tool
+def note(title: str) -> str:
+    """Keep a note."""
+    print("called: neither is this")
+    return f"kept {title}"
+'''
+
+
+def test_a_run_prints_the_answer_and_the_command_that_takes_its_changes_back(
+    tmp_path: Path, scripted_api: Start
+) -> None:
+    api = scripted_api(
+        [text("I will."), tool_use("Bash", command="echo \"print('new')\" > src/app.py")],
+        [tool_use("mcp__notes__note", title="x")],
+        [text("All done.")],
+    )
+    desk = Desk(tmp_path, api)
+    (tmp_path / "notes.py").write_text(NOTES, encoding="utf-8")
+    done = desk.toolkit("run", "Improve it.", "--mount", "src", "--tools", "notes.py")
+
+    assert (done.code, done.out) == (0, "All done.\n")
+    assert "\x1b" not in done.err
+    assert "ok      Bash echo" in done.err
+    assert "called: neither is this" in done.err
+    assert "ok: The run finished." in done.err
+    assert "3 model calls, 2 tool calls" in done.err
+    assert "M  src/app.py  +1 −1" in done.err
+    assert api.requests[0].contains("Improve it.")
+    assert (desk.src / "app.py").read_text() == "print('old')\n"
+
+    take = next(line for line in done.err.splitlines() if line.startswith("Take: toolkit "))
+    assert desk.toolkit(*shlex.split(take)[2:]).out == "replaced   src/app.py\n"
+    assert (desk.src / "app.py").read_text() == "print('new')\n"
+
+
+def test_json_is_the_whole_result_and_the_prompt_may_come_from_stdin(tmp_path: Path, scripted_api: Start) -> None:
+    schema = {"type": "object", "properties": {"score": {"type": "integer"}}, "required": ["score"]}
+    (tmp_path / "schema.json").write_text(json.dumps(schema), encoding="utf-8")
+    api = scripted_api(
+        [tool_use("Write", file_path="new.txt", content="made")], [tool_use("StructuredOutput", score=7)]
+    )
+    desk = Desk(tmp_path, api)
+    words = ["run", "-", "--mount", "src:code", "--ready", "planning", "--output-schema", "schema.json", "--json"]
+    done = desk.toolkit(*words, stdin="Rate @src/app.py, please.")
+
+    assert done.code == 0, done.err
+    result = json.loads(done.out)
+    assert (result["code"], result["output"]) == ("ok", {"score": 7})
+    assert api.requests[0].contains("Rate @src/app.py, please.")
+    assert any(name.startswith("mcp__planning__") for name in api.requests[0].tools)
+    assert [(change["kind"], change["path"]) for change in result["changes"]] == [("added", "new.txt")]
+    assert RunResult.from_data({**result, "changes": None}) == desk.last().result()
+
+
+def test_a_stream_is_what_was_stored_and_ends_with_the_result(tmp_path: Path, scripted_api: Start) -> None:
+    api = scripted_api(Turn([text("Grüße, \ud83d half a pair")], chunk=3))
+    desk = Desk(tmp_path, api)
+    done = desk.toolkit("run", "go", "--mount", "src", "--drop-workspace", "--stream-json")
+
+    *lines, last = done.out.splitlines()
+    events = [Event.from_json(line) for line in lines]
+    assert [event.name for event in events] == [event.name for event in desk.last().events()]
+    assert (events[0].name, events[-1].name) == ("lifecycle.started", "lifecycle.finished")
+    assert events[-1].data["text"] == "Grüße, \ud83d half a pair"
+    assert json.loads(last)["result"]["code"] == "ok"
+    assert not list(desk.home.glob("runs/*/toolkit-workspace-*"))
+    assert "toolkit runs apply" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("turn", "words", "code", "exit_code"),
+    [
+        (Status(500), [], "api_error", 1),
+        ([tool_use("Bash", command="true")], ["--max-turns", "1"], "turn_limit", 3),
+        (Turn([text("one"), text("two")], stall_after=1), ["--deadline", "1s"], "deadline", 3),
+    ],
+    ids=["failed", "turns", "deadline"],
+)
+def test_the_exit_code_says_how_it_ended(
+    turn: Any, words: list[str], code: str, exit_code: int, tmp_path: Path
+) -> None:
+    with ScriptedAPI(turn, strict=False) as api:
+        done = Desk(tmp_path, api).toolkit("run", "go", *words, "--json")
+    assert (done.code, json.loads(done.out)["code"]) == (exit_code, code)
+
+
+def test_a_run_that_cannot_be_confined_ends_with_4_and_asks_no_model(tmp_path: Path) -> None:
+    bare = tmp_path / "bin"
+    bare.mkdir()
+    with ScriptedAPI() as api:
+        desk = Desk(tmp_path, api)
+        done = desk.toolkit("run", "go", env={"PATH": str(bare)})
+        assert not api.requests
+    assert (done.code, done.out) == (4, "")
+    assert "unconfined: The run was refused because its confinement is not certain." in done.err
+    assert "bwrap" in done.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [" "],
+        ["go", "--max-tokens", "-1"],
+        ["go", "--deadline", "soon"],
+        ["go", "--mode", "plan"],
+        ["go", "--profile", "none"],
+        ["go", "--ready", "plannning"],
+        ["go", "--mount", "src:../up"],
+        ["go", "--output-schema", "list.json"],
+        [],
+    ],
+    ids=" ".join,
+)
+def test_a_mistyped_run_ends_with_2_and_leaves_nothing(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TOOLKIT_HOME", str(tmp_path / "toolkit-home"))
+    monkeypatch.setattr("toolkit.cli.run.take_stdout", lambda: None)
+    (tmp_path / "list.json").write_text("[]", encoding="utf-8")
+    done = CliRunner().invoke(toolkit, ["run", *words])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "Error: " in done.stderr
+    assert not (tmp_path / "toolkit-home").exists()
+
+
+def test_a_mount_that_is_not_allowed_is_an_error_that_names_it(tmp_path: Path, scripted_api: Start) -> None:
+    desk = Desk(tmp_path, scripted_api())
+    done = desk.toolkit("run", "go", "--mount", "/etc/hosts")
+    assert (done.code, done.out) == (1, "")
+    assert "/etc/hosts" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_ctrl_c_on_a_terminal_ends_the_turn_and_keeps_its_words(tmp_path: Path) -> None:
+    script = [tool_use("Bash", command="echo \x1b[2Jred")], Turn([text("half of it"), text("never")], stall_after=1)
+    with ScriptedAPI(*script) as api:
+        desk = Desk(tmp_path, api)
+        with desk.terminal("run", "go", "--mount", "src") as terminal:
+            terminal.see("failed  Bash echo [2Jred")
+            desk.wait_for("half of it")
+            terminal.type("\x03")
+            code = terminal.end()
+    result = desk.last().result()
+    assert "… Bash echo" in terminal.shown, "the call has a live line while it runs"
+    assert "\r\x1b[K" in terminal.shown
+    assert "\x1b[2J" not in terminal.shown
+    assert "interrupting; Ctrl-C again ends it at once" in terminal.shown
+    assert "half of it\r\naborted: The run was interrupted." in terminal.shown
+    assert (code, desk.last().state, result.code, result.text) == (1, "finished", "aborted", "half of it")
+
+
+def test_ctrl_c_twice_ends_everything_and_the_run_is_still_told(tmp_path: Path) -> None:
+    with ScriptedAPI([text("look"), tool_use("Bash", command="trap '' INT TERM; sleep 300")], strict=False) as api:
+        desk = Desk(tmp_path, api)
+        with desk.terminal("run", "go") as terminal:
+            terminal.see("… Bash trap")
+            inside = children_of(terminal.process.pid)
+            terminal.type("\x03")
+            terminal.see("interrupting")
+            terminal.type("\x03")
+            code = terminal.end()
+        wait_until_gone(inside)
+    result = desk.last().result()
+    assert inside
+    assert (code, desk.last().state, result.code, result.text) == (1, "finished", "aborted", "look")
+    assert [(use.name, use.ok) for use in result.tools] == [("Bash", False)]
+    assert "Traceback" not in terminal.shown
+
+
+@pytest.mark.parametrize("moment", ["lifecycle.started", "assistant.text", "tool.started", "tool.ended"])
+def test_a_killed_launcher_loses_nothing_that_was_shown(moment: str, tmp_path: Path) -> None:
+    script = (
+        Turn([text("first words"), tool_use("Bash", command="echo done > src/made.txt")], usage={"input_tokens": 9}),
+        Turn([text("last"), text("never")], stall_after=1),
+    )
+    with ScriptedAPI(*script, strict=False) as api:
+        desk = Desk(tmp_path, api)
+        with desk.piped("run", "go", "--mount", "src", "--stream-json") as process:
+            assert process.stdout is not None
+            shown = []
+            for line in process.stdout:
+                shown.append(Event.from_json(line))
+                if shown[-1].name == moment:
+                    break
+            inside = children_of(process.pid)
+            process.kill()
+            shown += [Event.from_json(line) for line in process.stdout if line.endswith("\n")]
+        wait_until_gone(inside)
+
+    run = desk.last()
+    result = run.result()
+    assert list(run.events())[: len(shown)] == shown
+    assert (run.state, result.code) == ("crashed", "crashed")
+    assert result.text in ("", "first words", "last")
+    assert [use.name for use in result.tools] == ["Bash"] * any(event.name == "tool.started" for event in run.events())
+    if moment == "tool.ended":
+        assert (result.total.input, [use.ok for use in result.tools]) == (9, [True])
+        assert "  crashed  " in desk.toolkit("runs").out
+        assert desk.toolkit("runs", "apply", "last").out == "created    src/made.txt\n"
+
+
+def test_a_reader_that_goes_away_ends_the_run(tmp_path: Path) -> None:
+    with ScriptedAPI(Turn([text("one"), text("two")], stall_after=1)) as api:
+        desk = Desk(tmp_path, api)
+        with desk.piped("run", "go", "--stream-json") as process:
+            assert process.stdout is not None
+            assert "started" in process.stdout.readline()
+            process.stdout.close()
+            assert process.wait(30) == 1
+    assert desk.last().result().code == "aborted"
+
+
+def test_normal_mode_asks_at_the_terminal_and_obeys(tmp_path: Path) -> None:
+    script = (
+        [tool_use("Bash", command="echo no > src/refused.txt")],
+        [tool_use("Write", file_path="src/allowed.txt", content="yes\nand more\n")],
+        [text("as you like")],
+    )
+    with ScriptedAPI(*script) as api:
+        desk = Desk(tmp_path, api)
+        with desk.terminal("run", "go", "--mount", "src", "--mode", "normal") as terminal:
+            terminal.type("y\n")  # typed before anything was asked: it answers nothing
+            terminal.see("  echo no > src/refused.txt\r\nRun it? y = once")
+            terminal.type("n\n")
+            terminal.see("/src/allowed.txt\r\n  +yes\r\n  +and more\r\n")
+            terminal.see("in this project, a = always, n = no [n] ")
+            terminal.type("y\n")
+            assert terminal.end() == 0
+    assert [change.path for change in desk.last().changes()] == ["src/allowed.txt"]
+    assert "refused Bash" in terminal.shown

@@ -1,0 +1,110 @@
+"""Questions of one process, answered from another, through the run's folder."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import stat
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolkit import Toolbox, tool
+from toolkit.errors import RunError
+from toolkit.runs import Decision, start
+from toolkit.runs.approval_socket import NAME, ApprovalClient
+from toolkit.testing import FakeCLI, text, tool_use
+
+
+@tool
+def note(title: str) -> str:
+    return f"noted {title}"
+
+
+def asking(**options: Any) -> Any:
+    cli = FakeCLI([tool_use("mcp__n__note", title="a")], [text("bye")], strict=False)
+    return start("go", mode="normal", tools=[Toolbox("n", [note])], transport=cli, approve="wait", **options)
+
+
+async def until_asked(live: Any) -> str:
+    async with asyncio.timeout(20):
+        async for event in live:
+            if event.name == "approval.asked":
+                return str(event.id)
+    raise AssertionError("nothing was asked")
+
+
+async def test_a_question_is_answered_through_the_socket_by_the_owner_alone(toolkit_home: Path) -> None:
+    async with asking() as live:
+        id = await until_asked(live)
+        folder = toolkit_home / "runs" / live.id
+        assert stat.S_IMODE((folder / NAME).stat().st_mode) == 0o600
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+        def elsewhere() -> list[Any]:
+            with ApprovalClient(folder) as client:
+                waiting = client.pending()
+                with pytest.raises(RunError, match="no question 'ask-9' waits"):
+                    client.answer("ask-9", Decision.ALLOW_ONCE)
+                client.answer(waiting[0]["id"], Decision.ALLOW_ONCE)
+                return waiting
+
+        waiting = await asyncio.to_thread(elsewhere)
+        result = await asyncio.wait_for(live.result(), 20)
+    assert [(question["id"], question["tool"]) for question in waiting] == [(id, "mcp__n__note")]
+    assert (result.code, result.tools[0].ok) == ("ok", True)
+    with pytest.raises(RunError, match="takes no answers"):
+        ApprovalClient(folder)
+
+
+async def test_the_commands_watch_and_answer_work_on_a_second_terminal(toolkit_home: Path) -> None:
+    async with asking() as live:
+        watching = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "toolkit", "approvals", "watch", live.id, "--json"), stdout=asyncio.subprocess.PIPE
+        )
+        assert watching.stdout is not None
+        asked = json.loads(await asyncio.wait_for(watching.stdout.readline(), 30))["asked"]
+        done = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "toolkit", "approvals", "answer", live.id, asked["id"], "deny", "-m", "not today")
+        )
+        assert await asyncio.wait_for(done.wait(), 30) == 0
+        result = await asyncio.wait_for(live.result(), 20)
+        answered = json.loads(await asyncio.wait_for(watching.stdout.readline(), 30))["answered"]
+    assert await asyncio.wait_for(watching.wait(), 30) == 0
+    assert [denied.reason for denied in result.denied] == ["not today"]
+    assert (answered["decision"], answered["by"]) == ("DENY", "socket")
+
+
+async def test_garbage_on_the_socket_is_answered_and_survived(toolkit_home: Path) -> None:
+    async with asking() as live:
+        id = await until_asked(live)
+        folder = toolkit_home / "runs" / live.id
+
+        def elsewhere() -> list[Any]:
+            with ApprovalClient(folder) as client:
+                said = []
+                for line in (
+                    b"nonsense\n",
+                    b'{"do": "dance"}\n',
+                    b"[]\n",
+                    b'{"do": "answer", "id": 1, "decision": "X"}\n',
+                ):
+                    client._socket.sendall(line)
+                    said.append(json.loads(client._lines.readline()))
+                client.answer(id, Decision.DENY)
+                return said
+
+        said = await asyncio.to_thread(elsewhere)
+        assert all(answer["ok"] is False for answer in said)
+        await asyncio.wait_for(live.result(), 20)
+
+
+async def test_a_deep_folder_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path.joinpath(*["a-rather-long-folder-name"] * 8)
+    monkeypatch.setenv("TOOLKIT_HOME", str(home))
+    async with asking() as live:
+        id = await until_asked(live)
+        live.approvals.answer(id, True)
+        assert (await asyncio.wait_for(live.result(), 20)).ok

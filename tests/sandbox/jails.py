@@ -1,0 +1,53 @@
+"""Jails for the tests of this folder: made the way the toolkit makes them, without a CLI."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolkit.sandbox._launcher import Launcher, make_launcher
+from toolkit.sandbox._state import State
+from toolkit.sandbox.checks import preflight
+from toolkit.sandbox.jail import Jail
+from toolkit.sandbox.limits import JailLimits, plan_limits
+
+needs_jail = pytest.mark.skipif(bool(preflight()), reason="bubblewrap and socat are needed (./dev says how)")
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="about jails that root starts")
+
+_ENVIRONMENT = (("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "/home/agent"))
+
+
+@contextmanager
+def a_jail(workspace: Path, **options: Any) -> Iterator[Launcher]:
+    """A launcher for `workspace`; `options` are fields of Jail."""
+    state = State()
+    limits = options.setdefault("limits", JailLimits())
+    jail = Jail(
+        workspace=workspace,
+        state=state.folder,
+        home=state.folder / "home",
+        environment=_ENVIRONMENT,
+        **options,
+    )
+    try:
+        launcher = make_launcher(jail, plan_limits(limits, name=state.name), state)
+    except BaseException:
+        state.close()
+        raise
+    try:
+        yield launcher
+    finally:
+        launcher.close()
+
+
+def inside(launcher: Launcher, script: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a shell script in a jail."""
+    return subprocess.run(
+        [launcher.script, "/bin/bash", "-c", script], capture_output=True, text=True, timeout=60, check=False, **options
+    )

@@ -1,0 +1,272 @@
+"""The check passes where the jail holds, and notices every hole and everything that is missing."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tests.sandbox.jails import a_jail, needs_jail, needs_root
+from toolkit.cli.sandbox_jail import check as check_command
+from toolkit.errors import UnconfinedError
+from toolkit.sandbox import _launcher, check, checks
+from toolkit.sandbox._canary import Flight, fly
+from toolkit.sandbox._launcher import Launcher
+from toolkit.sandbox.checks import check_launcher
+
+ROWS = ["read", "write", "port", "unix", "abstract", "environment", "pid1", "processes", "namespaces", "privileges"]
+ROWS += ["kernel", "nested", "tools", "workspace"]
+
+
+@pytest.fixture
+def workspace() -> Iterator[Path]:
+    # Not below pytest's own folder, which only its owner may enter: the holes have to be real ones.
+    with tempfile.TemporaryDirectory(prefix="workspace-") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def programs() -> Iterator[Path]:
+    # A jail that root starts looks for them as someone else.
+    with tempfile.TemporaryDirectory(prefix="programs-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+@pytest.fixture(autouse=True)
+def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "_PASSED", {})
+
+
+def _programs(folder: Path, *, without: str = "", bwrap: str | None = None) -> str:
+    """A PATH with the usual programs, one missing or bubblewrap replaced by a script."""
+    for place in ("/usr/bin", "/bin"):
+        for name in (
+            "bwrap",
+            "socat",
+            "sh",
+            "bash",
+            "env",
+            "prlimit",
+            "unshare",
+            "mount",
+            "mkdir",
+            "setpriv",
+            "setsid",
+            "chown",
+        ):
+            if name != without and Path(place, name).exists() and not (folder / name).exists():
+                (folder / name).symlink_to(Path(place, name))
+    if bwrap is not None:
+        (folder / "bwrap").unlink(missing_ok=True)
+        (folder / "bwrap").write_text(f"#!/bin/sh\n{bwrap}\n", encoding="ascii")
+        (folder / "bwrap").chmod(0o755)
+    return str(folder)
+
+
+@needs_jail
+def test_a_jail_on_this_machine_holds(workspace: Path) -> None:
+    report = check(workspace)
+
+    assert report.failed == ()
+    assert [row.name for row in report.rows] == ["jail", "cli", *ROWS]
+    assert list(workspace.iterdir()) == []
+
+
+def _without(*arguments: str) -> Callable[[Launcher], None]:
+    """Take arguments out of what bubblewrap gets."""
+
+    def edit(launcher: Launcher) -> None:
+        file = launcher.state.folder / "arguments"
+        text = file.read_text(encoding="utf-8")
+        gone = "\0".join(arguments) + "\0"
+        assert gone in text
+        file.write_text(text.replace(gone, "", 1), encoding="utf-8")
+
+    return edit
+
+
+def _with(*arguments: str) -> Callable[[Launcher], None]:
+    """Add arguments before the root is made read-only."""
+
+    def edit(launcher: Launcher) -> None:
+        file = launcher.state.folder / "arguments"
+        text = file.read_text(encoding="utf-8")
+        file.write_text(text.replace("--remount-ro\0/dev", "\0".join(arguments) + "\0--remount-ro\0/dev"), "utf-8")
+
+    return edit
+
+
+def _in_script(old: str, new: str) -> Callable[[Launcher], None]:
+    def edit(launcher: Launcher) -> None:
+        text = launcher.script.read_text(encoding="utf-8")
+        assert old in text
+        launcher.script.write_text(text.replace(old, new), encoding="utf-8")
+
+    return edit
+
+
+@needs_jail
+@pytest.mark.parametrize(
+    ("hole", "noticed"),
+    [
+        (_without("--unshare-net"), {"port", "abstract", "namespaces"}),
+        (_with("--bind", tempfile.gettempdir(), tempfile.gettempdir()), {"read", "write", "unix"}),
+        (_with("--ro-bind", "/", "/var"), set()),
+        (_without("--unshare-pid"), {"namespaces"}),
+        (_without("--unshare-ipc"), {"namespaces"}),
+        (_without("--unshare-cgroup"), {"namespaces"}),
+        (_in_script("env -i ", "env "), {"environment", "pid1", "processes"}),
+        (_in_script("--seccomp 8 ", ""), {"privileges"}),
+        (_in_script("exec 8<", "echo 'tried read'; exit 0; exec 8<"), {"jail"}),
+    ],
+    ids=["network", "/tmp", "harmless", "processes", "ipc", "cgroup", "environment", "no filter", "never started"],
+)
+def test_every_hole_is_noticed(workspace: Path, hole: Callable[[Launcher], None], noticed: set[str]) -> None:
+    with a_jail(workspace) as launcher:
+        hole(launcher)
+        report = check_launcher(launcher, None)
+
+    assert noticed <= {row.name for row in report.failed}
+    assert report.ok == (not noticed)
+
+
+@needs_jail
+@needs_root
+def test_a_jail_whose_user_is_root_for_the_kernel_is_noticed(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_launcher, "choose_tenant", lambda: None)
+    with a_jail(workspace) as launcher:
+        _without("--ro-bind", "/proc/sys", "/proc/sys")(launcher)
+        failed = {row.name for row in check_launcher(launcher, None).failed}
+
+    assert {"kernel", "workspace"} <= failed
+
+
+@needs_jail
+def test_a_pass_is_remembered_for_the_same_jail_only(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flights = 0
+
+    def counted(launcher: Launcher, cli: Path | None) -> Flight:
+        nonlocal flights
+        flights += 1
+        return fly(launcher, cli)
+
+    monkeypatch.setattr(checks, "fly", counted)
+    for options in ({}, {}, {"read_only": True}, {"terminal": True}, {}):
+        with a_jail(workspace, **options) as launcher:
+            assert check_launcher(launcher, None).ok
+    assert flights == 3
+    monkeypatch.setattr(platform, "release", lambda: "another kernel")
+    with a_jail(workspace) as launcher:
+        check_launcher(launcher, None)
+    assert flights == 4
+
+
+@pytest.mark.parametrize(("program", "package"), [("bwrap", "bubblewrap"), ("socat", "socat")])
+def test_a_missing_program_fails_with_what_to_install(
+    programs: Path, monkeypatch: pytest.MonkeyPatch, program: str, package: str
+) -> None:
+    monkeypatch.setenv("PATH", _programs(programs, without=program))
+    done = CliRunner().invoke(check_command)
+
+    assert done.exit_code == 1
+    assert f"{package} was not found on PATH" in done.output
+    assert f"apt install {package}" in done.output
+    assert "NOT confined" in done.output
+
+
+_REFUSED = "echo 'bwrap: setting up uid map: Permission denied' >&2; exit 1"
+
+
+@needs_jail
+@pytest.mark.parametrize(
+    ("sysctl", "value", "fix"),
+    [
+        (
+            "kernel/apparmor_restrict_unprivileged_userns",
+            "1",
+            "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
+        ),
+        ("kernel/unprivileged_userns_clone", "0", "sysctl -w kernel.unprivileged_userns_clone=1"),
+        ("user/max_user_namespaces", "0", "sysctl -w user.max_user_namespaces"),
+        ("none", "", "--security-opt seccomp=unconfined"),
+    ],
+)
+def test_refused_namespaces_fail_with_the_exact_change(
+    programs: Path, monkeypatch: pytest.MonkeyPatch, sysctl: str, value: str, fix: str
+) -> None:
+    monkeypatch.setenv("PATH", _programs(programs, bwrap=_REFUSED))
+    monkeypatch.setattr(checks, "_sysctl", lambda name: value if name == sysctl else "")
+    report = check()
+
+    assert not report.ok
+    assert [row.name for row in report.failed] == ["jail"]
+    assert "setting up uid map: Permission denied" in report.failed[0].detail
+    assert fix in report.failed[0].fix
+    with pytest.raises(UnconfinedError) as caught:
+        report.demand()
+    assert caught.value.rules == ("a jail around the agent",)
+    assert fix in str(caught.value)
+
+
+@pytest.mark.parametrize("bwrap", ["exit 0", "echo tried start; exit 0", "sleep 0; kill -9 $$"])
+@needs_jail
+def test_a_check_that_cannot_be_made_has_failed(programs: Path, monkeypatch: pytest.MonkeyPatch, bwrap: str) -> None:
+    monkeypatch.setenv("PATH", _programs(programs, bwrap=bwrap))
+
+    assert not check().ok
+
+
+def test_another_system_is_not_supported_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "system", lambda: "Darwin")
+    report = check()
+
+    assert not report.ok
+    assert "Darwin is not supported" in report.rows[0].detail
+
+
+@needs_jail
+def test_a_cli_that_does_not_start_inside_fails(tmp_path: Path) -> None:
+    cli = tmp_path / "claude"
+    cli.write_text("#!/nowhere/node\n", encoding="ascii")
+    cli.chmod(0o755)
+
+    assert [row.name for row in check(cli_path=cli).failed] == ["cli"]
+    assert [row.name for row in check(cli_path=tmp_path / "none").failed] == ["cli"]
+
+
+@needs_jail
+def test_the_command_prints_a_table_or_json() -> None:
+    table = CliRunner().invoke(check_command)
+    data = CliRunner().invoke(check_command, ["--json"])
+
+    assert table.exit_code == data.exit_code == 0, table.output
+    assert "ok    read         a planted secret stays unread" in table.output
+    assert table.output.splitlines()[-1].startswith("confined (")
+    report = json.loads(data.output)
+    assert report["ok"] is True
+    assert {row["name"] for row in report["rows"]} == {"jail", "cli", *ROWS}
+    assert {state["name"] for state in report["limits"]} >= {"memory", "processes", "file", "tmp", "workspace"}
+
+
+@needs_jail
+def test_a_required_limit_that_cannot_hold_fails_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolkit.sandbox.limits.make_cgroup", lambda name, memory_bytes: None)
+
+    assert check().ok
+    assert check().not_enforced == ("memory",)
+    assert [row.name for row in check(require=["memory"]).failed] == ["limit: memory"]
+
+
+@needs_jail
+def test_the_bait_does_not_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    check()
+
+    assert os.listdir(tmp_path) == []  # noqa: PTH208

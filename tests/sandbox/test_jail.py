@@ -1,0 +1,256 @@
+"""What a confined command sees, and what stays on the host when it is gone."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.sandbox.jails import a_jail, inside, needs_jail, needs_root
+from toolkit.errors import SandboxError
+from toolkit.sandbox import python_environment
+from toolkit.sandbox._folders import usable_home, usable_readable, usable_workspace
+from toolkit.sandbox._seccomp import seccomp_filter
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    (folder / "given.txt").write_text("from outside", encoding="ascii")
+    return folder
+
+
+@needs_jail
+def test_only_the_workspace_and_the_system_are_there(workspace: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("hidden", encoding="ascii")
+
+    with a_jail(workspace) as launcher:
+        seen = inside(launcher, f"cat given.txt; ls {tmp_path}; ls -A /root /home /opt /mnt /srv /boot 2>/dev/null")
+        top = inside(launcher, "ls -A /").stdout.split()
+
+    assert seen.stdout.split("\n")[:2] == ["from outsideworkspace", "/home:"]
+    assert "hidden" not in seen.stdout + seen.stderr
+    assert set(top) <= {
+        "bin",
+        "dev",
+        "etc",
+        "home",
+        "lib",
+        "lib32",
+        "lib64",
+        "libx32",
+        "proc",
+        "run",
+        "sbin",
+        "tmp",
+        "usr",
+        "var",
+        *workspace.parts[1:2],
+    }
+
+
+@needs_jail
+def test_what_is_made_inside_is_there_afterwards_and_belongs_to_the_caller(workspace: Path) -> None:
+    with a_jail(workspace) as launcher:
+        done = inside(launcher, "mkdir -p a/b && echo made > a/b/c && chmod 6755 a/b/c && ln a/b/c a/d && echo $PWD")
+
+    assert done.stdout.strip() == str(workspace)
+    assert (workspace / "a/b/c").read_text(encoding="ascii") == "made\n"
+    for path in (workspace, workspace / "a", workspace / "a/b/c", workspace / "a/d", workspace / "given.txt"):
+        assert path.stat().st_uid == os.geteuid()
+
+
+@needs_jail
+@needs_root
+def test_a_set_user_id_file_does_not_come_back_as_roots(workspace: Path) -> None:
+    with a_jail(workspace) as launcher:
+        inside(launcher, "cp /bin/sh shell && chmod 6755 shell")
+        while_lent = (workspace / "shell").stat()
+
+    assert while_lent.st_uid not in (0, 1000)
+    assert (workspace / "shell").stat().st_mode & 0o6000 == 0
+
+
+@needs_jail
+@needs_root
+def test_a_file_with_a_second_name_outside_is_not_lent(workspace: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("mine", encoding="ascii")
+    (workspace / "also").hardlink_to(outside)
+
+    with a_jail(workspace) as launcher:
+        inside(launcher, "echo changed > also; chmod 777 also")
+        assert outside.stat().st_uid == 0
+
+    assert outside.read_text(encoding="ascii") == "mine"
+
+
+@needs_jail
+def test_a_file_with_two_names_inside_is_lent(workspace: Path) -> None:
+    (workspace / "also").hardlink_to(workspace / "given.txt")
+
+    with a_jail(workspace) as launcher:
+        inside(launcher, "echo changed > also")
+
+    assert (workspace / "given.txt").read_text(encoding="ascii") == "changed\n"
+    assert (workspace / "also").stat().st_uid == os.geteuid()
+
+
+@needs_jail
+def test_nothing_of_the_callers_environment_is_inside(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_TOKEN", "do-not-tell")
+
+    with a_jail(workspace) as launcher:
+        seen = inside(launcher, "env; cat /proc/*/environ | tr '\\0' '\\n'").stdout
+
+    assert "do-not-tell" not in seen
+    assert {line.partition("=")[0] for line in seen.splitlines()} <= {
+        "PATH",
+        "HOME",
+        "PWD",
+        "SHLVL",
+        "_",
+        "TOOLKIT_JAIL",
+    }
+
+
+@needs_jail
+def test_the_root_and_its_devices_cannot_be_written(workspace: Path) -> None:
+    places = ["/", "/usr", "/etc", "/dev", "/run", "/proc", "/proc/sys/kernel", "/var", "/home"]
+
+    with a_jail(workspace) as launcher:
+        made = inside(launcher, "; ".join(f"touch {place}/new && echo {place}" for place in places))
+
+    assert made.stdout == ""
+
+
+@needs_jail
+def test_it_is_an_ordinary_user_without_privileges(workspace: Path) -> None:
+    with a_jail(workspace) as launcher:
+        seen = inside(
+            launcher, "id -un; hostname; grep -E 'Cap(Eff|Bnd)|NoNewPrivs' /proc/self/status; ip -o link | wc -l"
+        )
+
+    assert seen.stdout.split() == ["agent", "agent", "CapEff:", "0" * 16, "CapBnd:", "0" * 16, "NoNewPrivs:", "1", "1"]
+
+
+@needs_jail
+def test_a_readable_path_can_be_read_and_not_changed(workspace: Path, tmp_path: Path) -> None:
+    shown = tmp_path / "shown"
+    shown.mkdir()
+    (shown / "file").write_text("look", encoding="ascii")
+    (workspace / "fixed").mkdir()
+
+    with a_jail(workspace, readable=(shown, workspace / "fixed")) as launcher:
+        seen = inside(launcher, f"cat {shown}/file; touch {shown}/new; touch fixed/new; touch free")
+
+    assert seen.stdout == "look"
+    assert sorted(path.name for path in workspace.rglob("*")) == ["fixed", "free", "given.txt"]
+    assert [path.name for path in shown.iterdir()] == ["file"]
+
+
+@needs_jail
+def test_a_read_only_workspace_cannot_be_changed(workspace: Path) -> None:
+    with a_jail(workspace, read_only=True) as launcher:
+        seen = inside(launcher, "cat given.txt; echo x > given.txt; touch new; rm given.txt")
+
+    assert seen.stdout == "from outside"
+    assert [(path.name, path.read_text(encoding="ascii")) for path in workspace.iterdir()] == [
+        ("given.txt", "from outside")
+    ]
+
+
+@needs_jail
+def test_this_python_runs_inside_when_its_environment_is_shown(workspace: Path) -> None:
+    with a_jail(workspace, readable=python_environment()) as launcher:
+        seen = inside(launcher, f"{sys.executable} -c 'import pydantic, os; print(os.getuid())'")
+
+    assert seen.stdout.strip() == "1000", seen.stderr
+
+
+@needs_jail
+def test_the_kernels_keyring_and_io_uring_are_out_of_reach(workspace: Path) -> None:
+    calls = (
+        "import ctypes, errno, platform; c = ctypes.CDLL(None, use_errno=True);"
+        "n = 250 if platform.machine() == 'x86_64' else 219;"
+        "print(c.syscall(n, 0, -3, 1), ctypes.get_errno() == errno.EPERM);"
+        "print(c.syscall(425, 4, None), ctypes.get_errno() == errno.ENOSYS)"
+    )
+    with a_jail(workspace, readable=python_environment()) as launcher:
+        seen = inside(launcher, f'{sys.executable} -c "{calls}"')
+
+    assert seen.stdout.split() == ["-1", "True", "-1", "True"], seen.stderr
+
+
+@needs_jail
+@pytest.mark.parametrize("name", ["with space", "it's $HOME `id`", "new\nline", "ünï-\udcff", "-rf", "%s{state}"])
+def test_any_folder_name_works(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+
+    with a_jail(folder) as launcher:
+        done = inside(launcher, "echo here > file")
+
+    assert done.returncode == 0, done.stderr
+    assert (folder / "file").read_text(encoding="ascii") == "here\n"
+
+
+def test_unusable_workspaces_are_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "config"))
+    for name in ("home", "config/inner", "real"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    (tmp_path / "file").touch()
+    bad: list[str | Path] = [
+        "/",
+        "/usr",
+        "/tmp",
+        "/proc/self",
+        "/dev/shm",
+        *(tmp_path / name for name in ("none", "link", "file", "home", "config", "config/inner")),
+    ]
+
+    for folder in (*bad, tmp_path):
+        with pytest.raises(SandboxError) as caught:
+            usable_workspace(folder)
+        assert str(folder) in caught.value.what
+        assert caught.value.fix
+
+    assert usable_workspace(tmp_path / "real") == tmp_path / "real"
+
+
+@needs_root
+def test_a_workspace_of_someone_else_is_refused(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    os.chown(theirs, 1234, 1234)
+
+    with pytest.raises(SandboxError, match="belongs to uid 1234"):
+        usable_workspace(theirs)
+
+
+def test_unusable_readable_paths_and_homes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    (tmp_path / "open").mkdir(mode=0o755)
+    (tmp_path / "open").chmod(0o755)
+
+    for path in (*map(Path, ("/", "/etc", "/home")), tmp_path / "home", tmp_path, tmp_path / "none"):
+        with pytest.raises(SandboxError):
+            usable_readable(path)
+    for path in (tmp_path / "open", tmp_path / "home"):
+        with pytest.raises(SandboxError):
+            usable_home(path)
+
+    assert usable_home(tmp_path / "new").stat().st_mode & 0o777 == 0o700
+
+
+def test_the_filter_knows_two_machines_and_refuses_others() -> None:
+    assert len(seccomp_filter("x86_64")) % 8 == 0
+    assert seccomp_filter("aarch64") != seccomp_filter("x86_64")
+    with pytest.raises(SandboxError, match="riscv64"):
+        seccomp_filter("riscv64")

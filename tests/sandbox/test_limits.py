@@ -1,0 +1,154 @@
+"""A jail uses no more of the machine than it may, and says what cannot be held here."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.sandbox.jails import a_jail, inside, needs_jail
+from toolkit.errors import SandboxError, UnconfinedError
+from toolkit.sandbox import JailLimits, ShellOptions, _cgroup, limits, python_environment, run_confined
+from toolkit.sandbox._watchdog import measure_folders
+from toolkit.sandbox.limits import plan_limits
+
+_MIB = 1024 * 1024
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def no_cgroup(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "make_cgroup", lambda name, memory_bytes: None)
+
+
+@pytest.mark.parametrize(
+    "values", [{"memory_bytes": 0}, {"processes": 15}, {"file_bytes": 1.5}, {"tmp_bytes": None}, {"cpu_seconds": True}]
+)
+def test_a_limit_that_is_no_count_is_refused_by_name(values: dict[str, object]) -> None:
+    with pytest.raises(SandboxError) as caught:
+        JailLimits(**values)  # type: ignore[arg-type]
+    assert next(iter(values)) in caught.value.what
+
+
+def test_a_limit_that_cannot_be_enforced_is_listed(no_cgroup: None) -> None:
+    plan = plan_limits(JailLimits(cpu_seconds=5), name="x")
+
+    assert plan.not_enforced == ("memory",)
+    assert {state.name: state.by for state in plan.states} == {
+        "tmp": "tmpfs",
+        "memory": "watchdog",
+        "processes": "rlimit",
+        "file": "rlimit",
+        "workspace": "watchdog",
+        "cpu": "rlimit and watchdog",
+    }
+
+
+def test_a_required_limit_that_cannot_be_enforced_is_a_refusal(no_cgroup: None, workspace: Path) -> None:
+    with pytest.raises(UnconfinedError) as caught:
+        run_confined(["true"], workspace, ShellOptions(require=("memory",)))
+
+    assert caught.value.rules == ("limit: memory",)
+    assert "would not hold" in caught.value.what
+
+
+def test_requiring_what_is_no_limit_or_not_set_is_refused(workspace: Path) -> None:
+    with pytest.raises(SandboxError, match="no limit called 'memry'"):
+        plan_limits(JailLimits(), name="x", require=["memry"])
+    with pytest.raises(UnconfinedError):
+        plan_limits(JailLimits(cpu_seconds=None), name="x", require=["cpu"])
+
+
+@needs_jail
+def test_files_processes_and_tmp_are_held_by_the_kernel(workspace: Path) -> None:
+    small = JailLimits(processes=30, file_bytes=_MIB, tmp_bytes=2 * _MIB)
+    count = "import os, time\nn = 0\ntry:\n  for n in range(60):\n    os.fork() or time.sleep(20)\nexcept OSError: print(n, flush=True)\nos._exit(0)"
+    with a_jail(workspace, limits=small, readable=python_environment()) as launcher:
+        big = inside(launcher, "head -c 3000000 /dev/zero > big; stat -c %s big")
+        many = inside(launcher, f"{sys.executable} -c '{count}'")
+        full = inside(launcher, "for i in 1 2 3 4; do head -c 900000 /dev/zero > /tmp/$i; done; du -sbx /tmp | cut -f1")
+
+    assert int(big.stdout) == _MIB
+    assert 10 < int(many.stdout) < 30, many
+    assert int(full.stdout) <= 2 * _MIB + 4096
+
+
+@needs_jail
+def test_memory_is_held_where_a_control_group_can_be_made(workspace: Path) -> None:
+    plan = plan_limits(JailLimits(memory_bytes=200 * _MIB), name="toolkit-jail-probe")
+    if plan.cgroup is None:
+        pytest.skip("no control group can be made here")
+    plan.cgroup.remove()
+    with a_jail(workspace, limits=JailLimits(memory_bytes=200 * _MIB), readable=python_environment()) as launcher:
+        done = inside(launcher, f"{sys.executable} -c 'bytearray(400_000_000)'; echo $?")
+        groups = launcher.plan.cgroup.folders if launcher.plan.cgroup else ()
+
+    assert done.stdout.split()[-1:] == ["137"], done
+    assert not any(group.exists() for group in groups)
+
+
+@needs_jail
+@pytest.mark.parametrize(
+    ("limit", "command"),
+    [
+        ("memory", f"{sys.executable} -c 'x = bytearray(400_000_000); import time; time.sleep(60)'"),
+        ("memory", "for i in $(seq 20); do head -c 20000000 /dev/zero > /dev/shm/$i; done; sleep 60"),
+        ("workspace", "for i in $(seq 20); do head -c 10000000 /dev/zero > $i; done; sleep 60"),
+        (
+            "workspace",
+            "mkdir -p d/e; cd d/e; chmod 0 ..; for i in $(seq 20); do head -c 9000000 /dev/zero > $i; done; sleep 60",
+        ),
+        ("cpu", "for i in 1 2 3; do sh -c 'while :; do :; done' & done; wait"),
+    ],
+    ids=["memory of a process", "memory as files", "many files", "in a closed folder", "many busy processes"],
+)
+def test_the_watchdog_ends_what_the_kernel_cannot_hold(
+    no_cgroup: None, workspace: Path, limit: str, command: str
+) -> None:
+    small = JailLimits(memory_bytes=150 * _MIB, workspace_bytes=100 * _MIB, cpu_seconds=2, tmp_bytes=500 * _MIB)
+    if "shm" in command:
+        # /dev/shm is small; a memory file system of its own is not.
+        command = f"unshare -Urm sh -c 'mount -t tmpfs none /dev/shm; {command}'"
+
+    done = run_confined(["/bin/bash", "-c", command], workspace, ShellOptions(python_environment(), small, seconds=40))
+
+    assert done.exceeded is not None
+    assert done.exceeded.limit == limit
+    assert done.exceeded.used > done.exceeded.allowed
+    assert done.exit_code != 0
+
+
+def test_folders_are_measured_by_what_they_take_on_disk(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "full").write_bytes(b"x" * 200_000)
+    with (tmp_path / "sparse").open("wb") as file:
+        file.truncate(50_000_000)
+
+    used, seen_all = measure_folders([tmp_path], stop_at=10**9)
+
+    assert 200_000 <= used < 1_000_000
+    assert seen_all
+
+
+def test_systemd_gives_a_scope_where_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = tmp_path / "systemd-run"
+    fake.write_text('#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done\nshift\nexec "$@"\n', encoding="ascii")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(_cgroup, "_parents", lambda: [])
+    monkeypatch.setattr(_cgroup, "_SYSTEMD", tmp_path)
+
+    plan = plan_limits(JailLimits(memory_bytes=64 * _MIB), name="x", require=["memory"])
+
+    assert plan.cgroup is not None
+    assert plan.cgroup.prefix[0] == str(fake)
+    assert f"MemoryMax={64 * _MIB}" in plan.cgroup.prefix
+    fake.write_text("#!/bin/sh\nexit 1\n", encoding="ascii")
+    assert plan_limits(JailLimits(), name="x").not_enforced == ("memory",)

@@ -1,0 +1,118 @@
+"""`toolkit approvals`: answer a run's questions from another terminal, and look after remembered answers."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import click
+
+from toolkit.cli import Entry, LazyGroup
+from toolkit.cli._help import CommandWithExample
+
+if TYPE_CHECKING:
+    from toolkit.runs.approval_socket import ApprovalClient
+
+_CHOICES = {
+    "allow": "ALLOW_ONCE",
+    "session": "ALLOW_SESSION",
+    "project": "ALLOW_PROJECT",
+    "always": "ALLOW_ALWAYS",
+    "deny": "DENY",
+}
+
+
+class _Approvals(LazyGroup):
+    table: ClassVar[dict[str, Entry]] = {
+        "answer": Entry("toolkit.cli.approvals:answer", "Answer a question of a run."),
+        "forget": Entry("toolkit.cli.approvals:forget", "Forget what was allowed for a project or for always."),
+        "list": Entry("toolkit.cli.approvals:list_", "List what was allowed for a project or for always."),
+        "watch": Entry("toolkit.cli.approvals:watch", "Show a run's questions and answers as they happen."),
+    }
+
+
+@click.group(cls=_Approvals)
+def approvals() -> None:
+    """Answer a run's questions, and see what is remembered."""
+
+
+@click.command(cls=CommandWithExample, example="$ toolkit approvals watch last")
+@click.argument("run")
+@click.option("--json", "wants_json", is_flag=True, help="One line of JSON for each.")
+def watch(run: str, wants_json: bool) -> None:
+    """Show a run's questions and answers as they happen."""
+    from toolkit.cli._ask import about_to_happen
+
+    with _client(run) as client:
+        for said in client.watch():
+            if wants_json:
+                click.echo(json.dumps(said, ensure_ascii=False))
+                continue
+            if "answered" in said:
+                click.echo(f"{said['answered']['id']}  {said['answered']['decision']} ({said['answered']['by']})")
+                continue
+            asked = said["asked"]
+            click.echo(f"{asked['id']}  {asked['tool']}  {asked['reason']}")
+            for line in about_to_happen(asked["tool"], asked["input"]):
+                click.echo(f"    {line}")
+
+
+@click.command(
+    cls=CommandWithExample,
+    example="$ toolkit approvals answer last ask-1 allow\n$ toolkit approvals answer last ask-2 deny -m 'Not that.'",
+)
+@click.argument("run")
+@click.argument("question")
+@click.argument("choice", type=click.Choice(list(_CHOICES)))
+@click.option("-m", "--message", default="", help="What the model reads when you refuse.")
+@click.option("--stop", is_flag=True, help="Refuse, and end the run.")
+def answer(run: str, question: str, choice: str, message: str, stop: bool) -> None:
+    """Answer a question of a run.
+
+    RUN is the run's id, the beginning of one, or 'last'; QUESTION is its id, as 'watch' shows it.
+    """
+    from toolkit.runs import Decision
+
+    if stop and choice != "deny":
+        raise click.UsageError("--stop goes with deny")
+    kind: Any = _CHOICES[choice]
+    with _client(run) as client:
+        client.answer(question, Decision(kind, message, stop))
+
+
+@click.command(name="list", cls=CommandWithExample, example="$ toolkit approvals list")
+@click.option("--json", "wants_json", is_flag=True, help="As JSON.")
+def list_(wants_json: bool) -> None:
+    """List what was allowed for a project or for always."""
+    from toolkit.runs.decisions import Remembered
+
+    remembered = Remembered("")
+    rows = remembered.listed()
+    if remembered.warning:
+        click.echo(remembered.warning, err=True)
+    if wants_json:
+        click.echo(json.dumps([{"scope": scope, "project": place, "subject": what} for scope, place, what in rows]))
+        return
+    for scope, place, what in rows:
+        click.echo(f"{scope:<8} {what:<40} {place}".rstrip())
+    if not rows:
+        click.echo("nothing is remembered", err=True)
+
+
+@click.command(cls=CommandWithExample, example="$ toolkit approvals forget 'Bash(git)'")
+@click.argument("subject")
+def forget(subject: str) -> None:
+    """Forget what was allowed for a project or for always."""
+    from toolkit.errors import RunError
+    from toolkit.runs.decisions import Remembered
+
+    if not Remembered("").forget(subject):
+        raise RunError(f"'{subject}' is not remembered", fix="See what is: toolkit approvals list")
+    click.echo(f"forgotten: {subject}", err=True)
+
+
+def _client(run: str) -> ApprovalClient:
+    from toolkit.runs.approval_socket import ApprovalClient
+    from toolkit.runs.stored import load_run
+
+    return ApprovalClient(load_run(run).folder)

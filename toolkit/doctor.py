@@ -1,0 +1,126 @@
+"""What would stop a run on this machine: one finding a line, with the fix beside it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from toolkit.errors import SandboxError
+from toolkit.runs.store import runs_home
+from toolkit.sandbox import check
+from toolkit.sandbox._cli import find_cli
+
+_PACKAGES = ("mcp", "claude-agent-sdk", "pydantic", "pathspec", "watchfiles", "click", "anyio", "docstring-parser")
+_LITTLE_SPACE = 1024**3
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    name: str
+    ok: bool
+    found: str
+    fix: str = ""
+    stops: bool = True
+    """Whether a run cannot start while it is not ok."""
+
+    def as_data(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return asdict(self)
+
+
+def examine() -> Iterator[Finding]:
+    """Look at everything a run needs; never raises for what it finds."""
+    yield _python()
+    yield from _packages()
+    yield _cli()
+    yield from _sandbox()
+    yield _state()
+    yield from _disk()
+    yield _key()
+
+
+def _python() -> Finding:
+    ok = sys.version_info >= (3, 11)
+    return Finding(
+        "python", ok, f"{platform.python_version()} at {sys.executable}", "" if ok else "Use Python 3.11 or newer"
+    )
+
+
+def _packages() -> Iterator[Finding]:
+    for name in _PACKAGES:
+        try:
+            yield Finding(name, True, importlib.metadata.version(name))
+        except importlib.metadata.PackageNotFoundError:
+            yield Finding(name, False, "not installed", "pip install --force-reinstall agent-toolkit-mcp")
+
+
+def _cli() -> Finding:
+    try:
+        path = find_cli(None)
+        asked = subprocess.run(
+            [path, "--version"], capture_output=True, text=True, timeout=30, check=True, env=_clean()
+        )
+    except SandboxError as error:
+        return Finding("cli", False, error.what, error.fix)
+    except (OSError, subprocess.SubprocessError) as error:
+        return Finding("cli", False, f"it does not start: {error}", "pip install --force-reinstall claude-agent-sdk")
+    why = "named by CLAUDE_BIN" if os.environ.get("CLAUDE_BIN") else "bundled with claude-agent-sdk"
+    if "claude_agent_sdk" not in str(path) and not os.environ.get("CLAUDE_BIN"):
+        why = "found where the SDK looks"
+    return Finding("cli", True, f"{asked.stdout.strip()} at {path} ({why})")
+
+
+def _clean() -> dict[str, str]:
+    """An environment without anything of the user's: a version is asked for, nothing else."""
+    return {
+        "PATH": "/usr/bin:/bin",
+        "HOME": tempfile.gettempdir(),
+        "DISABLE_TELEMETRY": "1",
+        "DISABLE_AUTOUPDATER": "1",
+    }
+
+
+def _sandbox() -> Iterator[Finding]:
+    report = check()
+    if report.ok:
+        yield Finding("sandbox", True, f"{len(report.rows)} rules hold, proven in {report.seconds:.1f} s")
+    for row in report.failed:
+        yield Finding(f"sandbox {row.name}", False, f"{row.detail} ({row.rule} would be lost)", row.fix)
+    for name in report.not_enforced:
+        yield Finding(f"limit {name}", False, "cannot be enforced here", "See: toolkit sandbox check", stops=False)
+
+
+def _state() -> Finding:
+    home = runs_home()
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=home):
+            pass
+    except OSError as error:
+        return Finding("state", False, f"{home}: {error.strerror}", "Set TOOLKIT_HOME to a folder of yours")
+    return Finding("state", True, f"{home}, {sum(1 for _ in home.iterdir())} runs")
+
+
+def _disk() -> Iterator[Finding]:
+    for name, folder in (("disk", runs_home()), ("disk for workspaces", Path(tempfile.gettempdir()))):
+        existing = next(path for path in (folder, *folder.parents) if path.exists())
+        free = shutil.disk_usage(existing).free
+        fix = "" if free > _LITTLE_SPACE else "toolkit runs remove --older-than 30d; toolkit workspace clean"
+        yield Finding(name, free > _LITTLE_SPACE, f"{free / 1024**3:.1f} GiB free at {existing}", fix, stops=False)
+
+
+def _key() -> Finding:
+    named = [name for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL") if os.environ.get(name)]
+    found = " and ".join(named) + " set" if named else "neither ANTHROPIC_API_KEY nor ANTHROPIC_BASE_URL is set"
+    return Finding("model API", bool(named), found, "" if named else "Set ANTHROPIC_API_KEY; without one: toolkit demo")
