@@ -83,6 +83,41 @@ async def test_methods_work_on_their_object() -> None:
     assert two.value == 10
 
 
+class Reversed:
+    """The decorators in the other order."""
+
+    @tool
+    @classmethod
+    def kind(cls, times: int = 1) -> str:
+        return cls.__name__ * times
+
+    @tool
+    @staticmethod
+    def plain(cls: str) -> str:
+        return cls
+
+
+class Heir(Reversed):
+    pass
+
+
+async def test_tool_may_stand_above_classmethod_and_staticmethod() -> None:
+    assert (Reversed.kind(2), Heir.kind(), Heir().kind()) == ("ReversedReversed", "Heir", "Heir")
+    assert (Reversed.plain("a"), Reversed().plain("b")) == ("a", "b")
+    box = Toolbox("box", [Heir.kind, Heir.plain])
+    assert list(box.tools["kind"].input_schema["properties"]) == ["times"]
+    assert (await box.call("kind")).text == "Heir"
+    assert (await box.call("plain", {"cls": "x"})).text == "x"
+
+
+async def test_a_bound_tool_has_the_signature_of_a_bound_method() -> None:
+    counter = Counter(1)
+    assert str(inspect.signature(counter.add)) == "(amount: 'int') -> 'int'"
+    box = Toolbox("box", [tool(functools.partial(counter.add), name="again")])
+    assert list(box.tools["again"].input_schema["properties"]) == ["amount"]
+    assert (await box.call("again", {"amount": 2})).text == "3"
+
+
 async def test_callables_partials_and_bound_methods_become_tools() -> None:
     def scale(number: int, factor: int, unit: str = "m") -> str:
         """Scale it."""
@@ -291,6 +326,17 @@ double = tool(functools.partial(scale, by=2), name="double")
     assert list(box.tools) == ["own", "double"]
     vars(module)["__all__"] = ["shout", "own", "scale", "missing"]
     assert list(Toolbox.from_module(module).tools) == ["shout", "own"]
+
+
+Other = ToolContext
+
+
+def test_a_context_is_made_for_a_plain_call_whatever_its_type_is_called_here() -> None:
+    @tool
+    def who(text: str, about: Other) -> str:
+        return f"{text} {about.call_id[:5]}"
+
+    assert who("a") == "a call_"
 
 
 async def test_a_context_is_made_for_a_plain_call_and_given_to_a_served_one() -> None:

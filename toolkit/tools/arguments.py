@@ -78,7 +78,7 @@ class Arguments:
         definitions: dict[str, Schema] = {}
         for parameter in subject.parameters:
             hint = hints.get(parameter.name, Any)
-            if _is_context(hint):
+            if is_context(hint):
                 self.context_parameter = parameter.name
                 continue
             bare, text = _split_text(hint)
@@ -99,7 +99,8 @@ class Arguments:
             self.schema["$defs"] = definitions
 
 
-def _is_context(hint: Any) -> bool:
+def is_context(hint: Any) -> bool:
+    """Whether a parameter of this type takes the ToolContext."""
     candidates = [hint, *get_args(hint)]
     return any(isinstance(c, type) and issubclass(c, ToolContext) for c in candidates)
 
