@@ -102,8 +102,10 @@ class Heir(Reversed):
 
 
 async def test_tool_may_stand_above_classmethod_and_staticmethod() -> None:
-    assert (Reversed.kind(2), Heir.kind(), Heir().kind()) == ("ReversedReversed", "Heir", "Heir")
-    assert (Reversed.plain("a"), Reversed().plain("b")) == ("a", "b")
+    base: Any = Reversed  # checkers follow this order of decorators only when it is served
+    heir: Any = Heir
+    assert (base.kind(2), heir.kind(), heir().kind()) == ("ReversedReversed", "Heir", "Heir")
+    assert (base.plain("a"), base().plain("b")) == ("a", "b")
     box = Toolbox("box", [Heir.kind, Heir.plain])
     assert list(box.tools["kind"].input_schema["properties"]) == ["times"]
     assert (await box.call("kind")).text == "Heir"
@@ -233,6 +235,23 @@ def test_a_type_json_cannot_carry_is_refused_when_the_box_is_made() -> None:
     assert caught.value.what == "tool 'send': parameter 'to' has a type that JSON cannot carry: Socket"
 
 
+@dataclass
+class Unfinished:
+    price: Decimal
+
+
+def test_a_field_whose_type_is_not_defined_is_not_blamed_on_json() -> None:
+    @tool
+    def buy(what: Unfinished) -> None: ...
+
+    with pytest.raises(ToolDefinitionError) as caught:
+        Toolbox("box", [buy])
+    assert caught.value.what == (
+        "tool 'buy': parameter 'what' has a type whose own annotations use a name that is not defined: Unfinished"
+    )
+    assert "TYPE_CHECKING" in caught.value.fix
+
+
 def test_a_name_that_is_not_defined_is_refused_with_its_name() -> None:
     @tool
     def pay(amount: Decimal) -> None: ...
@@ -336,7 +355,8 @@ def test_a_context_is_made_for_a_plain_call_whatever_its_type_is_called_here() -
     def who(text: str, about: Other) -> str:
         return f"{text} {about.call_id[:5]}"
 
-    assert who("a") == "a call_"
+    plain_call: Any = who
+    assert plain_call("a") == "a call_"
 
 
 async def test_a_context_is_made_for_a_plain_call_and_given_to_a_served_one() -> None:
