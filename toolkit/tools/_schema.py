@@ -49,7 +49,8 @@ class _Generator(GenerateJsonSchema):
         """A default that JSON cannot say is simply left out."""
 
     def bytes_schema(self, schema: core_schema.BytesSchema) -> JsonSchemaValue:
-        return {"type": "string", "contentEncoding": "base64"}
+        # Both alphabets are taken; what is sent has the one for URLs.
+        return {"type": "string", "contentEncoding": "base64" if self.mode == "validation" else "base64url"}
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
         made = super().dataclass_schema(schema)
