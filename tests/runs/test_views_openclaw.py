@@ -126,7 +126,7 @@ async def test_a_live_runs_callbacks_are_awaited_in_order() -> None:
         await asyncio.sleep(0)
         heard.append(payload["text"])
 
-    callbacks = {
+    callbacks: dict[str, Any] = {
         "onAssistantMessageStart": lambda: heard.append("start"),
         "onBlockReply": on_block,
         "onBlockReplyFlush": lambda: heard.append("flush"),
