@@ -78,7 +78,12 @@ class Engine:
         self._meter = Meter(spec.run_id)
         self._turn = 0
         self._greeted = 0
+        self.greeted = asyncio.Event()
+        """Set once the CLI has told how it runs, or a turn has ended without that."""
+        self.is_over = False
+        """Whether no further turn can be had: the CLI is gone, or is not to be trusted with one."""
         self._prompt = ""
+        self._distrust = ""
         self.prompts: list[str] = []
         """The message ids of the prompts sent so far: where `rewind` can go back to."""
         self.deadline: Deadline | None = None
@@ -165,6 +170,8 @@ class Engine:
         seconds = self._spec.limits.seconds
         self.deadline = None if seconds is None else Deadline.after(seconds)
         self.translator.begin_turn()
+        self.guard.begin_turn()
+        self._approvals.begin()
         began = time.monotonic()
         pump = asyncio.create_task(self._pump(prompt))
         try:
@@ -174,6 +181,9 @@ class Engine:
         finally:
             self._approvals.cancel()
             message, end = await _finished(pump)
+            # Without its result a turn may still be under way in there, and its end would pass for that of the next.
+            self.is_over = message is None
+            self.greeted.set()
             for event in self.translator.close():
                 self._emit(event)
             if self._jail is not None:
@@ -198,8 +208,8 @@ class Engine:
                     self._greet(message.data)
                 for event in self.translator.feed(message):
                     self._emit(event)
-                if self.guard.stopped == "unconfined":
-                    return None, End(error="UnconfinedError", guard="unconfined")
+                if self._distrust:
+                    return None, End(error="UnconfinedError", guard="unconfined", detail=self._distrust)
                 result = work.done(message)
                 if result is not None:
                     return result, _end_of(result)
@@ -218,10 +228,12 @@ class Engine:
             self._started(init, servers)
         if mode != self._mode or missing:
             wrong_mode = f"the permission mode is {mode}, not {self._mode}"
-            self._warn(wrong_mode if mode != self._mode else f"no MCP server {', '.join(missing)}")
+            self._distrust = wrong_mode if mode != self._mode else f"no MCP server {', '.join(missing)}"
             self.guard.stop("unconfined")
+            self._warn(self._distrust)
         else:
             self.guard.armed = True
+        self.greeted.set()
 
     def _started(self, init: Mapping[str, Any], servers: dict[str, str]) -> None:
         self._emit(

@@ -52,6 +52,11 @@ class Guard:
         # The CLI lets a tool run when its hook fails, unless it is told to block.
         return {"PreToolUse": [HookMatcher(matcher=None, hooks=[self._before_tool], on_failure="block")]}
 
+    def begin_turn(self) -> None:
+        """Let calls pass again that only the turn before had to do without: its time was up, or somebody ended it."""
+        if self.stopped in ("deadline", "stopped"):
+            self.stopped = None
+
     def stop(self, code: Code) -> None:
         """Let nothing pass any more, and remember why."""
         self.stopped = self.stopped or code
