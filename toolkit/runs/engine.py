@@ -19,6 +19,7 @@ from typing import Any
 
 from claude_agent_sdk import ClaudeSDKClient, ResultMessage, SessionStore, SystemMessage
 
+from toolkit.errors import RunError
 from toolkit.runs._tail import Tail
 from toolkit.runs.approvals import Approvals
 from toolkit.runs.codes import Code, End
@@ -26,7 +27,16 @@ from toolkit.runs.events import Event
 from toolkit.runs.guard import Guard
 from toolkit.runs.options import make_options, native_tools, offered
 from toolkit.runs.rules import before_deadline, only_offered, within_budget
-from toolkit.runs.sessions import Kept, SessionId, default_store, jail_config, last_entry_of, lay_out, one_at_a_time
+from toolkit.runs.sessions import (
+    Kept,
+    SessionId,
+    default_store,
+    held,
+    jail_config,
+    last_entry_of,
+    lay_out,
+    one_at_a_time,
+)
 from toolkit.runs.spec import RunSpec
 from toolkit.runs.translate import Translator
 from toolkit.runs.usage import Meter, TurnUsage
@@ -72,6 +82,7 @@ class Engine:
         self._home = home
         self._emit = emit
         self._stack = AsyncExitStack()
+        self._locks = AsyncExitStack()
         self._stderr = Tail()
         self._client: ClaudeSDKClient | None = None
         self._jail: Confinement | None = None
@@ -130,6 +141,7 @@ class Engine:
         try:
             await self._stack.aclose()
         finally:
+            await self._locks.aclose()
             await asyncio.to_thread(shutil.rmtree, self._home, ignore_errors=True)
 
     async def _session(self) -> dict[str, Any]:
@@ -139,7 +151,7 @@ class Engine:
         if spec.resume is not None:
             session = SessionId(spec.resume)
             if not spec.fork:
-                await self._stack.enter_async_context(one_at_a_time(session, spec.home))
+                await self._locks.enter_async_context(one_at_a_time(session, spec.home))
             more |= {"resume": session, "fork_session": spec.fork}
         if spec.transport is not None:
             return more
@@ -149,7 +161,8 @@ class Engine:
                 more["resume_session_at"] = await last_entry_of(store, session, spec.at)
             self._home.mkdir(mode=0o700)
             await lay_out(store, session, self._home, self._folder)
-        return {**more, "session_store": Kept(store), "env": jail_config()}
+        # Kept as it happens, not at the end of a turn: a conversation can be resumed whose launcher was killed in one.
+        return {**more, "session_store": Kept(store), "session_store_flush": "eager", "env": jail_config()}
 
     @property
     def client(self) -> ClaudeSDKClient:
@@ -224,6 +237,8 @@ class Engine:
         missing = sorted(name for name in wanted if servers.get(name) not in ("connected", "pending"))
         mode = init.get("permissionMode")
         if self._greeted < self._turn:  # the CLI greets again when a subagent's end wakes it
+            if self._greeted == 0:
+                self._hold(init.get("session_id"))
             self._greeted = self._turn
             self._started(init, servers)
         if mode != self._mode or missing:
@@ -234,6 +249,12 @@ class Engine:
         else:
             self.guard.armed = True
         self.greeted.set()
+
+    def _hold(self, session: Any) -> None:
+        """Keep others from a conversation that began here: only a resumed one is held already."""
+        if self._spec.transport is None and (self._spec.resume is None or self._spec.fork):
+            with contextlib.suppress(RunError, OSError):  # no id, or no disk: then nobody can resume it either
+                self._locks.enter_context(held(SessionId(session), self._spec.home))
 
     def _started(self, init: Mapping[str, Any], servers: dict[str, str]) -> None:
         self._emit(

@@ -84,7 +84,10 @@ class LiveRun(Generic[OutputT]):
         await self.bus.drain(_LISTENERS)
 
     async def __aiter__(self) -> AsyncIterator[Event]:
-        """The events from where one last looked, the first at first, until the turn is over; of a run that is over, all."""
+        """The events from where one last looked, the first at first, until the turn is over.
+
+        Once the run is over, those of all its turns that are left.
+        """
         async for event in self._reader:
             yield event
             if event.name == "lifecycle.finished" and not self._is_over:
