@@ -28,6 +28,8 @@ def test_the_python_on_a_page_runs(page: str, tmp_path: Path) -> None:
     plain = [block for block in blocks(page) if "\nasync def test_" not in block and "\ndef test_" not in block]
     tests = [block for block in blocks(page) if block not in plain]
     env = {**os.environ, "TOOLKIT_HOME": str(tmp_path / "home")}
+    (tmp_path / "src").mkdir()  # what the pages mount
+    (tmp_path / "src" / "prices.py").write_text("RATE = 1\n", encoding="utf-8")
     program = tmp_path / "page.py"
     program.write_text("\n\n".join(plain), encoding="utf-8")
     done = subprocess.run(

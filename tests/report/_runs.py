@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from toolkit import Toolbox, tool
-from toolkit.runs import Event, Limits, StoredRun, load_run, run
+from toolkit.runs import Event, Limits, RunResult, StoredRun, load_run, run
 from toolkit.runs.store import FORMAT, runs_home
 from toolkit.testing import FakeCLI, Turn, text, thinking, tool_use
 from toolkit.workspace import HostMount, WorkspaceSection
@@ -167,6 +167,13 @@ async def worked_run(folder: Path, *, pace: float = 0.0) -> StoredRun:
     )
     assert done.code == "ok", done.debug
     return load_run(done.run)
+
+
+def finished(result: RunResult[Any], turn: int = 1) -> dict[str, Any]:
+    """The event with which a turn of that result ends."""
+    data = result.to_data()
+    names = ("ok", "code", "message", "text", "stop", "ms", "cost", "total", "unattributed")
+    return {"name": "lifecycle.finished", "data": {"turn": turn, **{name: data[name] for name in names}}}
 
 
 def write_run(

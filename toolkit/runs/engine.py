@@ -84,7 +84,7 @@ class Engine:
         self.deadline: Deadline | None = None
         self.budget = Budget(spec.limits.tokens)
         self.translator = Translator(spec.run_id, self._meter, time.time)
-        own = [only_offered(offered(spec, boxes)), before_deadline(lambda: self.deadline), within_budget(self.budget)]
+        own = [only_offered(offered(spec, boxes)), before_deadline(lambda: self.deadline), within_budget(self._counted)]
         self.guard = Guard([*own, approvals.rule], self.translator.denied)
         self._approvals = approvals
         self._mode = spec.rules().cli_mode
@@ -198,7 +198,6 @@ class Engine:
                     self._greet(message.data)
                 for event in self.translator.feed(message):
                     self._emit(event)
-                self.budget.used = max(self._meter.used.total, self._gate_tokens())
                 if self.guard.stopped == "unconfined":
                     return None, End(error="UnconfinedError", guard="unconfined")
                 result = work.done(message)
@@ -258,7 +257,7 @@ class Engine:
         guard = self.guard.stopped
         if guard is None and self._jail is not None and self._jail.exceeded is not None:
             guard = "budget"
-        if guard is None and end.is_error and self.budget.remaining() == 0:
+        if guard is None and end.is_error and self._counted().remaining() == 0:
             guard = "budget"  # the gate passed no further request on
         return End(**{**{name: getattr(end, name) for name in End.__slots__}, "guard": end.guard or guard})
 
@@ -287,14 +286,17 @@ class Engine:
             call_id=call,
             on_progress=on_progress,
             deadline=self.deadline,
-            budget=self.budget,
+            budget=self._counted(),
             session=self.translator.session,
             workspace=self._folder,
             env=dict(self._spec.env),
         )
 
-    def _gate_tokens(self) -> int:
-        return 0 if self._jail is None else self._jail.gate.usage.tokens
+    def _counted(self) -> Budget:
+        """The budget with what is used up to now: by the calls we saw, or by all that went through the gate."""
+        gate = 0 if self._jail is None else self._jail.gate.usage.tokens
+        self.budget.used = max(self._meter.used.total, gate)
+        return self.budget
 
     def _confine(self) -> Confinement:
         spec, limits = self._spec, self._spec.limits

@@ -62,12 +62,12 @@ class Launcher:
     def processes(self) -> list[int]:
         """The host pids of the jails this launcher started that are still alive."""
         started = [int(file.name) for file in (self.state.folder / "pids").iterdir()]
-        return [pid for pid in started if self._is_ours(pid)]
+        return [pid for pid in started if self._is_marked(pid, "environ") or self._is_marked(pid, "cmdline")]
 
     def kill(self) -> None:
         """End every jail of this launcher and wait until nothing of them is left."""
         everyone = [int(folder.name) for folder in Path("/proc").glob("[0-9]*")]
-        ours = [pid for pid in everyone if self._is_ours(pid)]
+        ours = {pid for pid in everyone if self._is_marked(pid, "environ")}.union(self.processes())
         for pid in ours:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -80,10 +80,14 @@ class Launcher:
                 )
             time.sleep(0.005)
 
-    def _is_ours(self, pid: int) -> bool:
-        # A pid may long be someone else's; only ours carries the mark.
+    def _is_marked(self, pid: int, where: str) -> bool:
+        """Whether a process is ours; its pid alone says nothing, that may long be someone else's.
+
+        Until it has become bubblewrap, with the mark in its environment, it carries our name in its command.
+        """
+        wanted = f"{MARK}={self.state.name}" if where == "environ" else self.state.name
         try:
-            return f"{MARK}={self.state.name}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            return wanted.encode() in Path(f"/proc/{pid}/{where}").read_bytes()
         except OSError:
             return False
 
@@ -134,7 +138,8 @@ def find_program(name: str) -> str:
             rules=("jail",),
             fix=f"Install it ({INSTALL.get(name, 'apt install util-linux')}), or see: toolkit sandbox check",
         )
-    return str(Path(found).resolve())
+    # Not resolved: one binary may be many programs, told apart by the name they are called by.
+    return str(Path(found).absolute())
 
 
 INSTALL = {
@@ -151,7 +156,7 @@ def _script(launcher: Launcher, tools: dict[str, str]) -> str:
     quoted = " ".join(shlex.quote(f"{name}={value}") for name, value in environment.items())
     passed = " ".join(f'${{{name}+"{name}=${name}"}}' for name in _PASSED)
     terminal = '${TERM+"TERM=$TERM"}' if launcher.jail.terminal else ""
-    lines = ["#!/bin/sh", "set -eu", "umask 022"]
+    lines = ["#!/bin/sh", "set -eu", "umask 022", f": > {shlex.quote(str(folder / 'pids'))}/$$"]
     if not launcher.jail.terminal:
         # Whoever holds a terminal, even to write to it, can read what is typed there.
         lines += [f"[ ! -t {number} ] || exec {number}{way}/dev/null" for number, way in ((0, "<"), (1, ">"), (2, ">"))]
@@ -159,7 +164,6 @@ def _script(launcher: Launcher, tools: dict[str, str]) -> str:
         again = f'exec {tools["unshare"]} --mount --propagation private -- "$0" --staged "$@"'
         lines += [f'if [ "${{1-}}" != --staged ]; then {again}; fi', "shift", *_stage(launcher, tools)]
     lines += [f"echo $$ > {shlex.quote(str(group / 'cgroup.procs'))}" for group in _groups(plan)]
-    lines += [f": > {shlex.quote(str(folder / 'pids'))}/$$"]
     lines += [f"exec 8<{shlex.quote(str(folder / 'seccomp'))} 9<{shlex.quote(str(folder / 'arguments'))}"]
     if tenant is not None:
         lines += [f"{tools['mount']} --rbind {shlex.quote(str(folder / 'stage'))} {_STAGE}", "cd /"]

@@ -16,7 +16,7 @@ from toolkit.errors import WorkspaceError
 from toolkit_workspace._bases import Bases
 from toolkit_workspace._compare import Pair, compare, has_equal_content, split_by_kind
 from toolkit_workspace._content import ContentGone, Node
-from toolkit_workspace._hosts import Hosts, mount_of
+from toolkit_workspace._hosts import Hosts, mount_name, mount_of
 from toolkit_workspace._manifest import Manifest, MountRecord
 from toolkit_workspace._patch import Version, file_patch, git_refuses, is_binary, quoted
 from toolkit_workspace._prepared import Prepared
@@ -93,7 +93,7 @@ class Changes(Sequence[Change]):
 
     def __init__(self, items: Sequence[Change], mounts: tuple[MountRecord, ...] = ()) -> None:
         self._items = tuple(items)
-        self.mounts = tuple(os.fsdecode(mount.at) for mount in mounts)
+        self.mounts = tuple(mount_name(mount) for mount in mounts)
 
     @overload
     def __getitem__(self, index: int) -> Change: ...
@@ -228,7 +228,7 @@ def _change(pair: Pair, origin: Pair | None, mounts: tuple[MountRecord, ...], ma
         kind="renamed" if origin else _kind(old, new, same),
         path=os.fsdecode(pair.path),
         type=_TYPES[shown.kind],
-        mount=None if mount is None else os.fsdecode(mounts[mount].at),
+        mount=None if mount is None else mount_name(mounts[mount]),
         old_path=os.fsdecode(origin.path) if origin else None,
         binary=_is_binary(old) or _is_binary(new),
         content_changed=shown.kind == "f" and not same,

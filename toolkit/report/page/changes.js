@@ -25,7 +25,7 @@ function showChanges(state, panel) {
           },
         },
         kindMark(file),
-        h("span.path", {}, str(file.path)),
+        h("span.path", {}, named(file.path)),
         suspicion(file),
         countMarks(counts),
       ),
@@ -69,7 +69,7 @@ function fileBox(file) {
   const facts = [
     file.type !== "file" && str(file.type),
     file.old_mode && file.mode && file.old_mode !== file.mode && str(file.old_mode) + " → " + str(file.mode),
-    file.target && "→ " + str(file.target),
+    file.target && "→ " + str(file.target).replaceAll("\n", "␊"),
     file.binary &&
       [file.old_size, file.size]
         .filter((size) => size !== undefined && size !== null)
@@ -82,7 +82,7 @@ function fileBox(file) {
     "summary",
     {},
     kindMark(file),
-    h("span.path", {}, file.old_path ? str(file.old_path) + " → " + str(file.path) : str(file.path)),
+    h("span.path", {}, file.old_path ? [named(file.old_path), " → "] : null, named(file.path)),
     h("span.aside", {}, facts),
     suspicion(file),
     countMarks(counts),
@@ -139,7 +139,12 @@ function diffLines(patch) {
 }
 
 function diffBody(file, lines) {
-  if (!lines.length) return h("p.nothing", {}, file.why ? "Not shown: " + str(file.why) + "." : "No line differs.");
+  if (!lines.length)
+    return h(
+      "p.nothing",
+      {},
+      file.why ? "Not shown: " + str(file.why) + "." : file.type === "folder" ? "A folder." : "No line differs.",
+    );
   const body = h("div.diff", { role: "table", "aria-label": "Changed lines" });
   const language = languageOf(file.path);
   const open = { old: null, now: null };

@@ -33,13 +33,22 @@ function showTabs(state) {
 }
 
 function openTab(state, name, moves = true) {
+  state.places.set(state.tab, scrollY);
+  const known = name !== state.tab && state.places.get(name);
   state.tab = name;
   for (const [other] of TABS) at("panel-" + other).hidden = other !== name;
   at("finder").hidden = name !== "timeline";
   showTabs(state);
   showPanel(state, name);
-  const top = at("tools-bar").getBoundingClientRect().top;
-  if (moves && (top > innerHeight / 2 || top < 60)) at("tools-bar").scrollIntoView({ block: "start" });
+  if (moves) toPanel(at("tools-bar").getBoundingClientRect().top > innerHeight / 2);
+  if (known > scrollY) scrollTo(0, known); // back to where one was reading
+}
+
+/* To the beginning of the panel, for whoever has scrolled past it or does not see it yet. */
+function toPanel(isBelow) {
+  const hero = at("hero");
+  const top = hero.offsetTop + hero.offsetHeight - document.querySelector(".bar").offsetHeight;
+  if (isBelow || scrollY > top) scrollTo(0, top);
 }
 
 function showPanel(state, name) {
@@ -70,8 +79,7 @@ function filtered(state) {
   showKinds(state);
   showTimeline(state.view, true);
   showFound(state);
-  const top = at("tools-bar").offsetTop;
-  if (scrollY > top) scrollTo(0, top);
+  toPanel(false);
 }
 
 function showKinds(state) {

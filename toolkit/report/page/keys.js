@@ -24,7 +24,7 @@ function listenToKeys(state) {
     o: () => toggleSelected(view),
     Enter: () => toggleSelected(view),
     "/": () => {
-      openTab(state, "timeline");
+      if (state.tab !== "timeline") openTab(state, "timeline");
       at("search").focus();
       at("search").select();
     },

@@ -2,7 +2,7 @@
 
 function start() {
   const data = JSON.parse(at("data").textContent);
-  const state = { data, model: newModel(), query: "", tab: "timeline" };
+  const state = { data, model: newModel(), query: "", tab: "timeline", places: new Map() };
   for (const event of data.events) take(state.model, event);
   data.events = [];
   state.view = newTimeline(state, at("panel-timeline"));

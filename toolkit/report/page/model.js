@@ -174,11 +174,13 @@ function isProblem(item) {
   return item.type === "retry" || item.type === "warning" || item.type === "approval";
 }
 
+const SHOWN = ["prompt", "model", "code", "message", "stop", "what", "error", "status", "trigger"];
+
 /* Everything in an item that a search should find, in lower case. */
 function hay(item) {
   if (item.hay === null) {
     const parts = [item.name, item.text, item.result, ...(item.rows || []).flat()];
-    if (item.data) parts.push(...Object.values(item.data).map(str));
+    if (item.data) parts.push(...SHOWN.map((name) => item.data[name]));
     for (const asked of item.approvals || []) parts.push(asked.reason, asked.answer && asked.answer.message);
     item.hay = parts.map(str).join("\n").toLowerCase();
   }

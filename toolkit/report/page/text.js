@@ -56,6 +56,13 @@ function content(text) {
   return exact(str(text).replace(COLOUR_CODES, "").replace(/\r\n/g, "\n"));
 }
 
+/* The nodes for a name: line breaks and tabs are odd in one. */
+function named(text) {
+  return str(text)
+    .split(/([\n\t])/)
+    .flatMap((part) => (part === "\n" || part === "\t" ? [h("span.odd", {}, oddName(part))] : exact(part)));
+}
+
 /* An element. Strings among the children are content of a run as far as this page is concerned. */
 function h(tag, properties, ...children) {
   const [name, ...classes] = tag.split(".");

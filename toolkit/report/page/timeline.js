@@ -1,7 +1,7 @@
 /* The timeline: items in chunks that are drawn when they come near, so that any number of them scrolls well. */
 
 const CHUNK = 40;
-const NEAR = "1200px";
+const NEAR = 1200;
 
 function newTimeline(state, panel) {
   const view = { state, panel, chunks: [], shown: [], selected: null, kind: "all", tool: "", ranges: [] };
@@ -9,7 +9,7 @@ function newTimeline(state, panel) {
     (entries) => {
       for (const entry of entries) if (entry.isIntersecting) drawChunk(view, entry.target.chunk);
     },
-    { rootMargin: NEAR },
+    { rootMargin: NEAR + "px" },
   );
   view.redraw = (item) => redrawItem(view, item);
   return view;
@@ -33,6 +33,7 @@ function isFiltered(view) {
 /* Show what is wanted now. Chunks whose items are the same, and as they were, stay as they are. */
 function showTimeline(view, reset) {
   view.shown = flat(view.state.model, wantedBy(view), isFiltered(view));
+  view.shown.forEach((item, place) => (item.place = place));
   const parts = [];
   for (let from = 0; from < view.shown.length; from += CHUNK) parts.push(view.shown.slice(from, from + CHUNK));
   parts.forEach((items, place) => {
@@ -122,8 +123,7 @@ function redrawItem(view, item) {
 }
 
 function chunkOf(view, item) {
-  const place = view.shown.indexOf(item);
-  return place < 0 ? null : view.chunks[Math.floor(place / CHUNK)];
+  return view.shown[item.place] === item ? view.chunks[Math.floor(item.place / CHUNK)] : null;
 }
 
 /* How tall a row may be, until it is drawn. */
@@ -135,10 +135,10 @@ function guess(item) {
 }
 
 function drawNear(view) {
-  const low = innerHeight + 1200;
   for (const chunk of view.chunks) {
-    if (chunk.box.getBoundingClientRect().top > low) return;
-    drawChunk(view, chunk);
+    const { top, bottom } = chunk.box.getBoundingClientRect();
+    if (top > innerHeight + NEAR) return;
+    if (bottom > -NEAR) drawChunk(view, chunk);
   }
 }
 
@@ -184,16 +184,22 @@ function step(view, by, only) {
   const items = only ? view.shown.filter(only) : view.shown;
   if (!items.length) return;
   let place = items.indexOf(view.selected);
-  if (place < 0) place = by > 0 ? items.findIndex((item) => isBelowTop(view, item)) - 1 : items.length;
+  if (place < 0) {
+    const seen = firstSeen(view);
+    place = items.findIndex((item) => item.place >= seen) - (by > 0 ? 1 : 0);
+  }
   select(view, items[Math.max(0, Math.min(items.length - 1, place + by))]);
 }
 
-/* Whether an item is where a reader's eyes are, or further down. */
-function isBelowTop(view, item) {
-  const chunk = chunkOf(view, item);
-  const row = chunk && chunk.drawn && chunk.rows.get(item.key);
-  return (row ? row.element : chunk.box).getBoundingClientRect().bottom > 160;
+/* Where in the list a reader's eyes are: the first row that is not above the window. */
+function firstSeen(view) {
+  const isBelow = (element) => element.getBoundingClientRect().bottom > 160;
+  const chunk = view.chunks.find((one) => isBelow(one.box));
+  const item = chunk && chunk.items.find((one) => chunk.rows.has(one.key) && isBelow(chunk.rows.get(one.key).element));
+  return item ? item.place : 0;
 }
+
+const MOST_MARKS = 1000;
 
 /* Mark what was searched for, without touching the elements. */
 function highlight(view) {
@@ -202,20 +208,31 @@ function highlight(view) {
   const query = view.state.query;
   if (!query) return;
   const marks = new Highlight();
-  const walk = document.createTreeWalker(view.panel, NodeFilter.SHOW_TEXT);
-  for (let node = walk.nextNode(); node && marks.size < 1000; node = walk.nextNode()) {
-    const text = node.data.toLowerCase();
-    for (
-      let place = text.indexOf(query);
-      place >= 0 && marks.size < 1000;
-      place = text.indexOf(query, place + query.length)
-    ) {
-      if (place + query.length > node.data.length) break;
-      const range = new Range();
-      range.setStart(node, place);
-      range.setEnd(node, place + query.length);
-      marks.add(range);
-    }
+  for (const chunk of view.chunks) {
+    for (const row of chunk.rows.values()) if (marks.size < MOST_MARKS) markIn(row.element, query, marks);
   }
   CSS.highlights.set("found", marks);
+}
+
+/* The places of a text in an element, also where colour has cut it into several nodes. */
+function markIn(element, query, marks) {
+  const nodes = [];
+  const walk = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+  let text = "";
+  for (let node = walk.nextNode(); node; node = walk.nextNode()) {
+    nodes.push([text.length, node]);
+    text += node.data;
+  }
+  const lower = text.toLowerCase();
+  if (lower.length !== text.length) return; // a letter that grows in lower case would shift every mark
+  let first = 0;
+  for (let from = lower.indexOf(query); from >= 0 && marks.size < MOST_MARKS; from = lower.indexOf(query, from + 1)) {
+    const range = new Range();
+    while (first + 1 < nodes.length && nodes[first + 1][0] <= from) first++;
+    let last = first;
+    while (last + 1 < nodes.length && nodes[last + 1][0] < from + query.length) last++;
+    range.setStart(nodes[first][1], from - nodes[first][0]);
+    range.setEnd(nodes[last][1], from + query.length - nodes[last][0]);
+    marks.add(range);
+  }
 }
