@@ -83,7 +83,7 @@ async def test_the_page_follows_the_run_and_has_its_result_and_changes_at_the_en
     await expect(page.locator(".last-words .prose")).to_have_text("All done, <b>now</b>.")
     await page.keyboard.press("2")
     assert await texts(page, ".file-line") == ["added project/new.py +1"]
-    with pytest.raises(OSError):  # nobody serves any more
+    with pytest.raises(ConnectionError):  # nobody serves any more
         await ask(report.url)
 
 

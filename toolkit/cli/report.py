@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import signal
 import sys
-import webbrowser
 from typing import TYPE_CHECKING
 
 import click
@@ -46,6 +42,8 @@ def report(run: str, output: str | None, opens: bool, live: bool, port: int | No
         raise click.UsageError("--open needs a file: leave -o - out")
     stored = load_run(run)
     if live:
+        import asyncio
+
         asyncio.run(_serve(stored, port or 0, opens=opens))
     else:
         _write(stored, output, opens=opens)
@@ -64,6 +62,10 @@ def _write(stored: StoredRun, output: str | None, *, opens: bool) -> None:
 
 
 async def _serve(stored: StoredRun, port: int, *, opens: bool) -> None:
+    import asyncio
+    import contextlib
+    import signal
+
     from toolkit.report import LiveReport
 
     loop, main = asyncio.get_running_loop(), asyncio.current_task()
@@ -80,5 +82,7 @@ async def _serve(stored: StoredRun, port: int, *, opens: bool) -> None:
 
 
 def _open(address: str) -> None:
+    import webbrowser
+
     if not webbrowser.open(address):
         click.echo("no browser could be opened: open the path above yourself", err=True)
