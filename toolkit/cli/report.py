@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from toolkit.cli._help import CommandWithExample
+from toolkit.cli._results import take_stdout, write_result
 
 if TYPE_CHECKING:
     from toolkit.runs.stored import StoredRun
@@ -52,11 +52,12 @@ def report(run: str, output: str | None, opens: bool, live: bool, port: int | No
 def _write(stored: StoredRun, output: str | None, *, opens: bool) -> None:
     from toolkit.report import render_report, write_report
 
+    stdout = take_stdout()
     if output == "-":
-        sys.stdout.buffer.write(render_report(stored).encode())
+        write_result(stdout, render_report(stored).encode())
         return
     file = write_report(stored, output)
-    click.echo(str(file))
+    write_result(stdout, str(file))
     if opens:
         _open(file.as_uri())
 
