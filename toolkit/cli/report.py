@@ -71,8 +71,6 @@ async def _serve(stored: StoredRun, port: int, *, opens: bool) -> None:
 
     from toolkit.report import LiveReport
 
-    import asyncio
-
     loop, main = asyncio.get_running_loop(), asyncio.current_task()
     assert main is not None
     loop.add_signal_handler(signal.SIGINT, main.cancel)

@@ -70,11 +70,7 @@ class LiveReport:
 
     async def wait(self) -> None:
         """Return when the run has ended and every open page has been told how."""
-<<<<<<< HEAD
         while self._run.is_live():  # noqa: ASYNC110  (another process's end sets no event of ours)
-=======
-        while self._run.is_live():  # noqa: ASYNC110  (another process holds the lock: nobody here can tell)
->>>>>>> 5be29d2dfcdcc95c911738c81d3e69489a8f6e63
             await asyncio.sleep(_LOOK)
         self._server.close()
         if self._streams:
