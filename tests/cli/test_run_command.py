@@ -61,7 +61,9 @@ def test_a_run_prints_the_answer_and_the_command_that_takes_its_changes_back(
 def test_json_is_the_whole_result_and_the_prompt_may_come_from_stdin(tmp_path: Path, scripted_api: Start) -> None:
     schema = {"type": "object", "properties": {"score": {"type": "integer"}}, "required": ["score"]}
     (tmp_path / "schema.json").write_text(json.dumps(schema), encoding="utf-8")
-    api = scripted_api([tool_use("Write", file_path="new.txt", content="made")], [tool_use("StructuredOutput", score=7)])
+    api = scripted_api(
+        [tool_use("Write", file_path="new.txt", content="made")], [tool_use("StructuredOutput", score=7)]
+    )
     desk = Desk(tmp_path, api)
     words = ["run", "-", "--mount", "src:code", "--ready", "planning", "--output-schema", "schema.json", "--json"]
     done = desk.toolkit(*words, stdin="Rate @src/app.py, please.")
