@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import signal
 import sys
@@ -46,6 +45,8 @@ def report(run: str, output: str | None, opens: bool, live: bool, port: int | No
         raise click.UsageError("--open needs a file: leave -o - out")
     stored = load_run(run)
     if live:
+        import asyncio
+
         asyncio.run(_serve(stored, port or 0, opens=opens))
     else:
         _write(stored, output, opens=opens)
@@ -64,6 +65,8 @@ def _write(stored: StoredRun, output: str | None, *, opens: bool) -> None:
 
 
 async def _serve(stored: StoredRun, port: int, *, opens: bool) -> None:
+    import asyncio
+
     from toolkit.report import LiveReport
 
     loop, main = asyncio.get_running_loop(), asyncio.current_task()
