@@ -2,13 +2,6 @@
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-=======
-import contextlib
-import signal
-import sys
-import webbrowser
->>>>>>> 786732f57d2cb0670083cc230326ae1a7c4ec0d0
 from typing import TYPE_CHECKING
 
 import click
@@ -51,11 +44,7 @@ def report(run: str, output: str | None, opens: bool, live: bool, port: int | No
     if live:
         import asyncio
 
-<<<<<<< HEAD
-        import asyncio
 
-=======
->>>>>>> 786732f57d2cb0670083cc230326ae1a7c4ec0d0
         asyncio.run(_serve(stored, port or 0, opens=opens))
     else:
         _write(stored, output, opens=opens)
@@ -76,11 +65,8 @@ def _write(stored: StoredRun, output: str | None, *, opens: bool) -> None:
 
 async def _serve(stored: StoredRun, port: int, *, opens: bool) -> None:
     import asyncio
-<<<<<<< HEAD
     import contextlib
     import signal
-=======
->>>>>>> 786732f57d2cb0670083cc230326ae1a7c4ec0d0
 
     from toolkit.report import LiveReport
 
