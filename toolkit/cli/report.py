@@ -44,7 +44,6 @@ def report(run: str, output: str | None, opens: bool, live: bool, port: int | No
     if live:
         import asyncio
 
-
         asyncio.run(_serve(stored, port or 0, opens=opens))
     else:
         _write(stored, output, opens=opens)
