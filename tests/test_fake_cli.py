@@ -1,62 +1,29 @@
-"""The fake CLI speaks the whole control protocol with the SDK, and can die anywhere in it."""
+"""The fake CLI speaks the whole control protocol with the SDK."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from claude_agent_sdk import (
-    AssistantMessage,
     ClaudeAgentOptions,
-    ClaudeSDKClient,
-    CLIConnectionError,
     HookMatcher,
     PermissionResultAllow,
-    ProcessError,
     ResultError,
     ResultMessage,
     SystemMessage,
-    TextBlock,
     ToolPermissionContext,
     UserMessage,
-    create_sdk_mcp_server,
     query,
     tool,
 )
 from mcp_types import ToolAnnotations
 
-from toolkit.errors import TestingError
-from toolkit.testing import FakeCLI, Status, Turn, text, tool_use
-
-ADD = [text("filing"), tool_use("mcp__notes__add", title="hi") | {"id": "toolu_1"}]
-DONE = [text("done")]
-
-
-@tool("add", "Add a note", {"title": str})
-async def add(arguments: dict[str, Any]) -> dict[str, Any]:
-    return {"content": [text(f"added {arguments['title']!r}")]}
-
-
-def notes(*more: Any) -> dict[str, Any]:
-    return {"notes": create_sdk_mcp_server("notes", tools=[add, *more])}
-
-
-async def messages(cli: FakeCLI, prompt: str = "go", **options: Any) -> list[Any]:
-    async with asyncio.timeout(10):
-        return [message async for message in cli.query(prompt, **options)]
-
-
-async def response(client: ClaudeSDKClient) -> list[Any]:
-    return [message async for message in client.receive_response()]
-
-
-async def collect(running: AsyncIterator[Any], heard: list[Any]) -> None:
-    """Keep what was heard even if the run ends with an error."""
-    async for message in running:
-        heard.append(message)
+from tests.fake_notes import ADD, DONE, messages, notes, response
+from toolkit.testing import FakeCLI, text, tool_use
 
 
 async def test_a_tool_is_called_and_the_model_reads_its_result(fake_cli: Callable[..., FakeCLI]) -> None:
@@ -289,73 +256,6 @@ async def test_a_step_can_talk_to_the_sdk_by_hand(fake_cli: Callable[..., FakeCL
     assert heard[-1].result == "done"
 
 
-async def _frames_of_a_run() -> int:
-    cli = FakeCLI(ADD, DONE)
-    await messages(cli, mcp_servers=notes())
-    return len(cli.sent)
-
-
-@pytest.mark.parametrize("exit_code", [-9, 143, 1])
-async def test_it_can_die_at_any_frame_and_the_sdk_ends_with_its_exit_code(exit_code: int) -> None:
-    total = await _frames_of_a_run()
-    assert total > 10
-    for frames in range(total - 2):  # up to the result; what comes after it is not an accident
-        cli = FakeCLI(ADD, DONE, dies_after=frames, exit_code=exit_code, strict=False)
-        with pytest.raises((ProcessError, CLIConnectionError)) as caught:
-            await messages(cli, mcp_servers=notes())
-        assert str(exit_code) in str(caught.value)
-        assert len(cli.sent) == frames
-
-
-async def test_a_step_can_kill_it_in_the_middle_and_what_was_said_is_kept(fake_cli: Callable[..., FakeCLI]) -> None:
-    async def killed(cli: FakeCLI) -> None:
-        cli.die(-9)
-
-    heard: list[Any] = []
-    with pytest.raises(ProcessError) as caught:
-        await collect(fake_cli([text("partial")], killed).query("go"), heard)
-    assert caught.value.exit_code == -9
-    assert [message.content for message in heard if isinstance(message, AssistantMessage)] == [[TextBlock("partial")]]
-
-
-@pytest.mark.parametrize(
-    ("steps", "options", "subtype", "reason"),
-    [
-        ([ADD], {"max_turns": 1}, "error_max_turns", "max_turns"),
-        (
-            [Turn(DONE, usage={"input_tokens": 10**6})],
-            {"max_budget_usd": 0.1},
-            "error_max_budget_usd",
-            "budget_exhausted",
-        ),
-        (
-            [[tool_use("StructuredOutput", n="x")]] * 5,
-            {"output_format": {"type": "json_schema", "schema": {"properties": {"n": {"type": "integer"}}}}},
-            "error_max_structured_output_retries",
-            "structured_output_retry_exhausted",
-        ),
-        ([Status(429)], {}, "success", "api_error"),
-        ([Status(413)], {}, "success", "image_error"),
-    ],
-)
-async def test_every_bad_end_is_a_result_and_then_an_error(
-    fake_cli: Callable[..., FakeCLI], steps: list[Any], options: dict[str, Any], subtype: str, reason: str
-) -> None:
-    heard: list[Any] = []
-    with pytest.raises(ResultError) as caught:
-        await collect(fake_cli(*steps).query("go", mcp_servers=notes(), **options), heard)
-    assert (caught.value.subtype, caught.value.terminal_reason) == (subtype, reason)
-    assert heard[-1].is_error
-
-
-async def test_structured_output_is_checked_and_handed_over(fake_cli: Callable[..., FakeCLI]) -> None:
-    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-    cli = fake_cli([tool_use("StructuredOutput")], [tool_use("StructuredOutput", n=3)])
-    heard = await messages(cli, output_format={"type": "json_schema", "schema": schema})
-    assert heard[-1].structured_output == {"n": 3}
-    assert cli.tool_results() == ["Output does not match required schema: root: must have required property 'n'"]
-
-
 async def test_a_session_can_be_resumed_and_forked_and_a_missing_one_is_an_error() -> None:
     cli = FakeCLI([text("one")], [text("two")], [text("three")])
     first = (await messages(cli, "first"))[-1].session_id
@@ -401,13 +301,6 @@ async def test_tools_that_only_read_run_side_by_side_and_others_one_after_the_ot
     assert cli.tool_results() == ["look"] * 3 + ["touch"] * 2
 
 
-async def test_a_connection_that_is_cut_is_asked_again(fake_cli: Callable[..., FakeCLI]) -> None:
-    cli = fake_cli(Turn([text("lost"), text("lost too")], cut_after=1), DONE)
-    heard = await messages(cli)
-    assert [message.content for message in heard if isinstance(message, AssistantMessage)] == [[TextBlock("done")]]
-    assert heard[-1].usage["input_tokens"] == 10
-
-
 def _answers_to(request_id: str, cli: FakeCLI) -> list[Any]:
     responses = [frame["response"] for frame in cli.sent if frame["type"] == "control_response"]
     return [response for response in responses if response["request_id"] == request_id]
@@ -436,25 +329,3 @@ async def test_built_in_tools_exist_as_the_stand_ins_the_test_gives(fake_cli: Ca
     await messages(cli)
     nope = "<tool_use_error>Error: No such tool available: Write</tool_use_error>"
     assert cli.tool_results() == ["a.txt", "x", nope]
-
-
-async def test_a_script_that_ran_out_is_the_tests_failure() -> None:
-    with pytest.raises(TestingError, match="the script ran out: model call 2 has no turn") as caught:
-        async with FakeCLI(ADD) as cli:
-            await messages(cli, mcp_servers=notes())
-    assert isinstance(caught.value.__cause__, ResultError)
-
-
-@pytest.mark.parametrize("step", ["text", 3, {"no": "type"}, [{"type": "tool_use"}]])
-def test_a_step_that_is_no_step_is_refused(step: Any) -> None:
-    with pytest.raises(TestingError) as caught:
-        FakeCLI(step)
-    assert caught.value.fix
-
-
-async def test_a_broken_step_reaches_the_test_as_it_is(fake_cli: Callable[..., FakeCLI]) -> None:
-    async def broken(cli: FakeCLI) -> None:
-        raise ZeroDivisionError("in the step")
-
-    with pytest.raises(ZeroDivisionError, match="in the step"):
-        await messages(fake_cli(broken, DONE, strict=False))

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from toolkit.runs import RunResult as RunResult
     from toolkit.runs import RunSpec as RunSpec
     from toolkit.runs import run as run
+    from toolkit.runs import run_many as run_many
     from toolkit.runs import run_sync as run_sync
     from toolkit.runs import start as start
     from toolkit.tools import Audio as Audio
@@ -45,6 +46,7 @@ _HOMES = {
         "RunResult",
         "RunSpec",
         "run",
+        "run_many",
         "run_sync",
         "start",
     ),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import select
 import struct
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli._command import TOOLKIT, Done, toolkit
+from toolkit.runs import StoredRun, load_run
 from toolkit.testing import ScriptedAPI
 
 _BOUND = 60.0
@@ -39,11 +39,13 @@ class Desk:
         env = {**self.env, **options.pop("env", {})}
         return toolkit(*words, cwd=self.folder, env=env, **options)
 
-    def json(self, *words: str) -> Any:
-        """What `toolkit WORDS --json` says."""
-        done = self.toolkit(*words, "--json")
-        assert done.code == 0, done.err
-        return json.loads(done.out)
+    def last(self) -> StoredRun:
+        """The run that began last."""
+        return load_run("last", self.home)
+
+    def wait_for(self, words: str) -> None:
+        """Follow the last run until the model has said this, or a tool."""
+        assert any(words in str(event.data) for event in self.last().follow()), f"never said: {words}"
 
     @property
     def _environment(self) -> dict[str, str]:
@@ -97,12 +99,14 @@ class Terminal:
         self._fd = fd
         self.process = process
         self.shown = ""
+        self._seen = 0
 
     def see(self, words: str) -> None:
-        """Wait until these words are shown."""
+        """Wait until these words are shown, after the ones that were waited for before."""
         end = time.monotonic() + _BOUND
-        while words not in self.shown:
+        while (at := self.shown.find(words, self._seen)) < 0:
             assert self._read(end - time.monotonic()), f"never shown: {words!r} in {self.shown!r}"
+        self._seen = at + len(words)
 
     def type(self, keys: str) -> None:
         """Press keys; \\x03 is Ctrl-C, which the terminal turns into a signal for all that runs in it."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import signal
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,9 +11,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from tests.cli._command import TOOLKIT
 from tests.cli._running import Desk, children_of, wait_until_gone
 from toolkit.cli import toolkit
+from toolkit.runs import Event, RunResult
 from toolkit.testing import ScriptedAPI, Status, Turn, text, tool_use
 
 Start = Callable[..., ScriptedAPI]
@@ -54,7 +52,7 @@ def test_a_run_prints_the_answer_and_the_command_that_takes_its_changes_back(
     assert (desk.src / "app.py").read_text() == "print('old')\n"
 
     take = next(line for line in done.err.splitlines() if line.startswith("Take: toolkit "))
-    assert desk.toolkit(*shlex.split(take)[2:]).out == "modified   src/app.py\n"
+    assert desk.toolkit(*shlex.split(take)[2:]).out == "replaced   src/app.py\n"
     assert (desk.src / "app.py").read_text() == "print('new')\n"
 
 
@@ -72,10 +70,9 @@ def test_json_is_the_whole_result_and_the_prompt_may_come_from_stdin(tmp_path: P
     result = json.loads(done.out)
     assert (result["code"], result["output"]) == ("ok", {"score": 7})
     assert api.requests[0].contains("Rate @src/app.py, please.")
-    assert any(tool["name"].startswith("mcp__planning__") for tool in api.requests[0].tools)
+    assert any(name.startswith("mcp__planning__") for name in api.requests[0].tools)
     assert [(change["kind"], change["path"]) for change in result["changes"]] == [("added", "new.txt")]
-    shown = desk.json("runs", "show", "last")
-    assert shown["result"] == result
+    assert RunResult.from_data({**result, "changes": None}) == desk.last().result()
 
 
 def test_a_stream_is_what_was_stored_and_ends_with_the_result(tmp_path: Path, scripted_api: Start) -> None:
@@ -83,11 +80,12 @@ def test_a_stream_is_what_was_stored_and_ends_with_the_result(tmp_path: Path, sc
     desk = Desk(tmp_path, api)
     done = desk.toolkit("run", "go", "--mount", "src", "--drop-workspace", "--stream-json")
 
-    *events, last = [json.loads(line) for line in done.out.splitlines()]
-    stored = [json.loads(line) for line in desk.toolkit("runs", "events", "last", "--json").out.splitlines()]
-    assert events == stored
-    assert (events[0]["kind"], events[-1]["kind"]) == ("started", "finished")
-    assert last["result"]["code"] == "ok"
+    *lines, last = done.out.splitlines()
+    events = [Event.from_json(line) for line in lines]
+    assert [event.name for event in events] == [event.name for event in desk.last().events()]
+    assert (events[0].name, events[-1].name) == ("lifecycle.started", "lifecycle.finished")
+    assert events[-1].data["text"] == "Grüße, \ud83d half a pair"
+    assert json.loads(last)["result"]["code"] == "ok"
     assert not list(desk.home.glob("runs/*/toolkit-workspace-*"))
     assert "toolkit runs apply" not in done.err
 
@@ -115,7 +113,7 @@ def test_a_run_that_cannot_be_confined_ends_with_4_and_asks_no_model(tmp_path: P
     with ScriptedAPI() as api:
         desk = Desk(tmp_path, api)
         done = desk.toolkit("run", "go", env={"PATH": str(bare)})
-        assert api.requests == []
+        assert not api.requests
     assert (done.code, done.out) == (4, "")
     assert "unconfined: The run was refused because its confinement is not certain." in done.err
     assert "bwrap" in done.err
@@ -162,18 +160,17 @@ def test_ctrl_c_on_a_terminal_ends_the_turn_and_keeps_its_words(tmp_path: Path) 
     with ScriptedAPI(*script) as api:
         desk = Desk(tmp_path, api)
         with desk.terminal("run", "go", "--mount", "src") as terminal:
-            terminal.see("ok      Bash echo [2Jred")
-            _wait_for_words(desk, "half of it")
+            terminal.see("failed  Bash echo [2Jred")
+            desk.wait_for("half of it")
             terminal.type("\x03")
             code = terminal.end()
-        shown = desk.json("runs", "show", "last")
+    result = desk.last().result()
     assert "… Bash echo" in terminal.shown, "the call has a live line while it runs"
     assert "\r\x1b[K" in terminal.shown
     assert "\x1b[2J" not in terminal.shown
     assert "interrupting; Ctrl-C again ends it at once" in terminal.shown
     assert "half of it\r\naborted: The run was interrupted." in terminal.shown
-    assert (code, shown["state"], shown["result"]["code"]) == (1, "finished", "aborted")
-    assert shown["result"]["text"] == "half of it"
+    assert (code, desk.last().state, result.code, result.text) == (1, "finished", "aborted", "half of it")
 
 
 def test_ctrl_c_twice_ends_everything_and_the_run_is_still_told(tmp_path: Path) -> None:
@@ -187,10 +184,10 @@ def test_ctrl_c_twice_ends_everything_and_the_run_is_still_told(tmp_path: Path) 
             terminal.type("\x03")
             code = terminal.end()
         wait_until_gone(inside)
-        shown = desk.json("runs", "show", "last")
+    result = desk.last().result()
     assert inside
-    assert (code, shown["state"], shown["result"]["code"]) == (1, "finished", "aborted")
-    assert (shown["result"]["text"], [use["ok"] for use in shown["result"]["tools"]]) == ("look", [False])
+    assert (code, desk.last().state, result.code, result.text) == (1, "finished", "aborted", "look")
+    assert [(use.name, use.ok) for use in result.tools] == [("Bash", False)]
     assert "Traceback" not in terminal.shown
 
 
@@ -206,25 +203,23 @@ def test_a_killed_launcher_loses_nothing_that_was_shown(moment: str, tmp_path: P
             assert process.stdout is not None
             shown = []
             for line in process.stdout:
-                shown.append(json.loads(line))
-                if f"{shown[-1]['stream']}.{shown[-1]['kind']}" == moment:
+                shown.append(Event.from_json(line))
+                if shown[-1].name == moment:
                     break
             inside = children_of(process.pid)
-            process.send_signal(signal.SIGKILL)
-            shown += [json.loads(line) for line in process.stdout if line.endswith("\n")]
+            process.kill()
+            shown += [Event.from_json(line) for line in process.stdout if line.endswith("\n")]
         wait_until_gone(inside)
-        [listed] = desk.json("runs")
-        stored = [json.loads(line) for line in desk.toolkit("runs", "events", "last", "--json").out.splitlines()]
-        result = desk.json("runs", "show", "last")["result"]
 
-    assert stored[: len(shown)] == shown
-    assert (listed["state"], listed["code"], result["code"]) == ("crashed", "crashed", "crashed")
-    if moment != "lifecycle.started":
-        assert result["text"] in ("first words", "last")
-    if moment == "tool.started":
-        assert [use["name"] for use in result["tools"]] == ["Bash"]
+    run = desk.last()
+    result = run.result()
+    assert list(run.events())[: len(shown)] == shown
+    assert (run.state, result.code) == ("crashed", "crashed")
+    assert result.text in ("", "first words", "last")
+    assert [use.name for use in result.tools] == ["Bash"] * any(event.name == "tool.started" for event in run.events())
     if moment == "tool.ended":
-        assert (result["total"]["input"], [use["ok"] for use in result["tools"]]) == (9, [True])
+        assert (result.total.input, [use.ok for use in result.tools]) == (9, [True])
+        assert "  crashed  " in desk.toolkit("runs").out
         assert desk.toolkit("runs", "apply", "last").out == "created    src/made.txt\n"
 
 
@@ -236,7 +231,7 @@ def test_a_reader_that_goes_away_ends_the_run(tmp_path: Path) -> None:
             assert "started" in process.stdout.readline()
             process.stdout.close()
             assert process.wait(30) == 1
-        assert desk.json("runs", "show", "last")["result"]["code"] == "aborted"
+    assert desk.last().result().code == "aborted"
 
 
 def test_normal_mode_asks_at_the_terminal_and_obeys(tmp_path: Path) -> None:
@@ -251,24 +246,9 @@ def test_normal_mode_asks_at_the_terminal_and_obeys(tmp_path: Path) -> None:
             terminal.type("y\n")  # typed before anything was asked: it answers nothing
             terminal.see("  echo no > src/refused.txt\r\nRun it? y = once")
             terminal.type("n\n")
-            terminal.see("  src/allowed.txt\r\n  +yes\r\n  +and more\r\n")
+            terminal.see("/src/allowed.txt\r\n  +yes\r\n  +and more\r\n")
             terminal.see("in this project, a = always, n = no [n] ")
             terminal.type("y\n")
             assert terminal.end() == 0
-        changed = [change["path"] for change in desk.json("runs", "diff", "last")]
-    assert changed == ["src/allowed.txt"]
+    assert [change.path for change in desk.last().changes()] == ["src/allowed.txt"]
     assert "refused Bash" in terminal.shown
-
-
-def _wait_for_words(desk: Desk, words: str) -> None:
-    """Follow the run from another process until the model has said this."""
-    followed = subprocess.Popen(
-        [str(TOOLKIT), "runs", "events", "last", "--follow", "--json"],
-        env={"PATH": "/usr/bin:/bin", **desk.env},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with followed:
-        assert followed.stdout is not None
-        assert any(words in line for line in followed.stdout)
-        followed.kill()

@@ -27,7 +27,6 @@ from mcp.server import Server
 from toolkit.testing import FakeCLI, RealCLI, Status, Turn, record, text, thinking, tool_use
 
 MODEL = "claude-sonnet-4-5"
-PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 SCHEMA = {"type": "object", "properties": {"answer": {"type": "integer"}}, "required": ["answer"]}
 ANSWER = {"type": "json_schema", "schema": SCHEMA}
 
@@ -91,6 +90,10 @@ async def deny(name: str, arguments: dict[str, Any], context: Any) -> Permission
 
 async def deny_and_interrupt(name: str, arguments: dict[str, Any], context: Any) -> PermissionResultDeny:
     return PermissionResultDeny(message="stop", interrupt=True)
+
+
+async def broken(name: str, arguments: dict[str, Any], context: Any) -> PermissionResultAllow:
+    raise RuntimeError("the callback is broken")
 
 
 def hooks(event: str, answer: dict[str, Any] | Exception, **matcher: Any) -> dict[str, Any]:
@@ -191,11 +194,30 @@ SCENARIOS: dict[str, Scenario] = {
     "approval": Scenario([_ADD, [text("done")]], {**_ASK, "can_use_tool": allow}),
     "refusal": Scenario([_ADD, [text("done")]], {**_ASK, "can_use_tool": deny}),
     "refusal that interrupts": Scenario([_ADD], {**_ASK, "can_use_tool": deny_and_interrupt}),
+    "approval that fails": Scenario([_ADD, [text("done")]], {**_ASK, "can_use_tool": broken}),
     "nobody to ask": Scenario([_ADD, [text("done")]], _ASK),
+    "never asks": Scenario([_ADD, [text("done")]], {"permission_mode": "dontAsk"}),
     "allowed by rule": Scenario([_ADD, [text("done")]], {**_ASK, "allowed_tools": ["mcp__notes"]}),
     "disallowed by rule": Scenario([_ADD, [text("done")]], {"disallowed_tools": ["mcp__notes__add"]}),
     "hook denies": Scenario(
         [_ADD, [text("done")]], {"hooks": hooks("PreToolUse", decision("deny", permissionDecisionReason="no"))}
+    ),
+    "one hook denies and one allows": Scenario(
+        [_ADD, [text("done")]],
+        {
+            "hooks": {
+                "PreToolUse": [
+                    *hooks("PreToolUse", decision("deny", permissionDecisionReason="no"))["PreToolUse"],
+                    *hooks("PreToolUse", decision("allow"))["PreToolUse"],
+                ]
+            }
+        },
+    ),
+    "hook blocks the old way": Scenario(
+        [_ADD, [text("done")]], {"hooks": hooks("PreToolUse", {"decision": "block", "reason": "no"})}
+    ),
+    "hook wants a person": Scenario(
+        [_ADD, [text("done")]], {"hooks": hooks("PreToolUse", decision("ask", permissionDecisionReason="sure?"))}
     ),
     "hook rewrites": Scenario(
         [_ADD, [text("done")]],
@@ -204,6 +226,7 @@ SCENARIOS: dict[str, Scenario] = {
     "hook stops": Scenario(
         [_ADD], {"hooks": hooks("PreToolUse", {"continue_": False, **decision("deny", permissionDecisionReason="no")})}
     ),
+    "hook stops without a decision": Scenario([_ADD], {"hooks": hooks("PreToolUse", {"continue_": False})}),
     "hook fails": Scenario([_ADD, [text("done")]], {"hooks": hooks("PreToolUse", RuntimeError("broken"))}),
     "hook fails closed": Scenario(
         [_ADD, [text("done")]], {"hooks": hooks("PreToolUse", RuntimeError("broken"), on_failure="block")}
@@ -224,6 +247,10 @@ SCENARIOS: dict[str, Scenario] = {
     "structured output wrong": Scenario([[tool_use("StructuredOutput", answer="x")]] * 5, {"output_format": ANSWER}),
     "throttled": Scenario([Status(429, message="slow down")]),
     "overloaded": Scenario([Status(529)]),
+    "bad request": Scenario([Status(400)]),
+    "forbidden": Scenario([Status(403)]),
+    "no such model": Scenario([Status(404)]),
+    "server error": Scenario([Status(500)]),
     "no key": Scenario([Status(401)]),
     "too large": Scenario([Status(413)]),
     "interrupted while it speaks": Scenario(
@@ -237,6 +264,7 @@ SCENARIOS: dict[str, Scenario] = {
     "interrupted while a tool runs": Scenario(
         [[_call("wait")], [text("second")]], {"include_partial_messages": True}, interrupt_when_running
     ),
+    "no such session": Scenario([], {"resume": "00000000-0000-4000-8000-000000000000"}),
     "controls": Scenario([_ADD, [text("one")], [text("two")]], conversation=change_everything),
 }
 

@@ -57,6 +57,13 @@ async def test_a_deny_with_stop_ends_the_run_and_calls_it_a_success(scripted_api
     assert not (real_cli.workspace / "proof.txt").exists()
 
 
+async def test_a_stop_without_a_deny_lets_the_tool_run_first(scripted_api: Start, real_cli: RealCLI) -> None:
+    scripted_api([WRITE])
+    heard = await run(real_cli, hooks=hook({"continue_": False}))
+    assert heard[-1].terminal_reason == "hook_stopped"
+    assert (real_cli.workspace / "proof.txt").exists()
+
+
 async def test_plan_mode_is_not_read_only(scripted_api: Start, real_cli: RealCLI) -> None:
     async def allow(name: str, arguments: dict[str, Any], context: Any) -> PermissionResultAllow:
         return PermissionResultAllow()

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from claude_agent_sdk import CLIJSONDecodeError, ProcessError, ResultMessage
+from claude_agent_sdk import AssistantMessage, CLIJSONDecodeError, ProcessError, ResultMessage
 
 from toolkit.errors import TestingError
-from toolkit.testing import RealCLI, ScriptedAPI, text, tool_use
+from toolkit.testing import RealCLI, ScriptedAPI, Turn, text, tool_use
 from toolkit.testing._real_cli import FAKE_KEY, find_cli
 
 PROGRAMS = {
@@ -149,6 +149,26 @@ async def test_a_run_left_half_read_is_ended_with_the_cli() -> None:
             await anext(running)
             assert cli.processes() != []
         assert cli.processes() == []
+
+
+async def test_a_cancelled_run_takes_its_cli_with_it(
+    scripted_api: Callable[..., ScriptedAPI], real_cli: RealCLI
+) -> None:
+    scripted_api(Turn([text("hi"), text("never")], stall_after=1))
+    heard = asyncio.Event()
+
+    async def listen() -> None:
+        async for message in real_cli.query("go"):
+            if isinstance(message, AssistantMessage):
+                heard.set()
+
+    task = asyncio.create_task(listen())
+    await asyncio.wait_for(heard.wait(), 20)
+    assert real_cli.processes() != []
+    task.cancel()
+    await asyncio.wait([task], timeout=20)
+    assert task.cancelled()
+    assert real_cli.processes() == []
 
 
 def test_a_sync_program_can_run_the_cli_from_its_own_loop() -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from claude_agent_sdk import create_sdk_mcp_server
+from claude_agent_sdk import tool as sdk_tool
 
 from tests.real import toolset
 from toolkit import Toolbox, tool
@@ -122,11 +126,28 @@ async def test_a_long_result_reaches_the_model_whole_because_the_tool_says_how_l
     assert len(str(api.tool_results()[0])) == 250_000
 
 
+async def test_a_long_result_of_a_tool_that_says_nothing_becomes_a_preview_and_a_file(
+    scripted_api: Callable[..., ScriptedAPI], real_cli: RealCLI
+) -> None:
+    @sdk_tool("long", "A long text", {})
+    async def plain(arguments: dict[str, Any]) -> dict[str, Any]:
+        return {"content": [text("word " * 50_000)]}
+
+    api = scripted_api([tool_use("mcp__long__long")], [text("done")])
+    await run(real_cli, {"long": create_sdk_mcp_server("long", tools=[plain])})
+    shown = str(api.tool_results()[0])
+    assert len(shown) < 20_000
+    assert str(real_cli.config_dir) in shown
+
+
 async def test_an_image_in_a_prompt_reaches_the_model(
     scripted_api: Callable[..., ScriptedAPI], real_cli: RealCLI
 ) -> None:
     api = scripted_api([text("I see")])
-    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PIXEL}}
+    image = {
+        "type": "image",
+        "source": {"type": "base64", "media_type": "image/png", "data": base64.b64encode(toolset.PIXEL).decode()},
+    }
 
     async def prompt() -> Any:
         content = [text("what is this?"), image]
@@ -135,9 +156,6 @@ async def test_an_image_in_a_prompt_reaches_the_model(
     _ = [message async for message in real_cli.query(prompt())]
     sent = [block for message in api.requests[0]["messages"] for block in message["content"] if isinstance(block, dict)]
     assert [block["source"]["media_type"] for block in sent if block["type"] == "image"] == ["image/png"]
-
-
-PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
 async def test_a_server_that_does_not_start_is_reported_and_the_run_goes_on(

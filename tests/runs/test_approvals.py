@@ -153,8 +153,6 @@ async def test_events_tell_what_was_asked_and_answered() -> None:
                 assert [question.id for question in live.approvals.pending] == [event.id]
                 assert live.approvals.answer(event.id, Decision.ALLOW_ONCE)
                 assert not live.approvals.answer(event.id, Decision.DENY)
-            if event.name == "lifecycle.finished":
-                break
     assert [(kind, id) for kind, id, _ in seen] == [("asked", "ask-1"), ("answered", "ask-1")]
     assert seen[0][2]["tool"] == NOTE
     assert seen[0][2]["input"] == {"title": "a"}
@@ -189,8 +187,6 @@ async def test_several_questions_can_wait_at_once() -> None:
             if event.name == "approval.asked" and len(live.approvals.pending) == 2:
                 for question in reversed(live.approvals.pending):
                     live.approvals.answer(question.id, True)
-            if event.name == "lifecycle.finished":
-                break
         result = await live.result()
     assert [use.ok for use in result.tools] == [True, True]
 
@@ -210,8 +206,6 @@ async def test_what_is_pending_when_the_turn_ends_is_cancelled(how: str) -> None
                     await live.interrupt()
                 elif how == "leave":
                     break
-            if event.name == "lifecycle.finished":
-                break
         if how == "leave":
             live.approvals.cancel()
             await live.result()
@@ -288,6 +282,4 @@ async def test_a_slow_answer_holds_nobody_else_up() -> None:
                 found = True
             if event.name == "approval.asked":
                 live.approvals.answer(event.id, True)
-            if event.name == "lifecycle.finished":
-                break
     assert found

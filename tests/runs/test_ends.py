@@ -208,6 +208,21 @@ async def test_an_interrupt_ends_the_turn_and_the_conversation_goes_on() -> None
     assert (second.code, second.text) == ("ok", "back again")
 
 
+async def test_events_can_be_read_turn_by_turn() -> None:
+    cli = FakeCLI([text("one")], [text("two")])
+    async with start("first", transport=cli) as live, asyncio.timeout(20):
+        first = [event async for event in live]
+        sent = asyncio.ensure_future(live.send("second"))
+        second = [event async for event in live]
+        await sent
+    for turn, events in enumerate((first, second), 1):
+        assert [(events[0].name, events[0].data["turn"]), (events[-1].name, events[-1].data["turn"])] == [
+            ("lifecycle.started", turn),
+            ("lifecycle.finished", turn),
+        ]
+    assert [event.data["text"] for event in (*first, *second) if event.name == "assistant.block"] == ["one", "two"]
+
+
 async def test_each_turn_has_its_own_result_and_usage() -> None:
     cli = FakeCLI(
         Turn([text("one")], usage={"input_tokens": 10, "output_tokens": 1}),

@@ -47,7 +47,20 @@ def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
 def _programs(folder: Path, *, without: str = "", bwrap: str | None = None) -> str:
     """A PATH with the usual programs, one missing or bubblewrap replaced by a script."""
     for place in ("/usr/bin", "/bin"):
-        for name in ("bwrap", "socat", "sh", "bash", "env", "prlimit", "unshare", "mount", "mkdir", "setpriv", "chown"):
+        for name in (
+            "bwrap",
+            "socat",
+            "sh",
+            "bash",
+            "env",
+            "prlimit",
+            "unshare",
+            "mount",
+            "mkdir",
+            "setpriv",
+            "setsid",
+            "chown",
+        ):
             if name != without and Path(place, name).exists() and not (folder / name).exists():
                 (folder / name).symlink_to(Path(place, name))
     if bwrap is not None:

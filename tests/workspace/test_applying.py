@@ -155,6 +155,19 @@ def test_what_does_not_merge_is_a_conflict_and_touches_nothing(
     assert len(changes_of(ws)) >= 2
 
 
+def test_a_conflict_says_which_files_and_what_to_do(ws: Prepared, host: Path) -> None:
+    (host / "app.py").write_text("host\n")
+    (ws.root / "src/app.py").write_text("agent\n")
+    with pytest.raises(WorkspaceConflictError) as caught:
+        apply_changes(ws)
+    assert str(caught.value).splitlines() == [
+        "the host changed since the workspace was prepared: 1 of the changes cannot be applied",
+        "  src/app.py: both sides changed the same lines",
+        "  Nothing was written. Choose the others (paths=[…], --path), or have both versions written"
+        " (conflict_markers=True, --conflict-markers).",
+    ]
+
+
 def test_without_the_bytes_both_came_from_it_is_a_conflict_never_a_guess(tmp_path: Path, host: Path) -> None:
     ws = prepare(host, keep=False)
     (host / "app.py").write_bytes(LINES.replace(b"line 2\n", b"host\n"))
@@ -179,6 +192,26 @@ def test_the_hosts_permissions_stay_and_only_the_executable_bit_comes(ws: Prepar
     apply_changes(ws)
     assert (host / "app.py").stat().st_mode & 0o7777 == 0o750
     assert (host / "setuid").stat().st_mode & 0o7000 == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_what_root_applies_belongs_to_whom_the_mount_belongs(ws: Prepared, host: Path) -> None:
+    for path in (host, *host.rglob("*")):
+        os.chown(path, 1234, 1234)
+    (ws.root / "src/app.py").write_text("agent\n")
+    make_tree(ws.root / "src", {"new/file": b"x", "link": "app.py"})
+    apply_changes(ws)
+    assert {path.lstat().st_uid for path in host.rglob("*")} == {1234}
+
+
+def test_attributes_of_a_replaced_file_stay(ws: Prepared, host: Path) -> None:
+    try:
+        os.setxattr(host / "app.py", "user.note", b"mine")
+    except OSError:
+        pytest.skip("no user attributes on this file system")
+    (ws.root / "src/app.py").write_text("agent\n")
+    apply_changes(ws)
+    assert os.getxattr(host / "app.py", "user.note") == b"mine"
 
 
 def test_a_large_file_is_applied_again_and_again_without_a_conflict(host: Path) -> None:

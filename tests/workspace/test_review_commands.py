@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.workspace.copies import git, make_tree, tree_of
+from toolkit.cli.workspace_changes import APPLY_EXAMPLE, DIFF_EXAMPLE
 from toolkit.errors import WorkspaceConflictError, WorkspaceSecurityError
 from toolkit.workspace import HostMount, WorkspaceSection
 
@@ -52,6 +53,19 @@ def test_the_table_names_every_change(kept: Path) -> None:
         "M  docs/notes.txt  +1 −1",
         "3 changes: 2 modified, 1 deleted",
     ]
+
+
+def test_the_examples_in_the_help_show_real_output(tmp_path: Path) -> None:
+    make_tree(tmp_path / "src", {"app.py": b"print()\n"})
+    made = toolkit(
+        "workspace", "prepare", "--mount", tmp_path / "src", "--root", tmp_path, "--parent", tmp_path
+    ).strip()
+    make_tree(Path(made), {"src/app.py": b"print()\nprint()\n", "src/run.sh": b"#!/bin/sh\n./app.py\n"})
+    (Path(made) / "src/run.sh").chmod(0o755)
+    for example in (DIFF_EXAMPLE, APPLY_EXAMPLE):
+        command, _, output = example.strip().partition("\n")
+        words = command.removeprefix("$ toolkit ").replace("/tmp/toolkit-workspace-0a1b2c3d4e5f", made).split()
+        assert toolkit(*words).strip() == output
 
 
 def test_the_changes_are_given_as_json_and_as_a_patch_git_takes(kept: Path, host: Path, tmp_path: Path) -> None:
@@ -114,6 +128,21 @@ def test_several_mounts_are_told_apart_and_applied_one_by_one(host: Path, tmp_pa
         left = ws.apply().left
     assert left == (("vendor/stray", "outside every mount"),)
     assert (host / "notes.txt").read_text() == "agent\n"
+
+
+def test_a_mount_that_is_the_workspace_itself_is_reviewed_and_applied(host: Path, tmp_path: Path) -> None:
+    with WorkspaceSection([HostMount(host, ".")], [tmp_path], parent=tmp_path) as ws:
+        shutil.rmtree(ws.temp_dir / "lib")
+        make_tree(ws.temp_dir, {"top.txt": b"t\n", "app/deep/new": b"n\n", "link": "app/main.py"})
+        (ws.temp_dir / "out").symlink_to("../outside")
+        (ws.temp_dir / "notes.txt").rename(ws.temp_dir / "app/notes.txt")
+        assert {change.mount for change in ws.changes()} == {"."}
+        with pytest.raises(WorkspaceSecurityError):
+            ws.apply(mounts=["."])
+        (ws.temp_dir / "out").unlink()
+        ws.apply(mounts=["."])
+        assert tree_of(host) == tree_of(ws.temp_dir)
+        assert len(ws.changes()) == 0
 
 
 def test_what_was_excluded_is_never_overwritten_or_deleted(host: Path, tmp_path: Path) -> None:

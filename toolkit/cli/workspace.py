@@ -123,9 +123,10 @@ def _print_json(data: Any) -> None:
 @workspace.command()
 @_mount_options
 def plan(as_json: bool, **options: Any) -> None:
-    """Show what a workspace would hold, as a tree with sizes, and what stays behind by which rule.
+    """Show what a workspace would hold and leave out.
 
-    Nothing is copied. Exit 1 if a mount is larger than --max-bytes.
+    A tree with sizes, and what stays behind by which rule. Nothing is copied.
+    Exit 1 if a mount is larger than --max-bytes.
 
     \b
     Example:
@@ -146,7 +147,7 @@ def plan(as_json: bool, **options: Any) -> None:
     "--parent", type=click.Path(file_okay=False), help="Where the workspace is made; the temp folder if not given."
 )
 def prepare(as_json: bool, parent: str | None, **options: Any) -> None:
-    """Copy the mounts into a fresh workspace, print its path, and leave it.
+    """Make a workspace, print its path and leave it.
 
     'toolkit workspace diff' and 'apply' work on it; 'clean --kept' removes it.
 
@@ -229,7 +230,9 @@ def list_(parent: str | None, as_json: bool) -> None:
 @click.option("--kept", is_flag=True, help="Also remove those that were meant to stay.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def clean(parent: str | None, kept: bool, as_json: bool) -> None:
-    """Remove the workspaces that killed processes left over; never one whose owner lives.
+    """Remove what killed processes left over.
+
+    Never a workspace whose owner lives, and only with --kept one that was meant to stay.
 
     \b
     Example:

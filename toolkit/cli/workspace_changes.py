@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from toolkit.cli._help import CommandWithExample
+
 if TYPE_CHECKING:
     from toolkit_workspace import Applied, Changes, WorkspaceSection
 
@@ -18,8 +20,20 @@ _PATHS = click.option(
 )
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
+DIFF_EXAMPLE = """
+$ toolkit workspace diff /tmp/toolkit-workspace-0a1b2c3d4e5f
+M  src/app.py  +1 −0
+A  src/run.sh  +2 −0  ! executable
+2 changes: 1 added, 1 modified; 1 to look at twice (!)
+"""
 
-@click.command()
+APPLY_EXAMPLE = """
+$ toolkit workspace apply /tmp/toolkit-workspace-0a1b2c3d4e5f --path src/app.py
+replaced  src/app.py
+"""
+
+
+@click.command(cls=CommandWithExample, example=DIFF_EXAMPLE)
 @_FOLDER
 @_PATHS
 @click.option("--patch", is_flag=True, help="Print a patch for 'git apply' instead of a table.")
@@ -29,10 +43,6 @@ def diff(workspace_dir: Path, paths: tuple[str, ...], patch: bool, as_json: bool
 
     DIR is what 'toolkit workspace prepare' printed. A change marked with ! deserves a second look. Nothing
     in the workspace is run. It works while the agent is still at it, too.
-
-    \b
-    Example:
-      toolkit workspace diff DIR --patch > work.patch
     """
     changes = _narrowed(_changes(workspace_dir), paths)
     if as_json:
@@ -45,7 +55,7 @@ def diff(workspace_dir: Path, paths: tuple[str, ...], patch: bool, as_json: bool
         click.echo(changes.summary(max_rows=500))
 
 
-@click.command()
+@click.command(cls=CommandWithExample, example=APPLY_EXAMPLE)
 @_FOLDER
 @_PATHS
 @click.option("--mount", "mounts", multiple=True, help="Only this mount, by its place in the workspace. Repeatable.")
@@ -68,10 +78,6 @@ def apply(
 
     What the host changed since is merged; what does not merge stops everything before the first write.
     Killed at any point, it is finished with --resume or taken back with --undo.
-
-    \b
-    Example:
-      toolkit workspace apply DIR --path src/app.py --dry-run
     """
     if resume and undo:
         raise click.UsageError("--resume and --undo exclude each other")

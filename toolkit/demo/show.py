@@ -52,8 +52,6 @@ async def _run(say: Say, workspace: WorkspaceSection, secret: Path, port: int, *
                 narrator = _Narrator(say, secret, port)
                 async for event in running:
                     narrator.tell(event)
-                    if event.name == "lifecycle.finished":
-                        break
                 result = await running.result()
         finally:
             if api is not None:

@@ -17,7 +17,10 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-SCRIPTS = ("text", "model", "figures", "chart", "colour", "prose", "rows", "timeline", "changes", "details", "main")
+SCRIPTS = (
+    *("text", "model", "figures", "chart", "colour", "prose", "rows", "timeline"),
+    *("changes", "details", "header", "finder", "keys", "follow", "main"),
+)
 """The parts of the script, in the order in which they build on one another."""
 
 

@@ -34,7 +34,8 @@ class LiveReport:
 
     def __init__(self, run: StoredRun, *, port: int = 0) -> None:
         self._run = run
-        self._port = port
+        self.port = port
+        """The port it serves on, once it does."""
         self._token = secrets.token_urlsafe(24)
         self._streams: set[asyncio.Task[Any]] = set()
 
@@ -48,10 +49,10 @@ class LiveReport:
             raise RunError(f"run {self._run.id} has ended", fix=f"Look at it: toolkit report {self._run.id}")
         self._run.facts  # noqa: B018  (what cannot be read is said here, not to the browser)
         try:
-            self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port, limit=_HEAD_BYTES)
+            self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, limit=_HEAD_BYTES)
         except OSError as error:
-            raise RunError(f"port {self._port} cannot be used: {error.strerror}", fix="Leave --port out") from error
-        self._port = self._server.sockets[0].getsockname()[1]
+            raise RunError(f"port {self.port} cannot be used: {error.strerror}", fix="Leave --port out") from error
+        self.port = self._server.sockets[0].getsockname()[1]
         return self
 
     async def __aexit__(
@@ -65,11 +66,11 @@ class LiveReport:
     @property
     def url(self) -> str:
         """The address of the page, with its token."""
-        return f"http://127.0.0.1:{self._port}/{self._token}/"
+        return f"http://127.0.0.1:{self.port}/{self._token}/"
 
     async def wait(self) -> None:
         """Return when the run has ended and every open page has been told how."""
-        while self._run.is_live():
+        while self._run.is_live():  # noqa: ASYNC110  (another process's end sets no event of ours)
             await asyncio.sleep(_LOOK)
         self._server.close()
         if self._streams:
@@ -96,7 +97,7 @@ class LiveReport:
         headers = [line.partition(":") for line in lines]
         hosts = [value.strip().lower() for name, _, value in headers if name.lower() == "host"]
         token, _, path = target.removeprefix("/").partition("/")
-        if hosts not in ([f"127.0.0.1:{self._port}"], [f"localhost:{self._port}"]):
+        if hosts not in ([f"127.0.0.1:{self.port}"], [f"localhost:{self.port}"]):
             await _send(writer, 403, b"this address is not served here\n")
         elif not hmac.compare_digest(token.encode(), self._token.encode()):
             await _send(writer, 403, b"the address has no valid token\n")

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from toolkit.runs.launch import start as start
     from toolkit.runs.limits import Limits as Limits
     from toolkit.runs.live import LiveRun as LiveRun
+    from toolkit.runs.many import run_many as run_many
     from toolkit.runs.prompt import Prompt as Prompt
     from toolkit.runs.result import DeniedCall as DeniedCall
     from toolkit.runs.result import PendingCall as PendingCall
@@ -46,6 +47,7 @@ _HOMES = {
     "toolkit.runs.launch": ("run", "run_sync", "start"),
     "toolkit.runs.limits": ("Limits",),
     "toolkit.runs.live": ("LiveRun",),
+    "toolkit.runs.many": ("run_many",),
     "toolkit.runs.prompt": ("Prompt",),
     "toolkit.runs.result": ("DeniedCall", "PendingCall", "RunFailedError", "RunResult", "ToolUse"),
     "toolkit.runs.sessions": ("SessionId",),

@@ -30,6 +30,7 @@ from toolkit.runs.sessions import Kept, SessionId, default_store, jail_config, l
 from toolkit.runs.spec import RunSpec
 from toolkit.runs.translate import Translator
 from toolkit.runs.usage import Meter, TurnUsage
+from toolkit.runs.work import Work
 from toolkit.sandbox.confinement import Confinement, confine
 from toolkit.sandbox.gate_usage import SpendLimit
 from toolkit.sandbox.limits import JailLimits
@@ -38,8 +39,12 @@ from toolkit.tools import Budget, Deadline, Toolbox, ToolContext
 _PATIENCE = 2.0
 """Seconds between asking the CLI to stop and making it."""
 
-_CHECKPOINTS = {"CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING": "1"}
-"""The SDK refuses this option beside a session store, since a resumed session has no checkpoints; a live one has."""
+_SWITCHES = {
+    # The SDK refuses its option for this beside a session store: a resumed session has no checkpoints. A live one has.
+    "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING": "1",
+    # A result ends a turn of the CLI, not always the work: a subagent in the background may still owe another.
+    "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1",
+}
 
 Emit = Callable[[Event], None]
 
@@ -72,13 +77,14 @@ class Engine:
         self._jail: Confinement | None = None
         self._meter = Meter(spec.run_id)
         self._turn = 0
+        self._greeted = 0
         self._prompt = ""
         self.prompts: list[str] = []
         """The message ids of the prompts sent so far: where `rewind` can go back to."""
         self.deadline: Deadline | None = None
         self.budget = Budget(spec.limits.tokens)
         self.translator = Translator(spec.run_id, self._meter, time.time)
-        own = [only_offered(offered(spec, boxes)), before_deadline(lambda: self.deadline), within_budget(self.budget)]
+        own = [only_offered(offered(spec, boxes)), before_deadline(lambda: self.deadline), within_budget(self._counted)]
         self.guard = Guard([*own, approvals.rule], self.translator.denied)
         self._approvals = approvals
         self._mode = spec.rules().cli_mode
@@ -186,16 +192,17 @@ class Engine:
     async def _pump(self, prompt: str) -> tuple[ResultMessage | None, End]:
         try:
             await self.client.query(_frames(prompt, self.prompts[-1]))
+            work = Work()
             async for message in self.client.receive_messages():
                 if isinstance(message, SystemMessage) and message.subtype == "init":
                     self._greet(message.data)
                 for event in self.translator.feed(message):
                     self._emit(event)
-                self.budget.used = max(self._meter.used.total, self._gate_tokens())
                 if self.guard.stopped == "unconfined":
                     return None, End(error="UnconfinedError", guard="unconfined")
-                if isinstance(message, ResultMessage):
-                    return message, _end_of(message)
+                result = work.done(message)
+                if result is not None:
+                    return result, _end_of(result)
         except Exception as error:
             return None, End(error=type(error).__name__, detail=f"{error}\n{self._stderr}")
         return None, End(error="ProcessError", detail=str(self._stderr))
@@ -206,7 +213,17 @@ class Engine:
         servers = {server["name"]: server["status"] for server in init.get("mcp_servers", ())}
         missing = sorted(name for name in wanted if servers.get(name) not in ("connected", "pending"))
         mode = init.get("permissionMode")
-        first = not self.guard.armed
+        if self._greeted < self._turn:  # the CLI greets again when a subagent's end wakes it
+            self._greeted = self._turn
+            self._started(init, servers)
+        if mode != self._mode or missing:
+            wrong_mode = f"the permission mode is {mode}, not {self._mode}"
+            self._warn(wrong_mode if mode != self._mode else f"no MCP server {', '.join(missing)}")
+            self.guard.stop("unconfined")
+        else:
+            self.guard.armed = True
+
+    def _started(self, init: Mapping[str, Any], servers: dict[str, str]) -> None:
         self._emit(
             self.translator.event(
                 "lifecycle",
@@ -220,17 +237,11 @@ class Engine:
                 cwd=init.get("cwd"),
                 tools=init.get("tools", []),
                 servers=servers,
-                mode=mode,
+                mode=init.get("permissionMode"),
                 cli=init.get("claude_code_version"),
                 trace=self._spec.trace,
             )
         )
-        if mode != self._mode or missing:
-            wrong_mode = f"the permission mode is {mode}, not {self._mode}"
-            self._warn(wrong_mode if mode != self._mode else f"no MCP server {', '.join(missing)}")
-            self.guard.stop("unconfined")
-        elif first:
-            self.guard.armed = True
 
     def _warn(self, what: str) -> None:
         self._emit(self.translator.event("lifecycle", "warning", self._spec.run_id, what=what))
@@ -246,7 +257,7 @@ class Engine:
         guard = self.guard.stopped
         if guard is None and self._jail is not None and self._jail.exceeded is not None:
             guard = "budget"
-        if guard is None and end.is_error and self.budget.remaining() == 0:
+        if guard is None and end.is_error and self._counted().remaining() == 0:
             guard = "budget"  # the gate passed no further request on
         return End(**{**{name: getattr(end, name) for name in End.__slots__}, "guard": end.guard or guard})
 
@@ -275,14 +286,17 @@ class Engine:
             call_id=call,
             on_progress=on_progress,
             deadline=self.deadline,
-            budget=self.budget,
+            budget=self._counted(),
             session=self.translator.session,
             workspace=self._folder,
             env=dict(self._spec.env),
         )
 
-    def _gate_tokens(self) -> int:
-        return 0 if self._jail is None else self._jail.gate.usage.tokens
+    def _counted(self) -> Budget:
+        """The budget with what is used up to now: by the calls we saw, or by all that went through the gate."""
+        gate = 0 if self._jail is None else self._jail.gate.usage.tokens
+        self.budget.used = max(self._meter.used.total, gate)
+        return self.budget
 
     def _confine(self) -> Confinement:
         spec, limits = self._spec, self._spec.limits
@@ -300,7 +314,7 @@ class Engine:
             require=spec.require,
             spend_limit=None if limits.tokens is None else SpendLimit(tokens=limits.tokens),
             home=self._home,
-            env={**_CHECKPOINTS, **spec.env},
+            env={**_SWITCHES, **spec.env},
             cli_path=spec.cli_path,
             allow_control_files=spec.allow_control_files,
         )

@@ -33,7 +33,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from pydantic_core import to_jsonable_python
+from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
 Stream = Literal["lifecycle", "assistant", "tool", "usage", "approval", "compaction"]
 
@@ -49,12 +49,10 @@ KINDS: dict[str, tuple[str, ...]] = {
 
 def as_line(value: Any) -> str:
     """A value as JSON on one line, in letters that every encoding of Unicode can write."""
-    line = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=to_jsonable_python)
     try:
-        line.encode()
-    except UnicodeEncodeError:  # half a surrogate pair, as a model may send it
-        line = json.dumps(value, separators=(",", ":"), default=to_jsonable_python)
-    return line
+        return to_json(value, inf_nan_mode="constants").decode()
+    except (PydanticSerializationError, ValueError):  # half a surrogate pair, as a model may send it
+        return json.dumps(value, separators=(",", ":"), default=to_jsonable_python)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,11 +37,14 @@ def conclude(
         except ValueError as error:
             end = dataclasses.replace(end, output_missing=True)
             debug |= {"output": str(error), "said": message.result}
-    said = message.result if message is not None and not message.is_error and message.result else translator.text
+    said = translator.text
+    # The CLI's result holds only the last block of the last message: take it where it is not the end of what was said.
+    if message is not None and not message.is_error and message.result and not said.endswith(message.result):
+        said = message.result
     return RunResult(
         run=run,
         code=code_of(end),
-        text=said or "",
+        text=said,
         output=output,
         session=(message.session_id if message is not None else None) or translator.session,
         stop=(message.stop_reason if message is not None else None) or translator.stop,
@@ -60,8 +63,10 @@ def conclude(
     )
 
 
-def failed(so_far: RunResult[Any], error: BaseException) -> RunResult[Any]:
-    """The result of a turn that an exception ended, with what its events tell."""
+def failed(so_far: RunResult[Any] | str, error: BaseException) -> RunResult[Any]:
+    """The result of a turn that an exception ended, with what its events tell; by its id, of a run that never began."""
+    if isinstance(so_far, str):
+        so_far = RunResult(run=so_far, code="internal")
     end = End(error=type(error).__name__, detail=str(error))
     code = "bad_request" if is_refusal(error) else code_of(end)
     return dataclasses.replace(so_far, code=code, debug={"error": end.error, "detail": end.detail})

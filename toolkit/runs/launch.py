@@ -55,10 +55,11 @@ def run_sync(prompt: str | Prompt, *, output: type[OutputT], **options: Any) -> 
 def run_sync(prompt: str | Prompt | RunSpec, **options: Any) -> RunResult[Any]: ...
 def run_sync(prompt: str | Prompt | RunSpec, **options: Any) -> RunResult[Any]:
     """`run` for code that is not async; works inside a running event loop too, which it blocks."""
-    return _complete(run(prompt, **options))
+    return complete(run(prompt, **options))
 
 
-def _complete(work: Coroutine[Any, Any, T]) -> T:
+def complete(work: Coroutine[Any, Any, T]) -> T:
+    """What a coroutine gives, from code that is not async; also where a loop is running in this thread."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import inspect
+import logging
 import time
 from collections.abc import AsyncIterator
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
-from toolkit.errors import RunError
+from toolkit.errors import RunError, WorkspaceError
 from toolkit.runs._event_file import EventFile
 from toolkit.runs._rebuild import turn_under_way
 from toolkit.runs.approval_socket import ApprovalSocket
@@ -26,7 +27,11 @@ from toolkit.runs.result import RunResult
 from toolkit.runs.spec import RunSpec
 from toolkit.runs.store import RunFolder, new_run
 
+if TYPE_CHECKING:
+    from toolkit_workspace.changes import Changes
+
 OutputT = TypeVar("OutputT")
+_log = logging.getLogger("toolkit.runs")
 _LISTENERS = 1.0
 """Seconds that listeners get at the end to read what is left."""
 
@@ -51,6 +56,7 @@ class LiveRun(Generic[OutputT]):
             self.spec.address()
         self._folder: RunFolder = new_run(self.spec)
         self._log = EventLog(self._folder.events)
+        self._reader = self._log.follow()
         self.bus = Bus(self._log)
         """`live.bus.subscribe(listener)`: every event, from the first on."""
         self.approvals = self._make_approvals()
@@ -72,9 +78,12 @@ class LiveRun(Generic[OutputT]):
         await asyncio.wait({self._task})
         await self.bus.drain(_LISTENERS)
 
-    def __aiter__(self) -> AsyncIterator[Event]:
-        """Every event of the run, from the first on, until the run is over."""
-        return self._log.follow()
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        """The events from where one last looked, the first at first, until the turn is over."""
+        async for event in self._reader:
+            yield event
+            if event.name == "lifecycle.finished":
+                return
 
     async def result(self) -> RunResult[OutputT]:
         """The result of the turn that was asked for last. It comes whether or not anyone reads the events.
@@ -173,37 +182,50 @@ class LiveRun(Generic[OutputT]):
 
     async def _turn(self, engine: Engine, place: Place, text: str, future: asyncio.Future[RunResult[Any]]) -> None:
         turn = await engine.turn(text)
-        changes = await asyncio.to_thread(place.changes)
+        changes = await self._changes(place)
         shape, unenforced = self.spec.shape(), engine.unenforced
         result = conclude(self.id, turn, engine.translator, shape, changes=changes, unenforced=unenforced)
         self._settle(result, future)
 
+    async def _changes(self, place: Place) -> Changes | None:
+        """What the agent changed so far; a workspace it made unreadable costs nobody the rest of the result."""
+        try:
+            return await asyncio.to_thread(place.changes)
+        except WorkspaceError as error:
+            what = f"the changes cannot be told: {error.what}"
+            self._log.append(Event("lifecycle", "warning", time.time(), self.id, self.id, None, {"what": what}))
+            return None
+
     def _settle(self, result: RunResult[Any], future: asyncio.Future[RunResult[Any]] | None) -> None:
         self._results.append(result)
-        self._log.append(_finished_event(result, turn=len(self._results)))
-        self._folder.finished(merged(self._results))
+        try:
+            self._log.append(_finished_event(result, turn=len(self._results)))
+            self._folder.finished(merged(self._results))
+        except OSError:  # a full disk: what cannot be stored is still given
+            _log.exception("the end of run %s cannot be stored", self.id)
         if future is not None and not future.done():
             future.set_result(result)
 
     def _fail(self, error: BaseException, future: asyncio.Future[RunResult[Any]] | None) -> None:
         if future is None and self._results:
             return
+        refused = self._engine is None and is_refusal(error)
         result = failed(turn_under_way(self.id, EventFile(self._log.path)), error)
-        if future is None or not is_refusal(error):
-            self._settle(result, future)
-            return
-        self._settle(result, None)
-        future.set_exception(error)
-        future.exception()  # nobody has to ask for the result
+        self._settle(result, None if refused else future)
+        if refused and future is not None:
+            future.set_exception(error)
+            future.exception()  # nobody has to ask for the result
 
     async def _finish(self) -> None:
-        await self._socket.close()
         try:
+            await self._socket.close()
             if self._place is not None:
                 await asyncio.to_thread(self._look_once_more, self._place)
         finally:
-            self._log.close()
-            self._folder.close()
+            try:
+                self._log.close()
+            finally:
+                self._folder.close()
         while not self._prompts.empty():
             asked = self._prompts.get_nowait()
             if asked is not None and not asked[1].done():
@@ -215,11 +237,14 @@ class LiveRun(Generic[OutputT]):
 
     def _look_once_more(self, place: Place) -> None:
         """See what changed now that nothing in the jail lives any more, and let go of the copy."""
-        changes = place.changes()
-        if changes is not None and self._results:
-            self._results[-1] = dataclasses.replace(self._results[-1], changes=changes)
-            self._folder.finished(merged(self._results))
-        place.release()
+        try:
+            changes = place.changes()
+            if changes is not None and self._results:
+                self._results[-1] = dataclasses.replace(self._results[-1], changes=changes)
+                self._folder.finished(merged(self._results))
+            place.release()
+        except (OSError, WorkspaceError):
+            _log.exception("the workspace of run %s cannot be looked at", self.id)
 
     def _make_approvals(self) -> Approvals:
         spec = self.spec

@@ -17,6 +17,9 @@ from toolkit.runs.events import Event
 
 _KEPT = 1024
 """The latest events, which a reader that keeps up gets without reading the file."""
+_PIECES = ("text", "thinking")
+_MOMENT = 0.004
+"""Seconds that pieces of streamed text may wait for more, so that a write and a wake serve many."""
 
 
 class EventLog:
@@ -29,6 +32,8 @@ class EventLog:
         self._count = 0
         self._size = os.fstat(self._fd).st_size
         self._closed = False
+        self._waiting: list[tuple[Event, bytes]] = []
+        self._timer: asyncio.TimerHandle | None = None
         self._wake: set[asyncio.Event] = set()
 
     def append(self, event: Event) -> None:
@@ -37,17 +42,40 @@ class EventLog:
         Raises:
             OSError: it could not be written; what was written before is whole.
         """
-        line = event.to_json().encode() + b"\n"
+        self._waiting.append((event, event.to_json().encode() + b"\n"))
+        if event.kind in _PIECES and not self._must_flush():
+            return
+        self._flush()
+
+    def _must_flush(self) -> bool:
+        """Let pieces of a stream wait for one another, a moment; nobody has been shown them yet."""
+        if self._timer is None:
+            try:
+                self._timer = asyncio.get_running_loop().call_later(_MOMENT, self._flush)
+            except RuntimeError:  # no event loop runs: there is nothing to wait with
+                return True
+        return False
+
+    def _flush(self) -> None:
+        """Write what waits, whole, and show it to the readers."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        waiting, self._waiting = self._waiting, []
+        if not waiting or self._closed:
+            return
+        lines = b"".join(line for _, line in waiting)
         try:
-            written = os.write(self._fd, line)
-            while written < len(line):
-                written += os.write(self._fd, line[written:])
+            written = os.write(self._fd, lines)
+            while written < len(lines):
+                written += os.write(self._fd, lines[written:])
         except OSError:
             os.ftruncate(self._fd, self._size)
             raise
-        self._size += len(line)
-        self._recent.append((event, self._size))
-        self._count += 1
+        for event, line in waiting:
+            self._size += len(line)
+            self._recent.append((event, self._size))
+        self._count += len(waiting)
         self._notify()
 
     @property
@@ -58,9 +86,12 @@ class EventLog:
     def close(self) -> None:
         """No more events will come: readers end when they have read all."""
         if not self._closed:
-            self._closed = True
-            os.close(self._fd)
-            self._notify()
+            try:
+                self._flush()
+            finally:
+                self._closed = True
+                os.close(self._fd)
+                self._notify()
 
     async def follow(self) -> AsyncIterator[Event]:
         """Every event from the first on, waiting for more until the log is closed."""

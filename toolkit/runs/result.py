@@ -129,4 +129,4 @@ class RunFailedError(RunError):
         self.code = result.code
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return RunFailedError, (self.result,)
+        return type(self), (self.result,)

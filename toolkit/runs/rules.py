@@ -34,11 +34,11 @@ def before_deadline(deadline: Callable[[], Deadline | None]) -> Rule:
     return rule
 
 
-def within_budget(budget: Budget) -> Rule:
+def within_budget(counted: Callable[[], Budget]) -> Rule:
     """With the tokens used up, refuse and stop."""
 
     async def rule(tool: str, arguments: Mapping[str, Any], call: str) -> Verdict:
-        if budget.remaining() == 0:
+        if counted().remaining() == 0:
             return Verdict(False, "Token budget exhausted", stops="budget")
         return ALLOW
 

@@ -107,16 +107,15 @@ class Translator:
             yield self._end_tool(call_id, ok=False, text="", interrupted=True)
 
     def _stream(self, event: dict[str, Any], parent: str | None) -> Iterator[Event]:
-        kind = event.get("type")
-        if kind == "message_start":
-            yield from self._start_message(event["message"], parent)
-        message = self._message
-        if message is None:
-            return
-        if kind == "content_block_start":
-            message.blocks[event["index"]] = (event["content_block"]["type"], [])
-        elif kind == "content_block_delta":
+        kind, message = event.get("type"), self._message
+        if kind == "content_block_delta" and message is not None:  # by far the most of a run
             yield from self._delta(message, event["index"], event["delta"], parent)
+        elif kind == "message_start":
+            yield from self._start_message(event["message"], parent)
+        elif message is None:
+            return
+        elif kind == "content_block_start":
+            message.blocks[event["index"]] = (event["content_block"]["type"], [])
         elif kind == "content_block_stop":
             yield from self._end_block(message, event["index"], parent)
         elif kind == "message_delta":

@@ -103,7 +103,7 @@ def make_launcher(jail: Jail, plan: LimitPlan, state: State) -> Launcher:
     """Write the launcher of a jail; as root, also lend its folders to an unprivileged user."""
     tenant = choose_tenant()
     state.record(folders=(jail.workspace, jail.home), tenant=tenant, cgroups=_groups(plan))
-    needed = ["bwrap", "env", "prlimit"]
+    needed = ["bwrap", "env", "prlimit", "setsid"]
     if tenant is not None:
         needed += ["chown", "mkdir", "mount", "setpriv", "unshare"]
     tools = {name: find_program(name) for name in needed}
@@ -172,7 +172,9 @@ def _script(launcher: Launcher, tools: dict[str, str]) -> str:
     drop = f"{tools['setpriv']} --reuid {tenant} --regid {tenant} --clear-groups -- " if tenant is not None else ""
     scope = shlex.join(plan.cgroup.prefix) + " " if plan.cgroup and plan.cgroup.prefix else ""
     jail = f"{tools['bwrap']} --seccomp 8 --args 9 -- {tools['prlimit']} {shlex.join(plan.rlimits)} --"
-    lines += [f'exec {scope}{drop}{tools["env"]} -i {quoted} {passed} {terminal} {jail} "$@"']
+    # Ctrl-C on a terminal goes to all that runs in it: a run decides for itself what that means for its agent.
+    apart = "" if launcher.jail.terminal else f"{tools['setsid']} --wait "
+    lines += [f'exec {apart}{scope}{drop}{tools["env"]} -i {quoted} {passed} {terminal} {jail} "$@"']
     return "\n".join(lines) + "\n"
 
 

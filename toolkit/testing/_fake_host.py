@@ -26,15 +26,12 @@ class Hooks:
         self._common = common
 
     async def run(self, event: str, details: Mapping[str, Any], *, tool: str = "", call_id: str | None = None) -> Frame:
-        """Call every hook for an event and return their answers merged, the later over the earlier."""
+        """Call every hook for an event and return their answers as one: a refusal or a stop outweighs the rest."""
         merged: Frame = {}
         for entry in self._registered.get(event) or ():
-            if not matches(entry.get("matcher"), tool):
-                continue
-            for callback_id in entry["hookCallbackIds"]:
-                answer = await self._call(callback_id, event, details, entry, tool, call_id)
-                special = {**merged.get("hookSpecificOutput", {}), **answer.get("hookSpecificOutput", {})}
-                merged = {**merged, **answer, "hookSpecificOutput": special}
+            if matches(entry.get("matcher"), tool):
+                for callback_id in entry["hookCallbackIds"]:
+                    merged = _merged(merged, await self._call(callback_id, event, details, entry, call_id))
         return merged
 
     async def _call(
@@ -43,7 +40,6 @@ class Hooks:
         event: str,
         details: Mapping[str, Any],
         entry: Mapping[str, Any],
-        tool: str,
         call_id: str | None,
     ) -> Frame:
         request = {
@@ -70,6 +66,15 @@ class Hooks:
             return {}
         reason = f'[callback]: failed; blocking because onFailure is "block"\n{failed}'
         return {"hookSpecificOutput": {"permissionDecision": "deny", "permissionDecisionReason": reason}}
+
+
+def _merged(one: Frame, other: Frame) -> Frame:
+    weight = {"deny": 3, "ask": 2, "allow": 1}
+    first, second = one.get("hookSpecificOutput", {}), other.get("hookSpecificOutput", {})
+    if weight.get(first.get("permissionDecision"), 0) > weight.get(second.get("permissionDecision"), 0):
+        first, second = second, first
+    stops = {"continue": False} if False in (one.get("continue"), other.get("continue")) else {}
+    return {**one, **other, "hookSpecificOutput": {**first, **second}, **stops}
 
 
 class Servers:

@@ -129,7 +129,7 @@ class Run:
                 self._cli.say({"type": "system", "subtype": "status", "status": "requesting"})
             reply = self._cli.script.answer(self._request())
             if isinstance(reply, Status):
-                frame, words = _frames.api_error(reply)
+                frame, words = _frames.api_error(reply, self._cli.settings.model)
                 self._cli.say(frame)
                 reason = "image_error" if reply.code == 413 else "api_error"
                 return End(

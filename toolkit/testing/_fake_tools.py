@@ -22,7 +22,15 @@ StandIn = str | Callable[[dict[str, Any]], Any]
 
 STRUCTURED = "StructuredOutput"
 _READS = frozenset({"Glob", "Grep", "Read", "ToolSearch", STRUCTURED})
-_NEVER_ASKS = " has been denied because Claude Code is running in don't ask mode."
+_NEVER_ASKS = (
+    " has been denied because Claude Code is running in don't ask mode. IMPORTANT: You *may* attempt to accomplish "
+    "this action using other tools that might naturally be used to accomplish this goal, e.g. using head instead of "
+    "cat. But you *should not* attempt to work around this denial in malicious ways, e.g. do not use your ability to "
+    "run tests to execute non-test actions. You should only try to work around this restriction in reasonable ways "
+    "that do not attempt to bypass the intent behind this denial. If you believe this capability is essential to "
+    "complete the user's request, STOP and explain to the user what you were trying to do and why you need this "
+    "permission. Let the user decide how to proceed."
+)
 
 
 @dataclass(slots=True)
@@ -117,26 +125,27 @@ class Caller:
         special = answer.get("hookSpecificOutput", {})
         decision = special.get("permissionDecision")
         call.stops = answer.get("continue") is False
-        if decision == "deny" or answer.get("decision") == "block" or call.stops:
-            reason = special.get("permissionDecisionReason") or answer.get("reason") or answer.get("stopReason") or ""
+        # A stop alone refuses nothing: the CLI runs the tool and ends the run after it.
+        if decision == "deny" or answer.get("decision") == "block":
+            reason = special.get("permissionDecisionReason") or answer.get("reason") or ""
             call.refuse(f"PreToolUse:{call.name} hook error: {reason}")
             return False
         call.input = dict(special.get("updatedInput") or call.input)
         if decision == "allow" or (decision != "ask" and self._is_allowed(call.name)):
             return True
-        return await self._ask(call)
+        return await self._ask(call, special.get("permissionDecisionReason") if decision == "ask" else None)
 
     def _is_allowed(self, name: str) -> bool:
         rules = self.settings.allowed
         return self.settings.mode == "bypassPermissions" or name in _READS or any(names_tool(r, name) for r in rules)
 
-    async def _ask(self, call: Call) -> bool:
+    async def _ask(self, call: Call, why: str | None) -> bool:
         if self.settings.mode == "dontAsk" or not self.settings.asks:
             never = self.settings.mode == "dontAsk"
             reason = (
                 f"Permission to use {call.name}{_NEVER_ASKS}"
                 if never
-                else f"Claude requested permissions to use {call.name}, but you haven't granted it yet."
+                else why or f"Claude requested permissions to use {call.name}, but you haven't granted it yet."
             )
             frame = {"type": "system", "subtype": "permission_denied", "tool_name": call.name, "tool_use_id": call.id}
             self.channel.emit(_frames.stamped({**frame, "message": reason}, self.session))
@@ -163,8 +172,10 @@ class Caller:
         if given.get("interrupt"):
             call.refuse(_frames.REJECTED, shown="User rejected tool use")
             call.stage = "interrupted"
+        elif answer["subtype"] == "error":
+            call.refuse(f"Tool permission request failed: Error: {answer.get('error')}")
         else:
-            call.refuse(str(given.get("message") or answer.get("error") or "denied"))
+            call.refuse(str(given.get("message")))
         return False
 
     async def _execute(self, call: Call) -> str | None:

@@ -39,6 +39,7 @@ _ERRORS = {
     400: "unknown",
     401: "authentication_failed",
     403: "authentication_failed",
+    404: "model_not_found",
     413: "invalid_request",
     429: "rate_limit",
 }
@@ -111,9 +112,9 @@ def assistant(whole: Mapping[str, Any], block: Mapping[str, Any], *, streamed: b
     }
 
 
-def api_error(status: Status) -> tuple[Frame, str]:
+def api_error(status: Status, model: str) -> tuple[Frame, str]:
     """What the CLI says after an API error, as a message of its own, and the text of it."""
-    said = _error_text(status)
+    said = _error_text(status, model)
     kind = _ERRORS.get(status.code, "server_error" if status.code >= 500 else "unknown")
     message = {
         "id": new_id(),
@@ -130,7 +131,9 @@ def api_error(status: Status) -> tuple[Frame, str]:
     return {**frame, "is_api_error_message": True, "api_error_status": status.code}, said
 
 
-def _error_text(status: Status) -> str:
+def _error_text(status: Status, model: str) -> str:
+    if status.code == 404:
+        return f"There's an issue with the selected model ({model}). It may not exist or you may not have access to it."
     if status.code == 413:
         return _TOO_LARGE
     if status.code == 429:

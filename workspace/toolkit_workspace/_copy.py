@@ -145,7 +145,7 @@ class Copier:
             try:
                 copied: list[Copied] = []
                 self._copy_open(job, source, os.fstat(source), target, os.fsdecode(landing), b"", copied)
-                self._count(job, above, b"", copied)
+                self._count(job, above, b"", copied, plain=False)
             finally:
                 os.close(source)
         finally:
@@ -154,20 +154,26 @@ class Copier:
 
     def _fill(self, job: Job, folder: Folder, target: _Target) -> None:
         copied: list[Copied] = []
-        self._copy_files(job, folder, target.handle, copied)
+        plain = self._copy_files(job, folder, target.handle, copied)
         for name, host in folder.followed:
             self._copy_followed(job, folder, host, name, target.handle, copied)
-        size = self._count(job, target.path, folder.path, copied)
+        size = self._count(job, target.path, folder.path, copied, plain)
         for name, link in folder.links:
             self._copy_link(job, folder, name, link, target)
         outline = job.tally.outline
-        first = [(name, size_text(made.st_size)) for name, made, _ in copied[: outline.most_names]]
-        first += [(name, f"-> {shown(link)}") for name, link in folder.links[: outline.most_names]]
+        first: list[tuple[str, str]] = []
+        if outline.keeps(folder.path):
+            first += [(name, size_text(made.st_size)) for name, made, _ in copied[: outline.most_names]]
+            first += [(name, f"-> {shown(link)}") for name, link in folder.links[: outline.most_names]]
         outline.add(folder.path, len(copied), size, first)
 
-    def _copy_files(self, job: Job, folder: Folder, into: int, copied: list[Copied]) -> None:
-        """The innermost loop. A small plain file is copied right here; every call in here is felt."""
-        open_, fstat, close, parent = os.open, os.fstat, os.close, folder.handle
+    def _copy_files(self, job: Job, folder: Folder, into: int, copied: list[Copied]) -> bool:
+        """The innermost loop: a small plain file is copied right here, and every call is felt.
+
+        Whether all were such files; only otherwise is there more to say about one of them.
+        """
+        open_, fstat, close, read, write, utime = os.open, os.fstat, os.close, os.read, os.write, os.utime
+        parent, room, plain = folder.handle, job.room, True
         for name in folder.files:
             try:
                 source = open_(name, READ_FILE, dir_fd=parent)
@@ -177,24 +183,29 @@ class Copier:
             try:
                 st = fstat(source)
                 mode, size = st.st_mode, st.st_size
-                if mode & _KIND != _REGULAR or not 0 < size <= SMALL or size > st.st_blocks << 9 or size > job.room:
-                    self._copy_open(job, source, st, into, name, folder.path, copied)
-                    continue
-                data = _read(source, size)
-                if len(data) != size:  # it shrank or cannot be read: the slow way finds out
-                    self._copy_open(job, source, st, into, name, folder.path, copied)
-                    continue
-                target = open_(name, CREATE_FILE, (mode & 0o777) | 0o600, dir_fd=into)
-                try:
-                    if os.write(target, data) != size:
-                        self._mover.finish(source, target, 0, size)
-                    os.utime(target, ns=(st.st_atime_ns, st.st_mtime_ns))
-                    copied.append((name, fstat(target), st))
-                finally:
-                    close(target)
-                job.room -= size
+                if mode & _KIND == _REGULAR and size <= SMALL and size <= room and st.st_nlink == 1:
+                    try:
+                        data = read(source, size)
+                    except OSError:
+                        data = b""
+                    if len(data) == size <= st.st_blocks << 9:
+                        target = open_(name, CREATE_FILE, (mode & 0o777) | 0o600, dir_fd=into)
+                        try:
+                            if write(target, data) != size:
+                                self._mover.finish(source, target, 0, size)
+                            utime(target, ns=(st.st_atime_ns, st.st_mtime_ns))
+                            copied.append((name, fstat(target), st))
+                        finally:
+                            close(target)
+                        room -= size
+                        continue
+                job.room, plain = room, False
+                self._copy_open(job, source, st, into, name, folder.path, copied)
+                room = job.room
             finally:
                 close(source)
+        job.room = room
+        return plain
 
     def _copy_open(
         self,
@@ -225,26 +236,28 @@ class Copier:
         finally:
             os.close(target)
 
-    def _count(self, job: Job, folder: bytes, host_folder: bytes, copied: list[Copied]) -> int:
+    def _count(self, job: Job, folder: bytes, host_folder: bytes, copied: list[Copied], plain: bool) -> int:
         """Put the files of one folder into the tally and the manifest; the sum of their sizes."""
         if not copied:
             return 0
         tally = job.tally
-        size = sum(made.st_size for _, made, _ in copied)
+        size = sum([made.st_size for _, made, _ in copied])
         tally.files += len(copied)
         tally.size += size
         self._manifest.add_files(job.index, folder, host_folder, copied)
-        for name, made, st in copied:
-            if made.st_size == st.st_size and st.st_nlink == 1 and job.budget is None:
-                continue
-            host_path = join(host_folder, os.fsencode(name))
-            if made.st_size != st.st_size:
-                job.notes.add(host_path, "changed meanwhile", detail="became shorter")
-            if job.budget is not None:
-                tally.keep_largest(made.st_size, host_path)
-            if st.st_nlink > 1:
-                self._names.setdefault((st.st_dev, st.st_ino), _Names(host_path, st.st_nlink)).seen += 1
+        if not plain or job.budget is not None:
+            for one in copied:
+                self._remark(job, host_folder, *one)
         return size
+
+    def _remark(self, job: Job, host_folder: bytes, name: str, made: os.stat_result, st: os.stat_result) -> None:
+        host_path = join(host_folder, os.fsencode(name))
+        if made.st_size != st.st_size:
+            job.notes.add(host_path, "changed meanwhile", detail="became shorter")
+        if job.budget is not None:
+            job.tally.keep_largest(made.st_size, host_path)
+        if st.st_nlink > 1:
+            self._names.setdefault((st.st_dev, st.st_ino), _Names(host_path, st.st_nlink)).seen += 1
 
     def _copy_followed(self, job: Job, folder: Folder, host: bytes, name: str, into: int, copied: list[Copied]) -> None:
         assert job.follow is not None
@@ -283,13 +296,6 @@ class Copier:
                 count = names.there_are - names.seen
                 job.notes.add(names.first, "has other names", detail=f"{count} outside the mount")
         self._names.clear()
-
-
-def _read(source: int, size: int) -> bytes:
-    try:
-        return os.read(source, size)
-    except OSError:
-        return b""
 
 
 @dataclass(slots=True)

@@ -72,8 +72,13 @@ def leads_elsewhere(mount: MountRecord, host_path: bytes, error: OSError) -> Wor
     return WorkspaceSecurityError(
         f"cannot reach {os.fsdecode(host_path)!r} in the mount without following a link",
         where=[f"{os.fsdecode(mount.host)}: {error.strerror}"],
-        fix="Nothing was written. Put the folder back, or leave the path out: apply(paths=[…])",
+        fix="Put the folder back, or choose other changes: paths=[…], --path",
     )
+
+
+def mount_name(mount: MountRecord) -> str:
+    """The mount's place in the workspace as users write it."""
+    return os.fsdecode(mount.at) or "."
 
 
 def host_path_of(manifest: Manifest, mount: int, path: bytes) -> bytes:

@@ -300,7 +300,7 @@ class Manifest:
         """
         try:
             return cls._parse(file.read_bytes())
-        except (OSError, ValueError, KeyError, TypeError, struct.error) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error) as error:
             raise WorkspaceError(
                 "the record of what was prepared cannot be read",
                 where=[f"{file}: {error}"],

@@ -24,7 +24,7 @@ def new_mode(change: Change, host_mode: int) -> int:
 
 def umask() -> int:
     """The process's umask, without setting it: other threads may be making files."""
-    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+    for line in Path("/proc/self/status").read_text(encoding="utf-8", errors="replace").splitlines():
         if line.startswith("Umask:"):
             return int(line.split()[1], 8)
     return 0o022

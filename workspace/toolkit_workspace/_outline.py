@@ -33,6 +33,10 @@ class Outline:
         self.most_names = most_names
         self._nodes: dict[bytes, _Node] = {b"": _Node()}
 
+    def keeps(self, folder: bytes) -> bool:
+        """Whether names of files in this folder could be shown."""
+        return folder.count(b"/") < self._most_depth
+
     def add(self, folder: bytes, files: int, size: int, first: Iterable[tuple[str, str]]) -> None:
         """Count what lies directly in a folder; `first` are its first names with their remarks."""
         kept = self._kept(folder)

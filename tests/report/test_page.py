@@ -1,0 +1,212 @@
+"""What a person sees of a run, in a real browser, from one file on disk."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.report._browser import Opened, texts
+from tests.report._runs import PROMPT, finished, worked_run, write_run
+from toolkit.report import render_report, write_report
+from toolkit.runs import RunResult
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+async def test_the_first_look_says_how_it_ended_and_what_it_used(tmp_path: Path, opened: Opened) -> None:
+    page = await opened(write_report(await worked_run(tmp_path)))
+
+    assert await texts(page, "#badge") == ["ok"]
+    assert await texts(page, "h1") == ["The run finished."]
+    assert await page.title() == "ok · run-7f3a90c1d2e4"
+    figures = dict(zip(await texts(page, ".numbers dt"), await texts(page, ".numbers dd"), strict=True))
+    assert (figures["Tokens"], figures["Model calls"], figures["Tool calls"], figures["Refused"]) == (
+        "83k",
+        "7",
+        "8",
+        "1",
+    )
+    assert figures["Cost"].startswith("$0.0")
+    assert "1 refused" in (await texts(page, "#key-figures"))[0]
+    assert (await texts(page, ".last-words"))[0].startswith("Answer The failing test passes now.")
+
+
+async def test_the_chart_has_a_bar_for_each_call_and_leads_to_what_was_said(tmp_path: Path, opened: Opened) -> None:
+    page = await opened(write_report(await worked_run(tmp_path)))
+
+    bars = page.locator(".bar-group")
+    assert await bars.count() == 7
+    assert await bars.nth(1).locator("title").text_content() == (
+        "Call 2\n9,120 read from cache\n1,210 written to cache\n640 input\n118 output\nclaude-scripted-1"
+    )
+    await bars.nth(1).click()
+    assert await texts(page, ".row.selected .prose") == ["The total ignores count. Let me look at the code."]
+
+
+async def test_a_call_shows_its_arguments_beside_its_result_and_a_refusal_is_marked(
+    tmp_path: Path, opened: Opened
+) -> None:
+    page = await opened(write_report(await worked_run(tmp_path)))
+
+    tools = await texts(page, ".row.tool .tool-name")
+    assert tools == ["Bash", "Read", "Read", "WebFetch", "Edit", "Write", "desk note_decision", "Bash"]
+    first = page.locator(".row.tool").first
+    left, right = first.locator(".arguments"), first.locator(".result")
+    assert "python -m pytest -q shop" in await left.inner_text()
+    assert "assert 1250 == 1750" in await right.inner_text()
+    assert "\x1b" not in await right.inner_text()
+    boxes = await left.bounding_box(), await right.bounding_box()
+    assert boxes[0] is not None
+    assert boxes[1] is not None
+    assert boxes[0]["y"] == boxes[1]["y"]
+    refused = page.locator(".row.problem")
+    assert [await refused.locator(".tool-name").inner_text(), await refused.locator(".chip").inner_text()] == [
+        "WebFetch",
+        "refused",
+    ]
+
+
+async def test_the_changes_are_shown_file_by_file_with_colour(tmp_path: Path, opened: Opened) -> None:
+    page = await opened(write_report(await worked_run(tmp_path)))
+    await page.keyboard.press("2")
+
+    assert await texts(page, ".file-line") == ["added shop/CHANGES.md +1", "modified shop/invoice.py +1 −1"]
+    changed = page.locator(".file").nth(1)
+    assert await changed.locator(".minus .text").all_inner_texts() == ["    return sum(line.cents for line in lines)"]
+    assert await changed.locator(".plus .text").all_inner_texts() == [
+        "    return sum(line.cents * line.count for line in lines)"
+    ]
+    assert await changed.locator(".plus .text .key").all_inner_texts() == ["return", "for", "in"]
+    assert await changed.locator(".same .str").all_inner_texts() == ['"""The total in cents."""']
+    assert "toolkit runs apply run-7f3a90c1d2e4" in await page.locator(".take").inner_text()
+
+
+async def test_the_prompt_is_there_to_the_letter_and_so_are_the_limits(tmp_path: Path, opened: Opened) -> None:
+    run = await worked_run(tmp_path)
+    page = await opened(write_report(run))
+    sent = next(event.data["prompt"] for event in run.events() if event.name == "lifecycle.started")
+    assert sent.startswith(PROMPT)
+    assert sent != PROMPT
+
+    await page.keyboard.press("3")
+    assert await page.locator("#panel-prompt pre").text_content() == sent
+    await page.keyboard.press("4")
+    rows = await texts(page, "#panel-limits tbody tr")
+    assert rows[0].startswith("Time 10 m 0 s")
+    assert re.match(r"Tokens 200,000 83,\d{3}", rows[2])
+    assert rows[4] == "Memory 2.0 GiB not enforced"
+    assert "WebFetch is not offered in this run" in await page.locator("#panel-limits").inner_text()
+
+
+async def test_what_a_subagent_did_stands_below_the_call_it_worked_for(opened: Opened) -> None:
+    def call(id: str, name: str, parent: str | None = None) -> dict[str, object]:
+        return {"name": "tool.started", "id": id, "parent": parent, "data": {"name": name, "arguments": {}}}
+
+    def ended(id: str, name: str, parent: str | None = None) -> dict[str, object]:
+        data = {"name": name, "ok": True, "text": "done", "ms": 3, "denied": False, "interrupted": False}
+        return {"name": "tool.ended", "id": id, "parent": parent, "data": data}
+
+    started = {"name": "lifecycle.started", "data": {"turn": 1, "prompt": "go"}}
+    both = [
+        call("a", "Task"),
+        call("b", "Task"),
+        call("b1", "Grep", "b"),
+        call("a1", "Read", "a"),
+        call("a2", "Bash", "a1"),
+    ]
+    over = [
+        ended("b1", "Grep", "b"),
+        ended("a2", "Bash", "a1"),
+        ended("a1", "Read", "a"),
+        ended("a", "Task"),
+        ended("b", "Task"),
+    ]
+    page = await opened(
+        write_report(write_run([started, *both, *over, finished(RunResult(run="run-written", code="ok"))]))
+    )
+
+    names = await texts(page, ".row.tool .tool-name")
+    depths = [
+        await row.evaluate("row => row.style.getPropertyValue('--depth')")
+        for row in await page.locator(".row.tool").all()
+    ]
+    assert list(zip(names, depths, strict=True)) == [
+        ("Task", "0"),
+        ("Read", "1"),
+        ("Bash", "2"),
+        ("Task", "0"),
+        ("Grep", "1"),
+    ]
+    await page.locator(".fold").first.click()
+    assert await texts(page, ".row.tool .tool-name") == ["Task", "Task", "Grep"]
+
+
+async def test_retries_warnings_approvals_and_compaction_are_shown(opened: Opened) -> None:
+    asked = {
+        "call": "c1",
+        "tool": "Bash",
+        "input": {"command": "rm x"},
+        "read_only": False,
+        "reason": "the policy says ask",
+        "suggestions": [],
+    }
+    events = [
+        {"name": "lifecycle.started", "data": {"turn": 1, "prompt": "go"}},
+        {"name": "lifecycle.retry", "data": {"attempt": 2, "delay_ms": 1500, "status": 529, "error": "overloaded"}},
+        {"name": "lifecycle.warning", "data": {"what": "rate limit: near"}},
+        {"name": "tool.started", "id": "c1", "data": {"name": "Bash", "arguments": {"command": "rm x"}}},
+        {"name": "approval.asked", "id": "ask-1", "data": asked},
+        {
+            "name": "approval.answered",
+            "id": "ask-1",
+            "data": {"decision": "deny", "message": "not today", "by": "callback"},
+        },
+        {
+            "name": "tool.ended",
+            "id": "c1",
+            "data": {"name": "Bash", "ok": False, "text": "not today", "ms": 9, "denied": True, "interrupted": False},
+        },
+        {"name": "compaction.started", "data": {"trigger": "auto"}},
+        {"name": "compaction.ended", "data": {"trigger": "auto", "before": 150_000, "after": 9000}},
+        finished(RunResult(run="run-written", code="deadline")),
+    ]
+    page = await opened(write_report(write_run(events)))
+
+    assert await texts(page, "h1") == ["The run reached its deadline."]
+    assert "did not answer (529); attempt 2 after 1.5 s." in (await texts(page, ".row.retry"))[0]
+    assert "rate limit: near" in (await texts(page, ".row.warning"))[0]
+    assert "from 150,000 to 9,000 tokens" in (await texts(page, ".row.compaction"))[0]
+    row = (await texts(page, ".row.tool"))[0]
+    assert "refused not approved" in row
+    assert "Asked: the policy says ask — deny, by callback, after 400 ms. not today" in row
+
+
+async def test_a_run_that_was_killed_shows_what_it_was_saying(opened: Opened) -> None:
+    events = [
+        {"name": "lifecycle.started", "data": {"turn": 1, "prompt": "go"}},
+        {"name": "assistant.text", "id": "m", "data": {"text": "I was about "}},
+        {"name": "tool.started", "id": "c1", "data": {"name": "Bash", "arguments": {"command": "sleep 9"}}},
+        {"name": "assistant.text", "id": "m", "data": {"text": "to"}},
+    ]
+    page = await opened(write_report(write_run(events)))
+
+    assert await texts(page, "#badge") == ["crashed"]
+    assert await texts(page, ".row.text") == ["+0.4 s I was about to"]
+    assert "never answered" in (await texts(page, ".row.tool"))[0]
+
+
+async def test_the_page_is_one_file_that_asks_nobody_for_anything(tmp_path: Path, opened: Opened) -> None:
+    run = await worked_run(tmp_path)
+    file = write_report(run)
+    alone = tmp_path / "elsewhere" / "page.html"
+    alone.parent.mkdir()
+    alone.write_bytes(file.read_bytes())
+    await opened(alone)
+
+    assert opened.requests == [alone.as_uri()]
+    assert not re.search(
+        r"""<link|<script[^>]+src=|@import|url\(|https?://(?!www\.w3\.org/2000/svg|example\.com)""", render_report(run)
+    )
+    assert file.stat().st_mode & 0o777 == 0o600

@@ -1,0 +1,253 @@
+"""Runs through the real CLI in the real jail, with a scripted model."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolkit import Toolbox, ToolContext, tool
+from toolkit.errors import WorkspaceSecurityError
+from toolkit.runs import Limits, RunResult, run, start
+from toolkit.testing import ScriptedAPI, Status, Turn, text, tool_use
+from toolkit.workspace import HostMount, WorkspaceSection
+
+
+@tool
+def where(ctx: ToolContext) -> str:
+    """Say where this call belongs."""
+    return f"{ctx.call_id} {ctx.workspace.name} {ctx.env.get('GREETING')} {ctx.session is not None}"
+
+
+BOX = Toolbox("here", [where])
+
+
+@dataclass
+class Review:
+    verdict: str
+    score: int
+
+
+@pytest.fixture
+def src(tmp_path: Path) -> Path:
+    folder = tmp_path / "src"
+    folder.mkdir()
+    (folder / "a.py").write_text("x = 1\n", encoding="utf-8")
+    return folder
+
+
+async def go(api: ScriptedAPI, prompt: str = "go", **options: Any) -> RunResult[Any]:
+    return await asyncio.wait_for(run(prompt, api_url=api.url, api_key="sk-the-real-one", **options), 90)
+
+
+async def test_the_snippet_of_the_readme_holds(src: Path) -> None:
+    usage = {"input_tokens": 30, "output_tokens": 9}
+    section = WorkspaceSection([HostMount(src)], allowed_host_roots=[src.parent])
+    with ScriptedAPI(
+        Turn(
+            [
+                text("working"),
+                tool_use("Bash", command="cd src; echo 'x = 2' > a.py; env; cat /proc/1/environ")
+                | {"id": "toolu_bash"},
+                tool_use("mcp__here__where") | {"id": "toolu_where"},
+            ],
+            usage=usage,
+        ),
+        Turn([tool_use("StructuredOutput", verdict="good", score=3)], usage=usage),
+    ) as api:
+        result = await go(
+            api,
+            "Make it two.",
+            workspace=section,
+            tools=[BOX],
+            limits=Limits(seconds=60, tokens=200_000, usd=2),
+            output=Review,
+            env={"GREETING": "hello"},
+        )
+        seen = "\n".join(str(answer) for answer in api.tool_results())
+        assert api.requests[0].contains("Make it two.")
+        assert api.requests[0].contains("src/")
+
+    assert (result.code, result.output) == ("ok", Review("good", 3))
+    assert [(call.input, call.output) for call in result.calls] == [(30, 9), (30, 9)]
+    assert (result.total.total, result.unattributed.total) == (78, 0)
+    assert result.cost > 0
+    assert result.changes is not None
+    assert [change.path for change in result.changes] == ["src/a.py"]
+    assert f"toolu_where {section.temp_dir.name} hello True" in seen
+    assert "sk-the-real-one" not in seen
+    assert (src / "a.py").read_text(encoding="utf-8") == "x = 1\n"
+    section.apply()
+    assert (src / "a.py").read_text(encoding="utf-8") == "x = 2\n"
+    section.cleanup()
+
+
+async def test_the_host_is_out_of_reach(src: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("the-host-secret", encoding="utf-8")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        with ScriptedAPI(
+            [
+                tool_use("Read", file_path=str(secret)),
+                tool_use("Bash", command=f"cat {secret}; (echo > /dev/tcp/127.0.0.1/{port}) && echo reached"),
+                tool_use("Write", file_path=str(tmp_path / "planted"), content="x"),
+            ],
+            [text("tried")],
+        ) as api:
+            result = await go(api)
+            seen = str(api.tool_results())
+    assert result.ok
+    assert "the-host-secret" not in seen
+    assert "reached\n" not in seen
+    assert not (tmp_path / "planted").exists()
+
+
+@pytest.mark.parametrize(
+    ("step", "code"),
+    [
+        (Status(429), "throttled"),
+        (Status(401), "auth"),
+        (Status(400, message="prompt is too long: 300000 tokens > 200000 maximum"), "context_overflow"),
+        (Status(500), "api_error"),
+    ],
+    ids=["429", "401", "too long", "500"],
+)
+async def test_an_api_error_has_its_code_and_its_text_stays_inside(step: Status, code: str) -> None:
+    with ScriptedAPI(otherwise=step, strict=False) as api:
+        result = await go(api, limits=Limits(seconds=45))
+    assert (result.ok, result.code) == (False, code)
+    assert "127.0.0.1" not in result.message + result.text
+
+
+async def test_limits_of_turns_and_money_are_the_clis_and_have_our_codes() -> None:
+    again = Turn([tool_use("Bash", command="true")], usage={"input_tokens": 1_000_000, "output_tokens": 1000})
+    with ScriptedAPI(otherwise=again, strict=False) as api:
+        turns = await go(api, limits=Limits(turns=1))
+        money = await go(api, limits=Limits(usd=0.01))
+    assert (turns.code, money.code) == ("turn_limit", "budget")
+    assert money.total.input >= 1_000_000
+
+
+async def test_a_token_budget_holds_for_a_model_that_never_stops_asking() -> None:
+    again = Turn([tool_use("Bash", command="true")], usage={"input_tokens": 400, "output_tokens": 100})
+    with ScriptedAPI(otherwise=again, strict=False) as api:
+        result = await go(api, limits=Limits(tokens=1200, seconds=60))
+        asked = len([request for request in api.requests if request.get("tools")])
+    assert (result.ok, result.code) == (False, "budget")
+    assert asked <= 3
+
+
+async def test_a_deadline_ends_a_silent_model_and_a_stuck_command_alike() -> None:
+    with ScriptedAPI(Turn([text("a start"), text("never")], stall_after=1), strict=False) as api:
+        silent = await go(api, limits=Limits(seconds=2))
+    with ScriptedAPI([tool_use("Bash", command="tail -f /dev/null")], strict=False) as api:
+        stuck = await go(api, limits=Limits(seconds=3))
+    assert (silent.code, silent.text) == ("deadline", "a start")
+    assert stuck.code == "deadline"
+    assert [(use.name, use.ok) for use in stuck.tools] == [("Bash", False)]
+
+
+async def test_a_killed_cli_is_a_crash_with_what_was_said(tmp_path: Path) -> None:
+    with ScriptedAPI(Turn([text("a start"), text("never")], stall_after=1), strict=False) as api:
+        async with start("go", api_url=api.url, api_key="fake") as live, asyncio.timeout(60):
+            async for event in live:
+                if event.name == "assistant.block":
+                    _kill_children()
+            result = await live.result()
+    assert (result.code, result.text) == ("crashed", "a start")
+
+
+def _kill_children() -> None:
+    """Kill what this process started: the launcher of the jail, and with it all that is inside."""
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = status.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == os.getpid():
+            os.kill(int(status.parent.name), signal.SIGKILL)
+
+
+async def test_a_subagents_tokens_are_in_the_total_and_its_tools_have_a_parent() -> None:
+    def answer(request: Any) -> Any:
+        if "count the files" in str(request["messages"][0]):
+            if request.tool_results():
+                return Turn([text("three")], usage={"input_tokens": 500, "output_tokens": 5})
+            return Turn([tool_use("Bash", command="echo sub")], usage={"input_tokens": 500, "output_tokens": 5})
+        if request.tool_results():
+            return Turn([text("there are three")], usage={"input_tokens": 70, "output_tokens": 7})
+        ask = tool_use("Agent", description="count", prompt="count the files", subagent_type="general-purpose")
+        return Turn([ask | {"id": "toolu_agent"}], usage={"input_tokens": 60, "output_tokens": 6})
+
+    with ScriptedAPI(otherwise=answer, strict=False) as api:
+        async with start("go", api_url=api.url, api_key="fake", native=["Agent", "Bash"]) as live, asyncio.timeout(90):
+            tools = [event async for event in live if event.name == "tool.started"]
+            result = await live.result()
+    assert result.ok, result.debug
+    assert [(event.data["name"], event.parent) for event in tools] == [("Agent", None), ("Bash", "toolu_agent")]
+    assert sum(call.tokens.total for call in result.calls) + result.unattributed.total == result.total.total
+    assert result.unattributed.input >= 1000
+
+
+async def test_a_workspace_that_may_not_be_is_refused_before_anything_starts(src: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "elsewhere"
+    outside.mkdir()
+    with ScriptedAPI(strict=False) as api, pytest.raises(WorkspaceSecurityError):
+        await go(api, workspace=WorkspaceSection([HostMount(src)], allowed_host_roots=[outside]))
+    assert len(api.requests) == 0
+
+
+async def test_a_machine_without_a_jail_refuses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with ScriptedAPI(strict=False) as api:
+        result = await go(api)
+    assert (result.ok, result.code, len(api.requests)) == (False, "unconfined", 0)
+    assert "bubblewrap" in result.debug["detail"]
+
+
+async def test_a_server_that_does_not_start_refuses_the_run() -> None:
+    with ScriptedAPI([tool_use("Bash", command="true")], [text("x")], strict=False) as api:
+        result = await go(api, servers={"gone": {"command": "/nonexistent", "args": []}})
+    assert (result.ok, result.code) == (False, "unconfined")
+    assert all(not use.ok for use in result.tools)
+
+
+@pytest.fixture
+def no_leftovers() -> Iterator[None]:
+    def children() -> set[str]:
+        me = str(os.getpid())
+        found = set()
+        for status in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                if status.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[1] == me:
+                    found.add(status.parent.name)
+            except OSError:
+                continue
+        return found
+
+    before = children()
+    yield
+    assert children() <= before
+
+
+async def test_read_only_mode_writes_nothing_whatever_is_tried(src: Path, no_leftovers: None) -> None:
+    with ScriptedAPI(
+        [
+            tool_use("Write", file_path=str(src / "b.py"), content="x"),
+            tool_use("Bash", command="touch c.py"),
+            tool_use("Read", file_path=str(src / "a.py")),
+        ],
+        [text("read")],
+    ) as api:
+        result = await go(api, workspace=src, mode="read-only")
+        assert "x = 1" in str(api.tool_results())
+    assert result.ok
+    assert sorted(path.name for path in src.iterdir()) == ["a.py"]  # noqa: ASYNC240

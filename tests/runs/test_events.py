@@ -1,0 +1,167 @@
+"""Events: their order, what they carry, who hears them, and where they are kept."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolkit import Toolbox, ToolContext, ToolError, tool
+from toolkit.runs import Event, run, start
+from toolkit.runs.events import KINDS
+from toolkit.runs.log import EventLog
+from toolkit.testing import FakeCLI, Turn, text, thinking, tool_use
+
+
+@tool
+def work(fail: bool = False, ctx: ToolContext | None = None) -> str:
+    """Work."""
+    if ctx is not None:
+        ctx.progress(1, 2, "half")
+    if fail:
+        raise ToolError("it broke")
+    return "worked"
+
+
+BOX = Toolbox("box", [work])
+
+
+def script() -> FakeCLI:
+    usage = {"input_tokens": 10, "output_tokens": 4, "cache_creation_input_tokens": 2}
+    return FakeCLI(
+        Turn(
+            [thinking("hm"), text("first"), tool_use("mcp__box__work") | {"id": "toolu_1"}],
+            id="msg_1",
+            usage=usage,
+            chunk=3,
+        ),
+        Turn([tool_use("mcp__box__work", fail=True) | {"id": "toolu_2"}], id="msg_2", usage=usage),
+        Turn([text("done")], id="msg_3", usage=usage),
+    )
+
+
+async def events_of(cli: FakeCLI, **options: Any) -> list[Event]:
+    async with start("go", tools=[BOX], transport=cli, run_id="run-e", **options) as live:
+        return [event async for event in live]
+
+
+async def test_the_order_of_a_whole_run() -> None:
+    events = await events_of(script())
+    names = [f"{event.name} {event.id}" for event in events]
+    assert names[:8] == [
+        "lifecycle.started run-e",
+        "assistant.started msg_1",
+        "assistant.thinking msg_1",
+        "assistant.block msg_1",
+        "assistant.text msg_1",
+        "assistant.text msg_1",
+        "assistant.block msg_1",
+        "tool.started toolu_1",
+    ]
+    assert names[-1] == "lifecycle.finished run-e"
+    for before, after in [
+        ("tool.started toolu_1", "tool.progress toolu_1"),
+        ("tool.progress toolu_1", "tool.ended toolu_1"),
+        ("usage.call msg_1", "assistant.ended msg_1"),
+        ("tool.ended toolu_1", "assistant.started msg_2"),
+        ("tool.ended toolu_2", "assistant.started msg_3"),
+    ]:
+        assert names.index(before) < names.index(after), (before, after)
+
+
+async def test_every_event_is_of_a_known_kind_and_names_its_run() -> None:
+    for event in await events_of(script()):
+        assert event.kind in KINDS[event.stream]
+        assert event.run == "run-e"
+        assert Event.from_json(event.to_json()) == event
+
+
+async def test_a_tool_event_carries_arguments_result_and_verdict() -> None:
+    ended = {event.id: event.data for event in await events_of(script()) if event.name == "tool.ended"}
+    assert (ended["toolu_1"]["ok"], ended["toolu_1"]["text"]) == (True, "worked")
+    assert (ended["toolu_2"]["ok"], ended["toolu_2"]["text"]) == (False, "it broke")
+    assert all(data["ms"] >= 0 and not data["denied"] and not data["interrupted"] for data in ended.values())
+
+
+async def test_usage_is_counted_once_for_each_model_call() -> None:
+    calls = [event.data for event in await events_of(script()) if event.name == "usage.call"]
+    assert [(call["id"], call["input"], call["output"], call["cache_write"]) for call in calls] == [
+        ("msg_1", 10, 4, 2),
+        ("msg_2", 10, 4, 2),
+        ("msg_3", 10, 4, 2),
+    ]
+
+
+async def test_a_replayed_run_has_the_same_keys() -> None:
+    one = await run("go", tools=[BOX], transport=script(), run_id="run-a")
+    two = await run("go", tools=[BOX], transport=script(), run_id="run-b")
+    assert [call.key for call in one.calls] == [f"run-a/0/msg_{n}" for n in (1, 2, 3)]
+    assert [call.key.partition("/")[2] for call in one.calls] == [call.key.partition("/")[2] for call in two.calls]
+
+
+async def test_events_are_on_disk_as_they_happen(toolkit_home: Path) -> None:
+    async with start("go", tools=[BOX], transport=script(), run_id="run-e") as live:
+        file = toolkit_home / "runs" / "run-e" / "events.jsonl"
+        seen = 0
+        async for event in live:
+            seen += 1
+            lines = await asyncio.to_thread(file.read_text, encoding="utf-8")
+            assert event.to_json() in lines.splitlines()[: max(seen, len(lines.splitlines()))]
+
+
+async def test_listeners_hear_everything_in_order_and_cannot_break_or_delay_the_run() -> None:
+    heard: dict[str, list[str]] = {"sync": [], "async": [], "late": []}
+    hold = threading.Event()
+
+    def broken(event: Event) -> None:
+        raise ValueError(event.name)
+
+    def stuck(event: Event) -> None:
+        hold.wait(20)
+
+    async def later(event: Event) -> None:
+        await asyncio.sleep(0)
+        heard["async"].append(event.name)
+
+    async with start("go", tools=[BOX], transport=script()) as live, asyncio.timeout(30):
+        for listener in (broken, stuck, later, lambda event: heard["sync"].append(event.name)):
+            live.bus.subscribe(listener)
+        names = [event.name async for event in live]
+        result = await live.result()
+        live.bus.subscribe(lambda event: heard["late"].append(event.name))
+        hold.set()
+    assert result.ok
+    assert heard == {"sync": names, "async": names, "late": names}
+
+
+async def test_unsubscribing_ends_the_calls() -> None:
+    heard: list[str] = []
+    async with start("go", tools=[BOX], transport=script()) as live:
+        live.bus.subscribe(lambda event: heard.append(event.name))()
+        await live.result()
+    assert heard == []
+
+
+async def test_a_slow_reader_of_a_long_log_gets_everything_from_disk(tmp_path: Path) -> None:
+    log = EventLog(tmp_path / "events.jsonl")
+    made = [Event("assistant", "text", float(n), "r", "m", None, {"text": str(n)}) for n in range(5000)]
+    reader = log.follow()
+    log.append(made[0])
+    first = await anext(reader)
+    for event in made[1:]:
+        log.append(event)
+    log.close()
+    assert [first, *[event async for event in reader]] == made
+
+
+@pytest.mark.parametrize("odd", ["\u2028", "\x00\x1b[31m", "\ud800", "💥" * 10])
+def test_an_event_is_one_line_whatever_it_holds(odd: str) -> None:
+    event = Event("assistant", "text", 0.0, "r", "m", None, {"text": odd, "path": Path("a")})
+    line = event.to_json()
+    line.encode()
+    assert "\n" not in line
+    assert json.loads(line)["data"]["path"] == "a"

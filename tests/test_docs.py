@@ -1,0 +1,68 @@
+"""What the README and the docs show is run: every Python block, in order, in a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = ["README.md", *(f"docs/{page.name}" for page in sorted((ROOT / "docs").glob("*.md")))]
+ELSEWHERE = {"docs/serving.md"}
+"""Programs that serve, run by tests/serving."""
+_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\((?!http)([^)#]+)")
+
+
+def blocks(page: str) -> list[str]:
+    return _BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page) and page not in ELSEWHERE])
+def test_the_python_on_a_page_runs(page: str, tmp_path: Path) -> None:
+    """Blocks that hold tests are run by pytest, with the plugin's fixtures; the others as one program."""
+    plain = [block for block in blocks(page) if "\nasync def test_" not in block and "\ndef test_" not in block]
+    tests = [block for block in blocks(page) if block not in plain]
+    env = {**os.environ, "TOOLKIT_HOME": str(tmp_path / "home")}
+    (tmp_path / "src").mkdir()  # what the pages mount
+    (tmp_path / "src" / "prices.py").write_text("RATE = 1\n", encoding="utf-8")
+    program = tmp_path / "page.py"
+    program.write_text("\n\n".join(plain), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", program], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    for number, block in enumerate(tests):
+        (tmp_path / f"test_page_{number}.py").write_text(block, encoding="utf-8")
+    if tests:
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-o",
+            "asyncio_mode=auto",
+            str(tmp_path),
+        ]
+        done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("page", [*PAGES, "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_the_links_on_a_page_lead_somewhere(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    missing = [link for link in _LINK.findall(text) if not ((ROOT / page).parent / link).exists()]
+    assert missing == []
+
+
+def test_the_readme_is_right_about_the_first_command(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(blocks("README.md")[0], encoding="utf-8")
+    command = [sys.executable, "-m", "toolkit", "call", "tools.py", "word_count", "text=three short words"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "3\n"
