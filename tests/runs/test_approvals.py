@@ -246,6 +246,8 @@ async def test_policy_ask_holds_in_yolo_mode_too() -> None:
 def test_a_kept_decision_about_bash_is_about_the_program_or_the_exact_command() -> None:
     assert subject_of("Bash", {"command": "git push origin"}) == "Bash(git)"
     assert subject_of("Bash", {"command": "git push; rm x"}) == "Bash[git push; rm x]"
+    for exact in ("X=1 ls", "env ls", "/usr/bin/python3 -c 1", "bash run.sh", "'my prog' x"):
+        assert subject_of("Bash", {"command": exact}) == f"Bash[{exact}]"
     assert subject_of("Write", {"file_path": "x"}) == "Write"
 
 

@@ -65,7 +65,7 @@ def _rows() -> Iterator[Any]:
                 yield pytest.param(oddity, plain, id=f"{oddity.name}-{'as a plain user' if plain else 'as root'}")
 
 
-@pytest.mark.parametrize(("oddity", "plain"), _rows())
+@pytest.mark.parametrize(("oddity", "plain"), list(_rows()))
 def test_an_oddity_is_copied_or_left_behind_as_promised(oddity: Oddity, plain: bool) -> None:
     with a_place(plain=plain) as place:
         run_as(plain, lambda: _outcome(place, oddity))

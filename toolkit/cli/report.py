@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import signal
-import sys
-import webbrowser
 from typing import TYPE_CHECKING
 
 import click
 
 from toolkit.cli._help import CommandWithExample
+from toolkit.cli._results import take_stdout, write_result
 
 if TYPE_CHECKING:
     from toolkit.runs.stored import StoredRun
@@ -46,6 +42,8 @@ def report(run: str, output: str | None, opens: bool, live: bool, port: int | No
         raise click.UsageError("--open needs a file: leave -o - out")
     stored = load_run(run)
     if live:
+        import asyncio
+
         asyncio.run(_serve(stored, port or 0, opens=opens))
     else:
         _write(stored, output, opens=opens)
@@ -54,16 +52,21 @@ def report(run: str, output: str | None, opens: bool, live: bool, port: int | No
 def _write(stored: StoredRun, output: str | None, *, opens: bool) -> None:
     from toolkit.report import render_report, write_report
 
+    stdout = take_stdout()
     if output == "-":
-        sys.stdout.buffer.write(render_report(stored).encode())
+        write_result(stdout, render_report(stored).encode())
         return
     file = write_report(stored, output)
-    click.echo(str(file))
+    write_result(stdout, str(file))
     if opens:
         _open(file.as_uri())
 
 
 async def _serve(stored: StoredRun, port: int, *, opens: bool) -> None:
+    import asyncio
+    import contextlib
+    import signal
+
     from toolkit.report import LiveReport
 
     loop, main = asyncio.get_running_loop(), asyncio.current_task()
@@ -80,5 +83,7 @@ async def _serve(stored: StoredRun, port: int, *, opens: bool) -> None:
 
 
 def _open(address: str) -> None:
+    import webbrowser
+
     if not webbrowser.open(address):
         click.echo("no browser could be opened: open the path above yourself", err=True)

@@ -22,6 +22,9 @@ T = TypeVar("T")
 _PATIENCE = 15.0
 """Seconds that runs get to end when their caller goes: an interrupt, a close and a kill fit in."""
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
+_MOUNTS = Path("/proc/self/ns/mnt")
+_LONGEST = 70
+"""Characters of a temp folder whose sockets still have names that fit."""
 
 
 class CallerGoneError(Exception):
@@ -40,7 +43,8 @@ class Lifeline:
     """The caller's side, as an async context manager; leaving it in any way ends the runs that hold on to it."""
 
     def __init__(self) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="toolkit-"))
+        place = tempfile.gettempdir()
+        self._folder = Path(tempfile.mkdtemp(prefix="toolkit-", dir=place if len(place) <= _LONGEST else "/tmp"))
         self.line = Line(_this_machine(), str(self._folder / "line"))
         self._held: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
@@ -83,6 +87,8 @@ async def hold_on(line: Line, work: Coroutine[Any, Any, T]) -> T:
         return await work
     try:
         reader, writer = await asyncio.open_unix_connection(line.path)
+    except PermissionError:  # a worker of another user: it cannot hold on, and it does the work
+        return await work
     except OSError:
         work.close()
         raise CallerGoneError from None
@@ -101,9 +107,8 @@ async def hold_on(line: Line, work: Coroutine[Any, Any, T]) -> T:
 
 
 def _this_machine() -> str:
-    """The same for processes that see the same files: the host, since it was started."""
+    """The same for processes that see the same files: the host since it was started, and its mounts."""
     try:
-        boot = _BOOT.read_text(encoding="ascii").strip()
+        return f"{platform.node()} {_BOOT.read_text(encoding='ascii').strip()} {_MOUNTS.readlink()}"
     except OSError:
-        boot = ""
-    return f"{platform.node()}/{boot}"
+        return platform.node()

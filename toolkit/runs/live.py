@@ -244,11 +244,11 @@ class LiveRun(Generic[OutputT]):
             if self._place is not None:
                 await asyncio.to_thread(self._look_once_more, self._place)
         finally:
-            self._log.close()
-            try:
-                self._folder.close()
-            except OSError:  # a full disk
-                _log.exception("the end of run %s cannot be stored", self.id)
+            for close in (self._log.close, self._folder.close):
+                try:
+                    close()
+                except OSError:  # a full disk: what cannot be stored is still given
+                    _log.exception("the end of run %s cannot be stored", self.id)
             self._refuse_what_waits()
         await self._tell_after_run()
 

@@ -67,6 +67,11 @@ class Policy:
         """Whether the tool is not offered at all."""
         return any(policy == "disable" and fnmatchcase(tool, name) for name, policy in (self.rules or {}).items())
 
+    def disabled_names(self) -> list[str]:
+        """The disabled tools that were named in full: also those of servers whose tools are not known beforehand."""
+        names = (name for name, policy in (self.rules or {}).items() if policy == "disable")
+        return [name for name in names if re.fullmatch(r"[\w-]+", name)]
+
     def rule(self, tool: str, arguments: Mapping[str, Any]) -> Ruling:
         """Allow, ask or deny, and why."""
         if self.mode == "read-only" and not self._reads(tool):

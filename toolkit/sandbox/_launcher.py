@@ -108,9 +108,11 @@ def make_launcher(jail: Jail, plan: LimitPlan, state: State) -> Launcher:
         needed += ["chown", "mkdir", "mount", "setpriv", "unshare"]
     tools = {name: find_program(name) for name in needed}
     for name, text in SYNTHETIC_ETC.items():
-        (state.folder / "etc" / name).write_text(text, encoding="utf-8")
+        (state.shown / "etc" / name).write_text(text, encoding="utf-8")
+        (state.shown / "etc" / name).chmod(0o644)
     (state.folder / "seccomp").write_bytes(seccomp_filter())
-    staged = None if tenant is None else [_STAGE / str(index) for index in range(len(jail.binds()))]
+    places = _staged(jail, state)
+    staged = None if tenant is None else [_staged_source(bind.source, places) for bind in jail.binds()]
     arguments = "\0".join(jail.arguments(staged)) + "\0"
     (state.folder / "arguments").write_bytes(os.fsencode(arguments))
     launcher = Launcher(jail=jail, plan=plan, state=state, tenant=tenant)
@@ -180,15 +182,28 @@ def _groups(plan: LimitPlan) -> tuple[Path, ...]:
     return plan.cgroup.folders if plan.cgroup else ()
 
 
+def _staged(jail: Jail, state: State) -> dict[Path, Path]:
+    """Where each bound path is put for a user who may not look into the folders above it."""
+    sources = dict.fromkeys(bind.source for bind in jail.binds() if not bind.source.is_relative_to(state.shown))
+    return {source: _STAGE / str(index) for index, source in enumerate((state.shown, *sources))}
+
+
+def _staged_source(source: Path, places: dict[Path, Path]) -> Path:
+    if source in places:
+        return places[source]
+    shown = next(iter(places))
+    return places[shown] / source.relative_to(shown)
+
+
 def _stage(launcher: Launcher, tools: dict[str, str]) -> list[str]:
-    """Put every bound path within reach of a user who may not look into the folders above it."""
+    """Shell lines that put every bound path there; the whole is moved to its place at the end."""
     stage, mount = launcher.state.folder / "stage", tools["mount"]
     lines = [f"{mount} -t tmpfs -o mode=0755,size=64k stage {shlex.quote(str(stage))}"]
     stage.mkdir(exist_ok=True)
-    for index, bind in enumerate(launcher.jail.binds()):
-        place = shlex.quote(str(stage / str(index)))
-        make = f"{tools['mkdir']} {place}" if bind.source.is_dir() else f": > {place}"
-        lines += [make, f"{mount} --rbind {shlex.quote(str(bind.source))} {place}"]
+    for source, place in _staged(launcher.jail, launcher.state).items():
+        here = shlex.quote(str(stage / place.name))
+        lines += [f"{tools['mkdir']} {here}" if source.is_dir() else f": > {here}"]
+        lines += [f"{mount} --rbind {shlex.quote(str(source))} {here}"]
     return lines
 
 

@@ -247,12 +247,15 @@ class Tool(Generic[P, R]):
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         """Pickle by name, like a function: what stands in a module is found there again."""
-        named = _named(self.__module__, getattr(self, "__qualname__", ""))
-        if named is self:
-            return self.__qualname__
+        path = getattr(self, "__qualname__", "")
+        if _named(self.__module__, path) is self:
+            return str(path)
         subject, options = self._shared.subject, self._shared.options
-        if isinstance(named, Tool) and named._shared is self._shared and isinstance(self._call, functools.partial):
-            return Tool.bind, (named, self._call.args[0])
+        if isinstance(self._call, types.MethodType):
+            receiver, name = self._call.__self__, path.rpartition(".")[2]
+            again = getattr(receiver, name, None)
+            if isinstance(again, Tool) and again._shared is self._shared:
+                return getattr, (receiver, name)
         return _remade, (subject.call, subject.name, subject.module, options, self._shared.renderer)
 
 

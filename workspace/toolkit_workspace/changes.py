@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, overload
 
+from toolkit.errors import WorkspaceError
 from toolkit_workspace._bases import Bases
 from toolkit_workspace._compare import Pair, compare, has_equal_content, split_by_kind
 from toolkit_workspace._content import ContentGone, Node
@@ -107,6 +108,10 @@ class Changes(Sequence[Change]):
     def __repr__(self) -> str:
         return f"<{len(self)} changes>"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled, it tells the facts; the contents stay where the workspace is."""
+        return _told, (tuple(replace(change, before=None, after=None) for change in self), self.mounts)
+
     def _with(self, items: Sequence[Change]) -> Changes:
         some = Changes(items)
         some.mounts = self.mounts
@@ -160,8 +165,13 @@ class Changes(Sequence[Change]):
         special files) are named in comment lines at the top; see `not_in_patch`.
 
         Raises:
-            WorkspaceError: a file changed again since these changes were taken.
+            WorkspaceError: a file changed again since these changes were taken, or they came from another process.
         """
+        if any(change.before is None and change.after is None for change in self):
+            raise WorkspaceError(
+                "these changes came from another process, without their contents",
+                fix="Ask the workspace itself: WorkspaceSection.open(temp_dir).changes()",
+            )
         pieces = [_patch(change) for change in self if not _why_not_in_patch(change)]
         if not any(pieces):
             return b""
@@ -174,6 +184,12 @@ class Changes(Sequence[Change]):
     def to_json(self) -> list[dict[str, Any]]:
         """The facts of every change as plain values."""
         return [change.to_json() for change in self]
+
+
+def _told(items: tuple[Change, ...], mounts: tuple[str, ...]) -> Changes:
+    changes = Changes(items)
+    changes.mounts = mounts
+    return changes
 
 
 def changes_of(prepared: Prepared) -> Changes:

@@ -48,7 +48,7 @@ function drawChart(box, calls, jump) {
       svg("text", { x: CHART.left - 8, y: y + 3.5, class: "tick", "text-anchor": "end" }, short(share * top)),
     );
   }
-  const step = Math.min(110, (room - 6) / Math.max(1, bars.length)),
+  const step = Math.min(150, (room - 6) / Math.max(1, bars.length)),
     wide = Math.max(2, Math.min(34, step * 0.66));
   bars.forEach((bar, place) =>
     picture.append(drawBar(bar, CHART.left + 6 + place * step, wide, base, tall / top, jump)),

@@ -121,12 +121,16 @@ function looseNotes(loose, limits) {
 
 function confinement(facts, first) {
   const domains = Array.isArray(facts.domains) ? facts.domains : [];
-  return [
-    ["Confined", facts.confined === true ? "yes, in the jail" : "no: the agent's program was a stand-in"],
-    ["Profile", facts.profile],
-    ["Network", domains.length ? "the model API and " + domains.map(str).join(", ") : "the model API only"],
+  const approval = [
     ["Approval", facts.mode],
     ["Permission mode of the CLI", first.mode],
+  ];
+  if (facts.confined !== true) return [["Confined", "no: the agent's program was a stand-in"], ...approval];
+  return [
+    ["Confined", "yes, in the jail"],
+    ["Profile", facts.profile],
+    ["Network", domains.length ? "the model API and " + domains.map(str).join(", ") : "the model API only"],
+    ...approval,
   ];
 }
 
