@@ -252,3 +252,14 @@ def test_normal_mode_asks_at_the_terminal_and_obeys(tmp_path: Path) -> None:
             assert terminal.end() == 0
     assert [change.path for change in desk.last().changes()] == ["src/allowed.txt"]
     assert "refused Bash" in terminal.shown
+
+
+def test_a_conversation_goes_on_by_the_run_it_began_in(tmp_path: Path, scripted_api: Start) -> None:
+    api = scripted_api([text("Noted.")], [text("Plum.")])
+    desk = Desk(tmp_path, api)
+    assert desk.toolkit("run", "The word is plum.").code == 0
+    done = desk.toolkit("run", "What was the word?", "--resume", "last")
+    assert (done.code, done.out) == (0, "Plum.\n")
+    assert api.requests[-1].contains("The word is plum.")
+    missing = desk.toolkit("run", "go", "--resume", "nothing")
+    assert (missing.code, "there is no run 'nothing'" in missing.err) == (2, True)

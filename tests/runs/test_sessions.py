@@ -16,7 +16,7 @@ from toolkit.errors import RunError
 from toolkit.runs import Conversation, Limits, RunResult, SessionId, fingerprint, list_runs, run, start
 from toolkit.runs.session_stores import SqliteSessionStore
 from toolkit.runs.sessions import one_at_a_time
-from toolkit.testing import FakeCLI, ScriptedAPI, Status, text, tool_use
+from toolkit.testing import FakeCLI, ScriptedAPI, Status, Turn, text, tool_use
 
 
 @pytest.fixture
@@ -231,12 +231,15 @@ async def test_a_conversation_whose_session_is_lost_begins_a_new_one(api: Script
 LAUNCHER = """
 import asyncio, sys
 from toolkit.runs import start
+from toolkit.runs.sessions import default_store
 
 async def main():
     async with start("the word is plum", api_url=sys.argv[1]) as live:
         async for event in live:
             if event.name == "tool.started":
-                print(event.name, flush=True)
+                while not await default_store().list_sessions("toolkit"):
+                    await asyncio.sleep(0.02)
+                print("kept", flush=True)
 
 asyncio.run(main())
 """
@@ -251,7 +254,7 @@ async def test_a_conversation_goes_on_after_its_launcher_was_killed_in_the_first
         )
         assert launcher.stdout is not None
         try:
-            assert await asyncio.wait_for(launcher.stdout.readline(), 60) == b"tool.started\n"
+            assert await asyncio.wait_for(launcher.stdout.readline(), 60) == b"kept\n"
         finally:
             launcher.kill()
             await launcher.wait()
@@ -281,3 +284,27 @@ async def test_content_that_cannot_be_sent_is_refused(content: Any) -> None:
 def test_a_conversation_finds_its_session_itself() -> None:
     with pytest.raises(RunError, match="no option 'resume'"):
         Conversation(resume="12345678-1234-5678-1234-567812345678")
+
+
+async def test_a_compacted_conversation_is_resumed_from_its_summary_with_the_rest_told_once() -> None:
+    summary = Turn(
+        [text("<summary>The word is plum.</summary>")],
+        when=lambda request: "summary" in json.dumps(request["messages"][-1]).lower(),
+        usage={"input_tokens": 500, "output_tokens": 50},
+    )
+
+    def answer(request: Any) -> Turn:
+        is_long = len(request["messages"]) > 8 and "previous conversation" not in json.dumps(request["messages"])
+        return Turn([text("noted " * 400)], usage={"input_tokens": 190_000} if is_long else {})
+
+    with ScriptedAPI(summary, otherwise=answer, strict=False) as api:
+        env = {"CLAUDE_CODE_AUTO_COMPACT_WINDOW": "100000"}
+        async with start("the first word " + "x " * 3000, api_url=api.url, env=env) as live, asyncio.timeout(90):
+            await live.result()
+            turns = [await live.send(f"word {number} " + "y " * 2000) for number in range(5)]
+        assert {turn.code for turn in turns} == {"ok"}
+        assert [turn.unattributed.total for turn in turns if turn.unattributed.total] == [550]
+        resumed = await ask(api, "what was the word", resume=turns[-1].session)
+        assert (resumed.code, resumed.session) == ("ok", turns[-1].session)
+        assert once(api, "The word is plum.", "word 4 y", "what was the word")
+        assert "the first word x" not in said(api)

@@ -276,6 +276,20 @@ def test_an_event_that_does_not_fit_on_the_disk_leaves_the_file_whole(tmp_path: 
     assert [json.loads(line)["t"] for line in log.path.read_bytes().splitlines()] == [1.0, 3.0]
 
 
+async def test_pieces_that_did_not_fit_when_nobody_looked_are_told_by_the_next_event(tmp_path: Path) -> None:
+    log = EventLog(tmp_path / "events.jsonl")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20, limits[1]))
+    try:
+        log.append(Event("assistant", "text", 1.0, "run-1", "m", data={"text": "a piece"}))
+        log._flush_pieces()  # what the timer does
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    log.append(Event("assistant", "block", 2.0, "run-1", "m", data={"text": "a piece"}))
+    log.close()
+    assert [json.loads(line)["t"] for line in log.path.read_bytes().splitlines()] == [1.0, 2.0]
+
+
 async def test_a_full_disk_ends_a_run_with_its_result(tmp_path: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (3000, limits[1]))

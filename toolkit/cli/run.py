@@ -56,6 +56,7 @@ $ echo "List what is unclear." | toolkit run - --mount docs --mode read-only --j
     show_default=True,
     help="normal asks you before anything is changed.",
 )
+@click.option("--resume", metavar="SESSION|RUN", help="Go on with a conversation: its id, or a run's, or 'last'.")
 @click.option("--ask-elsewhere", is_flag=True, help="Wait for 'toolkit approvals answer' instead of asking here.")
 @click.option("--keep-workspace/--drop-workspace", default=True, show_default=True, help="Keep the copy afterwards.")
 @click.option("--json", "wants_json", is_flag=True, help="Print the result as JSON.")
@@ -139,6 +140,7 @@ def _spec(given: dict[str, Any]) -> RunSpec:
             domains=domains,
             mode=given["mode"],
             approve="wait" if given["ask_elsewhere"] else None,
+            resume=_session(given["resume"]),
         )
     except ToolkitError as error:
         raise click.UsageError(str(error)) from None
@@ -165,6 +167,26 @@ def _workspace(given: dict[str, Any]) -> Any:
             HostMount(host, target or None, exclude_glob=given["excludes"], gitignore=given["gitignore"]),
         )
     return WorkspaceSection(mounts, allowed_host_roots=given["roots"])
+
+
+def _session(name: str | None) -> str | None:
+    """The session that was named: by its id, or as that of a stored run."""
+    from toolkit.errors import RunError
+    from toolkit.runs.sessions import SessionId
+    from toolkit.runs.stored import load_run
+
+    if name is None:
+        return None
+    try:
+        return SessionId(name)
+    except RunError:
+        stored = load_run(name)
+    session = (stored.so_far() if stored.state == "running" else stored.result()).session
+    if session is None:
+        raise RunError(
+            f"run {stored.id} ended before its conversation began", fix="Start a new one: toolkit run PROMPT"
+        )
+    return session
 
 
 def _schema(path: Path) -> dict[str, Any]:

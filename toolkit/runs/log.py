@@ -51,10 +51,18 @@ class EventLog:
         """Let pieces of a stream wait for one another, a moment; nobody has been shown them yet."""
         if self._timer is None:
             try:
-                self._timer = asyncio.get_running_loop().call_later(_MOMENT, self._flush)
+                self._timer = asyncio.get_running_loop().call_later(_MOMENT, self._flush_pieces)
             except RuntimeError:  # no event loop runs: there is nothing to wait with
                 return True
         return False
+
+    def _flush_pieces(self) -> None:
+        """Write the pieces that waited; where that fails they wait on, for the next event to say so."""
+        pieces = self._waiting
+        try:
+            self._flush()
+        except OSError:
+            self._waiting = pieces + self._waiting
 
     def _flush(self) -> None:
         """Write what waits, whole, and show it to the readers."""
