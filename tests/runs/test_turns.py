@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
+import threading
 from typing import Any
 
 import pytest
 
 from toolkit import Toolbox, tool
 from toolkit.errors import RunError
-from toolkit.runs import Decision, Limits, RunResult, Tokens, run, start
+from toolkit.runs import Decision, Limits, RunResult, RunSpec, Tokens, load_run, run, run_sync, start
 from toolkit.runs.usage import Meter
 from toolkit.testing import FakeCLI, Turn, text, tool_use
 from toolkit.workspace import WorkspaceSection
@@ -89,6 +91,23 @@ async def test_an_after_run_that_fails_is_logged_and_nothing_else(caplog: pytest
     with caplog.at_level(logging.ERROR, "toolkit.runs"):
         assert (await run("go", transport=FakeCLI([text("done")]), after_run=fail)).ok
     assert "after_run" in caplog.text
+
+
+def test_ctrl_c_ends_a_run_that_blocks_a_running_loop() -> None:
+    def press_ctrl_c(spec: RunSpec) -> None:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    async def blocked() -> None:
+        slow = FakeCLI(Turn([text("late")], delay=60), strict=False)
+        run_sync("go", transport=slow, run_id="run-1", before_run=press_ctrl_c)
+
+    loop = asyncio.new_event_loop()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            loop.run_until_complete(blocked())
+    finally:
+        loop.close()
+    assert load_run("run-1").result().code == "aborted"
 
 
 async def test_the_status_of_servers_is_known_from_the_first_moment() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar, overload
 
 from toolkit.runs.live import LiveRun
@@ -67,16 +68,32 @@ def complete(work: Coroutine[Any, Any, T]) -> T:
     # A loop is running in this thread and cannot be entered again: the run gets a thread and a loop of its own.
     answer: list[T] = []
     failure: list[BaseException] = []
+    under_way: list[Callable[[], object]] = []
+
+    async def cancellable() -> T:
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        assert task is not None
+        under_way.append(lambda: loop.call_soon_threadsafe(task.cancel))
+        return await work
 
     def elsewhere() -> None:
         try:
-            answer.append(asyncio.run(work))
+            answer.append(asyncio.run(cancellable()))
         except BaseException as error:
             failure.append(error)
+        finally:
+            over.set()
 
-    thread = threading.Thread(target=elsewhere, name="toolkit-run")
-    thread.start()
-    thread.join()
+    over = threading.Event()  # a thread that was waited for when Ctrl-C came cannot be waited for again
+    threading.Thread(target=elsewhere, name="toolkit-run").start()
+    try:
+        over.wait()
+    except BaseException:  # Ctrl-C: nothing goes on behind the caller's back
+        for cancel in under_way:
+            with contextlib.suppress(RuntimeError):  # it has ended meanwhile
+                cancel()
+        over.wait()
+        raise
     if failure:
         raise failure[0]
     return answer[0]
