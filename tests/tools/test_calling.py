@@ -140,6 +140,19 @@ async def test_hundreds_of_abandoned_threads_do_not_use_up_the_workers(gate: thr
     await _until(lambda: pool.given_up == 0)
 
 
+async def test_a_call_cancelled_just_after_its_thread_is_done_is_not_counted_as_given_up() -> None:
+    pool = Workers()
+    call = asyncio.create_task(pool.run(lambda: "done"))
+    await asyncio.sleep(0)  # the call has started
+    end = time.monotonic() + SOON
+    while pool.running and time.monotonic() < end:
+        pass  # the event loop must not learn yet that the thread is done
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert (pool.running, pool.given_up) == (0, 0)
+
+
 async def test_more_calls_than_workers_wait_their_turn_and_all_arrive() -> None:
     pool = Workers(most_at_once=2)
     values = await asyncio.gather(*(pool.run(lambda n=n: n * n) for n in range(50)))  # type: ignore[misc]
