@@ -68,7 +68,8 @@ def import_failed(error: BaseException, spec: str, module: str | None, folder: P
     if isinstance(error, ModuleNotFoundError) and error.name:
         missing = error.name.partition(".")[0]
         # A slip in a neighbour's name must not end in installing somebody's package of that name.
-        neighbours = [each.stem for each in (*folder.glob("*.py"), *folder.glob("*/"))]
+        itself = Path(_place_of(spec)).stem
+        neighbours = [each.stem for each in (*folder.glob("*.py"), *folder.glob("*/")) if each.stem != itself]
         install = f"Install it where toolkit runs: {sys.executable} -m pip install {missing}"
         return TargetError(
             f"{_place_of(spec)} imports '{error.name}', which is not installed",

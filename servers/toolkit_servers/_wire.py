@@ -47,7 +47,9 @@ def parse_line(line: bytes | bytearray) -> SessionMessage | JSONRPCError:
     try:
         frame = from_json(line, cache_strings="keys")
     except ValueError as problem:
-        return _refusal(None, PARSE_ERROR, f"not JSON: {problem}")
+        frame = _with_half_letters_replaced(line)
+        if frame is None:
+            return _refusal(None, PARSE_ERROR, f"not JSON: {problem}")
     if type(frame) is not dict:
         return _refusal(None, INVALID_REQUEST, "a message is a JSON object")
     message_type = _type_of(frame)
@@ -58,6 +60,17 @@ def parse_line(line: bytes | bytearray) -> SessionMessage | JSONRPCError:
     except ValidationError as problem:
         first = problem.errors(include_url=False, include_input=False)[0]
         return _refusal(_id_of(frame), INVALID_REQUEST, f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
+
+
+def _with_half_letters_replaced(line: bytes | bytearray) -> Any:
+    """A frame in which half of a surrogate pair is escaped, as clients in JavaScript send a text cut in a letter.
+
+    Refusing it would name no request, and the client would wait for its reply.
+    """
+    try:
+        return from_json(_dump(json.loads(line)))
+    except (ValueError, RecursionError):
+        return None
 
 
 def encode(message: JSONRPCMessage) -> bytes:

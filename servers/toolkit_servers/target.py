@@ -64,7 +64,8 @@ class Address:
         match = re.fullmatch(r"(?P<place>.+?)(?::(?P<name>[^\W\d][\w.]*))?", spec)
         place = match["place"] if match else ""
         name = match["name"] if match else None
-        if place.endswith(".py") or "/" in place or "\\" in place or (cwd / place).is_dir():
+        is_plain_folder = (cwd / place).is_dir() and not (cwd / place / "__init__.py").is_file()
+        if place.endswith(".py") or "/" in place or "\\" in place or is_plain_folder:
             return cls(spec, (cwd / place).resolve(), None, name)
         if not all(part.isidentifier() for part in place.split(".")):
             raise errors.unreadable(spec)

@@ -39,6 +39,8 @@ def tool_named(name: str, value: str = "'hello'") -> str:
         ("pkg.tools:three", "tools", ["three"]),
         ("pkg/tools.py", "tools", ["three"]),
         ("pkg/__init__.py", "pkg", ["three"]),
+        ("pkg", "pkg", ["three"]),
+        ("pkg:three", "pkg", ["three"]),
         ("folder.tools", "tools", ["four"]),
         ("folder/tools.py:four", "tools", ["four"]),
     ],

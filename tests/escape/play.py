@@ -25,11 +25,12 @@ from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, query
 
 from tests.escape.attempts import ATTEMPTS, USEFUL, Attempt
 from tests.escape.host import Host
+from tests.escape.script import Script, Step
 from toolkit.sandbox import python_environment
 from toolkit.sandbox._cli import find_cli
 from toolkit.sandbox.confinement import confine
 from toolkit.sandbox.limits import JailLimits
-from toolkit.testing import ScriptedAPI, Turn, text, tool_use
+from toolkit.testing import ScriptedAPI
 
 _SECONDS = 150
 _MIB = 1024 * 1024
@@ -57,21 +58,22 @@ class Game:
     async def play(self, group: str, attempts: Sequence[Attempt]) -> None:
         """Play one group in one run, an attempt per turn."""
         steps = [step for attempt in attempts for step in self._steps(attempt)]
-        script = _Script(steps)
+        script = Script(steps, self._subagent_steps())
         with ScriptedAPI(otherwise=script, strict=False) as api:
             async with self._options(api.url, group) as options:
                 await self._run(group, options)
         for position, (name, _, _) in enumerate(steps):
             self.read[name] = self.read.get(name, "") + script.results.get(position, "")
-        for name in {name for name, _, _ in steps} & {"subagent", "web-search"}:
-            self.read[name] += script.seen_by[name]
-        self.played = len(script.results)
-        if self.played < len(steps):
-            self.notes.append(f"{group}: {self.played} of {len(steps)} calls were answered")
+        if script.subagent:
+            self.read["subagent"] += script.subagent
+        if script.was_asked_to_search:
+            self.read["web-search"] += self.host.success("web-search")
+        if len(script.results) < len(steps):
+            self.notes.append(f"{group}: {len(script.results)} of {len(steps)} calls were answered")
 
     async def next_run(self) -> None:
         """Another run in the same workspace and home, then the host's own git: does anything planted wake up?"""
-        script = _Script([("next-run", "Bash", {"command": "true"})])
+        script = Script([("next-run", "Bash", {"command": "true"})])
         with ScriptedAPI(otherwise=script, strict=False) as api:
             async with self._options(api.url, "next") as options:
                 await self._run("next", options)
@@ -128,7 +130,16 @@ class Game:
         if jail.exceeded is not None:
             self.notes.append(f"{group}: ended for {jail.exceeded.limit}")
 
-    def _steps(self, attempt: Attempt) -> list[tuple[str, str, dict[str, Any]]]:
+    def _subagent_steps(self) -> list[Step]:
+        bait = self.host
+        command = f"curl -sm 3 http://127.0.0.1:{bait.port}/subagent.; cat {bait.secret}"
+        return [
+            ("subagent", "Read", {"file_path": str(bait.secret)}),
+            ("subagent", "Bash", {"command": command}),
+            ("subagent", "Write", {"file_path": f"{bait.outside}/subagent.out", "content": "x"}),
+        ]
+
+    def _steps(self, attempt: Attempt) -> list[Step]:
         filled = {key: self._fill(value, attempt.name) for key, value in attempt.input.items()}
         steps = [(attempt.name, attempt.tool, filled)]
         if attempt.read_first:
@@ -169,55 +180,6 @@ class Game:
         return f"planted-{self.host.success(name)[4:]}"
 
 
-class _Script:
-    """Answers every request by what it contains: the n-th call after n results."""
-
-    def __init__(self, steps: Sequence[tuple[str, str, dict[str, Any]]]) -> None:
-        self._steps = steps
-        self.results: dict[int, str] = {}
-        self.everything = ""
-        self.seen_by: dict[str, str] = {"subagent": "", "web-search": ""}
-
-    def __call__(self, request: Any) -> Any:
-        body: dict[str, Any] = request
-        whole = json.dumps(body)
-        messages = body.get("messages", [])
-        done = sum(block.get("type") == "tool_result" for block in _blocks(messages))
-        if "SUBAGENT-TRIES" in json.dumps(messages[:1]):
-            return self._subagent(done, whole)
-        if any(str(tool.get("type", "")).startswith("web_search") for tool in body.get("tools", [])):
-            self.seen_by["web-search"] += "the API was asked to search"
-            return [text("nothing found")]
-        self.everything += whole
-        for block in _blocks(messages):
-            if block.get("type") == "tool_result":
-                number = int(str(block["tool_use_id"]).rpartition("_")[2])
-                self.results.setdefault(number, json.dumps(block.get("content")))
-        if done >= len(self._steps):
-            return [text("done")]
-        _, tool, arguments = self._steps[done]
-        return Turn([{**tool_use(tool, arguments), "id": f"toolu_step_{done}"}])
-
-    def _subagent(self, done: int, whole: str) -> Any:
-        self.seen_by["subagent"] += whole
-        name, _, _ = next(step for step in self._steps if step[0] == "subagent")
-        if done >= len(SUBAGENT_STEPS):
-            return [text(f"{name} is done")]
-        tool, arguments = SUBAGENT_STEPS[done]
-        return Turn([{**tool_use(tool, arguments), "id": f"toolu_sub_{done}"}])
-
-
-SUBAGENT_STEPS: list[tuple[str, dict[str, Any]]] = []
-
-
-def _blocks(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    found = []
-    for message in messages:
-        if isinstance(message.get("content"), list):
-            found += [block for block in message["content"] if isinstance(block, dict)]
-    return found
-
-
 def _use_git(workspace: Path) -> None:
     """What a person does next, in the hope that nothing planted runs."""
     for command in (["status"], ["commit", "-q", "--allow-empty", "-m", "host"]):
@@ -252,11 +214,6 @@ async def play_all(mode: str) -> dict[str, Any]:
     root = Path(tempfile.mkdtemp(prefix="escape-"))
     with Host(a.name for a in (*ATTEMPTS, *USEFUL)) as host:
         game = Game(mode, host, root)
-        SUBAGENT_STEPS[:] = [
-            ("Read", {"file_path": str(host.secret)}),
-            ("Bash", {"command": f"curl -sm 3 http://127.0.0.1:{host.port}/subagent.; cat {host.secret}"}),
-            ("Write", {"file_path": f"{host.outside}/subagent.out", "content": "x"}),
-        ]
         try:
             for group in dict.fromkeys(a.group for a in (*USEFUL, *chosen)):
                 await game.play(group, [a for a in (*USEFUL, *chosen) if a.group == group])

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import pickle
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolkit.errors import RunError
-from toolkit.runs import Limits, RunResult, RunSpec, Tokens, run_many
+from toolkit.errors import RunError, WorkspaceError
+from toolkit.runs import Limits, RunResult, RunSpec, Tokens, load_run, run_many
 from toolkit.runs._spend import Purse
 from toolkit.testing import FakeCLI, Status, Turn, text
+from toolkit.workspace import HostMount, WorkspaceSection
 
 THOUSAND = {"input_tokens": 900, "output_tokens": 100}
 
@@ -190,6 +194,29 @@ async def test_cancelling_ends_all_runs() -> None:
     left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
     assert left == []
     assert not clis[2].requests
+
+
+async def test_a_section_and_its_changes_travel_between_processes(tmp_path: Path) -> None:
+    source = tmp_path / "src"
+    source.mkdir()
+    (source / "a.txt").write_text("old\n", encoding="utf-8")
+
+    def edit(bounded: RunSpec) -> None:
+        assert isinstance(bounded.workspace, WorkspaceSection)
+        (bounded.workspace.temp_dir / "src" / "a.txt").write_text("new\n", encoding="utf-8")
+
+    section = WorkspaceSection([HostMount(str(source))], allowed_host_roots=[tmp_path])
+    sent = pickle.loads(pickle.dumps(RunSpec("Go.", workspace=section)))
+    [result] = await run_many([dataclasses.replace(sent, transport=FakeCLI([text("ok")]), before_run=edit)])
+    came = pickle.loads(pickle.dumps(result))
+
+    assert came.changes is not None
+    assert [(change.kind, change.path) for change in came.changes] == [("modified", "src/a.txt")]
+    assert came.changes.to_json() == (result.changes or came.changes).to_json()
+    assert came.changes.summary().splitlines()[0] == "M  src/a.txt"
+    assert b"+new" in load_run(came.run).changes().patch()
+    with pytest.raises(WorkspaceError, match="from another process"):
+        came.changes.patch()
 
 
 async def test_a_thread_pool_is_an_executor_too() -> None:

@@ -8,6 +8,7 @@ import json
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
@@ -20,6 +21,7 @@ import pytest
 from toolkit import Toolbox, tool
 from toolkit.runs import RunSpec, run_many
 from toolkit.testing import Request, ScriptedAPI, Turn, text, tool_use
+from toolkit.workspace import HostMount, WorkspaceSection
 
 HELD = "hold this one"
 
@@ -43,7 +45,7 @@ def pid_of(home: Path, run: str) -> int:
 
 
 async def until(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110  (other processes do it: there is no event to wait for)
             await asyncio.sleep(0.02)
 
@@ -96,15 +98,18 @@ def in_the_folder_of(home: Path, run: str) -> list[str]:
     return found
 
 
-async def test_runs_in_a_process_pool_are_real_and_come_back_whole(toolkit_home: Path) -> None:
+async def test_runs_in_a_process_pool_are_real_and_come_back_whole(toolkit_home: Path, tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    section = WorkspaceSection([HostMount(str(tmp_path / "src"))], allowed_host_roots=[tmp_path])
     with ScriptedAPI(otherwise=model) as api, pool(2) as executor:
-        specs = [spec(api, task, tools=[BOX], output=None) for task in ("first", "second")]
+        specs = [spec(api, task, tools=[BOX], workspace=section) for task in ("first", "second")]
         results = await run_many(specs, executor=executor, usd=5)
     assert [result.code for result in results] == ["ok", "ok"]
     assert [result.run for result in results] == [given.run_id for given in specs]
     workers = [pid_of(toolkit_home, result.run) for result in results]
     assert all(str(worker) in result.text for worker, result in zip(workers, results, strict=True))
     assert os.getpid() not in workers
+    assert [result.changes is not None and len(result.changes) for result in results] == [0, 0]
     assert all(len(result.calls) == 2 and result.cost > 0 for result in results)
 
 
@@ -115,6 +120,7 @@ async def test_a_killed_worker_loses_its_own_run_and_no_other(toolkit_home: Path
         results = await run_many(specs, concurrency=2, executor=functools.partial(pool, 1))
         await killer
     assert [result.code for result in results] == ["crashed", "ok", "ok"]
+    assert results[0].session is not None
     assert "BrokenProcessPool" in results[0].debug["detail"]
     await until(lambda: not in_the_folder_of(toolkit_home, specs[0].run_id))
 
@@ -140,6 +146,27 @@ async def test_cancelling_ends_the_run_in_a_worker(toolkit_home: Path) -> None:
             await asyncio.wait_for(many, 25)
         stored = json.loads((toolkit_home / "runs" / given.run_id / "result.json").read_text(encoding="utf-8"))
         assert stored["code"] == "aborted"
+        await until(lambda: not is_alive(worker))
+
+
+async def test_a_run_in_a_worker_ends_when_its_caller_is_killed(toolkit_home: Path) -> None:
+    program = f"""
+import asyncio, sys
+from concurrent.futures import ProcessPoolExecutor
+from toolkit.runs import RunSpec, run_many
+spec = RunSpec({HELD!r}, api_url=sys.argv[1], api_key="k", native=["Read"], run_id="run-orphan")
+with ProcessPoolExecutor(1) as pool:
+    asyncio.run(run_many([spec], executor=pool))
+"""
+    with holding_api() as api:
+        caller = await asyncio.create_subprocess_exec(sys.executable, "-c", program, api.url)
+        await until(lambda: is_held(api))
+        worker = pid_of(toolkit_home, "run-orphan")
+        caller.kill()
+        await caller.wait()
+        result = toolkit_home / "runs" / "run-orphan" / "result.json"
+        await until(lambda: result.exists())
+        assert json.loads(result.read_text(encoding="utf-8"))["code"] == "aborted"
         await until(lambda: not is_alive(worker))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.runs.play import ADD, BOX, COUNT, call, delegating, play, story
 from toolkit.errors import RunError
-from toolkit.runs import Limits, start
+from toolkit.runs import Limits, load_run, start
 from toolkit.runs.views import lace, listener
 from toolkit.runs.views.lace import Emitted
 from toolkit.testing import FakeCLI, Status, Turn, text
@@ -71,7 +71,7 @@ async def test_each_turn_has_a_response_of_its_own() -> None:
     async with start("Go.", transport=cli) as live:
         await live.result()
         await live.send("Again.")
-    events = [event async for event in live]
+    events = load_run(live.id).events()
     responses = [said.payload["response"]["content"] for said in lace.view(events) if said.name == "complete"]
     assert responses == ["one", "two"]
 

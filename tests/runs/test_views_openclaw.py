@@ -126,7 +126,7 @@ async def test_a_live_runs_callbacks_are_awaited_in_order() -> None:
         await asyncio.sleep(0)
         heard.append(payload["text"])
 
-    callbacks = {
+    callbacks: dict[str, Any] = {
         "onAssistantMessageStart": lambda: heard.append("start"),
         "onBlockReply": on_block,
         "onBlockReplyFlush": lambda: heard.append("flush"),
@@ -141,7 +141,7 @@ async def test_a_live_runs_callbacks_are_awaited_in_order() -> None:
 
 def test_a_misspelt_callback_or_mode_is_refused() -> None:
     with pytest.raises(RunError, match=r"there is no callback 'onBlockReplys'.*onBlockReply"):
-        openclaw.caller({"onBlockReplys": lambda payload: None})
+        openclaw.caller({"onBlockReplys": print})
     with pytest.raises(RunError, match="text_end or message_end"):
         openclaw.view([], block_reply_break="never")  # type: ignore[arg-type]
 

@@ -30,8 +30,8 @@ def a_jail(workspace: Path, **options: Any) -> Iterator[Launcher]:
     limits = options.setdefault("limits", JailLimits())
     jail = Jail(
         workspace=workspace,
-        state=state.folder,
-        home=state.folder / "home",
+        shown=state.shown,
+        home=state.shown / "home",
         environment=_ENVIRONMENT,
         **options,
     )

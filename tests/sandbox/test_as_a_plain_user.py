@@ -13,7 +13,7 @@ import pytest
 from tests.escape.users import ROOT, as_plain_user, can_become_plain
 from tests.sandbox.jails import needs_jail
 
-_FILES = ["test_jail.py", "test_check.py", "test_limits.py", "test_confine.py", "test_ends.py"]
+_FILES = ["test_jail.py", "test_check.py", "test_limits.py", "test_confine.py", "test_ends.py", "test_exec.py"]
 
 
 @needs_jail

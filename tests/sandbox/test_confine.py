@@ -240,6 +240,22 @@ async def test_a_start_that_is_cancelled_leaves_nothing(
 
 
 @needs_jail
+async def test_a_strict_umask_does_not_matter(workspace: Path, jails: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        with ScriptedAPI([tool_use("Bash", command="whoami; npm --version; touch file")], [text("done")]) as api:
+            async with confine(workspace, api_url=api.url, api_key=KEY, env=QUIET) as jail:
+                await _prompt(jail)
+            read = str(api.tool_results()[0])
+    finally:
+        os.umask(before)
+
+    assert read.startswith("agent\n")
+    assert "ermission denied" not in read
+    assert _names(workspace) == ["file"]
+
+
+@needs_jail
 async def test_a_link_left_in_a_kept_home_is_not_followed(workspace: Path, tmp_path: Path, jails: Path) -> None:
     home, victim = tmp_path / "home", tmp_path / "victim"
     home.mkdir(mode=0o700)

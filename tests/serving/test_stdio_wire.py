@@ -59,7 +59,7 @@ def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         b'{"jsonrpc": "2.0", "id": 1, "method"',
         b"\xff\xfe\x00\x80binary\x01",
         b'"\xc3\x28"',
-        b'{"a": "\\ud800"}',
+        b'{"a":' * 5000,
     ],
 )
 def test_what_is_not_json_gets_a_parse_error_and_the_connection_goes_on(served: Served, garbage: bytes) -> None:
@@ -75,6 +75,7 @@ def test_what_is_not_json_gets_a_parse_error_and_the_connection_goes_on(served: 
         ("[]", None),
         ("5", None),
         ("{}", None),
+        ('{"a": "\\ud800"}', None),
         ('{"id": 7, "jsonrpc": "2.0"}', 7),
         ('{"id": 7, "method": "ping"}', 7),
         ('{"id": true, "jsonrpc": "2.0", "method": "ping"}', None),
@@ -88,6 +89,14 @@ def test_json_that_is_no_message_gets_an_invalid_request_error(
     answer = served.read()
     assert (answer["id"], answer["error"]["code"]) == (request_id, -32600)
     assert served.call("add", a=1, b=2) == "3"
+
+
+def test_a_text_cut_within_a_letter_is_a_call_like_any_other(served: Served) -> None:
+    call = '{"jsonrpc":"2.0","id":"cut","method":"tools/call","params":{"name":"echo","arguments":{"text":"a\\ud83d"}}}'
+    served.send_bytes(call.encode() + b"\n")
+    answer = served.read()
+    assert answer["id"] == "cut"
+    assert answer["result"]["content"][0]["text"] == "a\ufffd"
 
 
 def test_a_message_that_arrives_byte_by_byte_is_read_whole(served: Served) -> None:

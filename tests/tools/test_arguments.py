@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import datetime
 import typing
+from collections import abc
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
@@ -13,6 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from uuid import UUID
 
 import pytest
+import typing_extensions
 from pydantic import BaseModel, ConfigDict, Field
 
 from toolkit import Toolbox, tool
@@ -46,6 +48,19 @@ class Model(BaseModel):
 class Open(BaseModel):
     model_config = ConfigDict(extra="allow")
     a: int
+
+
+class OpenDict(typing_extensions.TypedDict):
+    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
+    a: int
+
+
+class Sent(BaseModel):
+    data: bytes = Field(alias="theData")
+
+
+Blob = typing.NewType("Blob", bytes)
+BlobAlias = typing_extensions.TypeAliasType("BlobAlias", list[bytes])
 
 
 @dataclass
@@ -101,6 +116,12 @@ ACCEPTED: list[tuple[Any, Any, Any]] = [
     (tuple[int, str], [1, "a"], (1, "a")),
     (tuple[int, ...], ["1", 2], (1, 2)),
     (set[int], [1, 1, 2], {1, 2}),
+    (abc.Iterable[int], ["1", 2], [1, 2]),
+    (Sent, {"theData": b64(b"\xff")}, Sent(theData=b"\xff")),
+    (Blob, b64(b"\xff"), b"\xff"),
+    (BlobAlias, [b64(b"\xff")], [b"\xff"]),
+    (bytes | int, b64(b"\xff"), b"\xff"),
+    (OpenDict, {"a": 1, "b": 2}, {"a": 1, "b": 2}),
     (datetime.datetime, "2026-01-02T03:04:05Z", datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)),
     (datetime.date, "2026-01-02", datetime.date(2026, 1, 2)),
     (datetime.timedelta, "PT90S", datetime.timedelta(seconds=90)),
@@ -145,6 +166,17 @@ REFUSED: list[tuple[Any, Any, str]] = [
     (bytes, "not base64!", 'value: should be base64 text; got "not base64!"'),
     (Annotated[int, Field(le=9)], 10, "value: should be less than or equal to 9; got 10"),
     (str, 5, "value: should be a valid string; got 5"),
+    (tuple[int, str], [1], "value[1]: missing"),
+    (
+        dict[str, dict[int, str]],
+        {"a": {"b": "c"}},
+        'value.a: the key "b" should be a valid integer, unable to parse string as an integer; got {"b": "c"}',
+    ),
+    (
+        abc.Iterable[int],
+        ["x"],
+        'value[0]: should be a valid integer, unable to parse string as an integer; got "x"',
+    ),
 ]
 
 

@@ -83,6 +83,43 @@ async def test_methods_work_on_their_object() -> None:
     assert two.value == 10
 
 
+class Reversed:
+    """The decorators in the other order."""
+
+    @tool
+    @classmethod
+    def kind(cls, times: int = 1) -> str:
+        return cls.__name__ * times
+
+    @tool
+    @staticmethod
+    def plain(cls: str) -> str:
+        return cls
+
+
+class Heir(Reversed):
+    pass
+
+
+async def test_tool_may_stand_above_classmethod_and_staticmethod() -> None:
+    base: Any = Reversed  # checkers follow this order of decorators only when it is served
+    heir: Any = Heir
+    assert (base.kind(2), heir.kind(), heir().kind()) == ("ReversedReversed", "Heir", "Heir")
+    assert (base.plain("a"), base().plain("b")) == ("a", "b")
+    box = Toolbox("box", [Heir.kind, Heir.plain])
+    assert list(box.tools["kind"].input_schema["properties"]) == ["times"]
+    assert (await box.call("kind")).text == "Heir"
+    assert (await box.call("plain", {"cls": "x"})).text == "x"
+
+
+async def test_a_bound_tool_has_the_signature_of_a_bound_method() -> None:
+    counter = Counter(1)
+    assert str(inspect.signature(counter.add)) == "(amount: 'int') -> 'int'"
+    box = Toolbox("box", [tool(functools.partial(counter.add), name="again")])
+    assert list(box.tools["again"].input_schema["properties"]) == ["amount"]
+    assert (await box.call("again", {"amount": 2})).text == "3"
+
+
 async def test_callables_partials_and_bound_methods_become_tools() -> None:
     def scale(number: int, factor: int, unit: str = "m") -> str:
         """Scale it."""
@@ -198,6 +235,23 @@ def test_a_type_json_cannot_carry_is_refused_when_the_box_is_made() -> None:
     assert caught.value.what == "tool 'send': parameter 'to' has a type that JSON cannot carry: Socket"
 
 
+@dataclass
+class Unfinished:
+    price: Decimal
+
+
+def test_a_field_whose_type_is_not_defined_is_not_blamed_on_json() -> None:
+    @tool
+    def buy(what: Unfinished) -> None: ...
+
+    with pytest.raises(ToolDefinitionError) as caught:
+        Toolbox("box", [buy])
+    assert caught.value.what == (
+        "tool 'buy': parameter 'what' has a type whose own annotations use a name that is not defined: Unfinished"
+    )
+    assert "TYPE_CHECKING" in caught.value.fix
+
+
 def test_a_name_that_is_not_defined_is_refused_with_its_name() -> None:
     @tool
     def pay(amount: Decimal) -> None: ...
@@ -291,6 +345,18 @@ double = tool(functools.partial(scale, by=2), name="double")
     assert list(box.tools) == ["own", "double"]
     vars(module)["__all__"] = ["shout", "own", "scale", "missing"]
     assert list(Toolbox.from_module(module).tools) == ["shout", "own"]
+
+
+Other = ToolContext
+
+
+def test_a_context_is_made_for_a_plain_call_whatever_its_type_is_called_here() -> None:
+    @tool
+    def who(text: str, about: Other) -> str:
+        return f"{text} {about.call_id[:5]}"
+
+    plain_call: Any = who
+    assert plain_call("a") == "a call_"
 
 
 async def test_a_context_is_made_for_a_plain_call_and_given_to_a_served_one() -> None:

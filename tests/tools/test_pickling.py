@@ -41,6 +41,12 @@ class Choir:
         """Sing a line."""
         return f"{self.size} sing {line}"
 
+    @tool
+    @classmethod
+    def hum(cls, line: str) -> str:
+        """Hum a line."""
+        return f"{cls.__name__} hums {line}"
+
 
 def test_a_tool_of_a_module_is_the_same_tool_again() -> None:
     assert pickle.loads(pickle.dumps(shout)) is shout
@@ -61,6 +67,7 @@ async def test_a_toolbox_answers_as_before() -> None:
 def test_a_bound_tool_keeps_its_object_and_leaves_the_class_alone() -> None:
     again = pickle.loads(pickle.dumps(Choir(5).sing))
     assert again("la") == "5 sing la"
+    assert pickle.loads(pickle.dumps(Choir.hum))("la") == "Choir hums la"
     assert Choir.sing.is_unbound_method
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import datetime
 import logging
+import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
@@ -293,8 +294,10 @@ def _returns(annotation: Any, value: Any) -> Callable[[], Any]:
         (Colour, Colour.RED, {"type": "string", "enum": ["red"]}, {"result": "red"}),
         (UUID, UUID(int=0), {"type": "string", "format": "uuid"}, {"result": "00000000-0000-0000-0000-000000000000"}),
         (Path, Path("a"), {"type": "string"}, {"result": "a"}),
+        (bytes, b"\xff\xfe", {"type": "string", "contentEncoding": "base64url"}, {"result": "__4="}),
+        (Model, Model(at=datetime.date(2026, 1, 2)), None, {"at": "2026-01-02", "raw": "b3du"}),
     ],
-    ids=lambda v: repr(v)[:30],
+    ids=lambda v: re.sub(r" at 0x.*", "", repr(v))[:30],
 )
 async def test_a_structured_tool_also_sends_what_its_schema_says(
     annotation: Any, value: Any, schema: dict[str, Any] | None, structured: dict[str, Any]
@@ -307,6 +310,50 @@ async def test_a_structured_tool_also_sends_what_its_schema_says(
     assert declared["type"] == "object"
     if schema is not None:
         assert declared["properties"]["result"] == schema
+
+
+class Shown:
+    """Renders itself as whatever it was given."""
+
+    def __init__(self, rendering: Any) -> None:
+        self.rendering = rendering
+
+    def render(self) -> Any:
+        return self.rendering
+
+
+class Loud(str):
+    def render(self) -> str:
+        return self.upper()
+
+
+async def test_what_a_value_renders_to_is_content_like_any_other() -> None:
+    picture = await reply_of(lambda: Shown([Text("a picture:"), Image(PNG)]))
+    assert [block["type"] for block in picture.content] == ["text", "image"]
+    assert (await reply_of(lambda: Shown(None))).content == []
+    assert (await reply_of(lambda: ToolResult(Shown(None), "said instead"))).text == "said instead"
+    assert (await reply_of(lambda: Shown({"a": 1}))).text == '{"a":1}'
+    assert (await reply_of(lambda: Loud("x"))).text == "X"
+
+
+async def test_no_block_is_empty_and_no_error_is_without_a_text() -> None:
+    assert (await reply_of(lambda: [Text(""), Text("b")])).content == [{"type": "text", "text": "b"}]
+
+    def silent() -> None:
+        raise ToolError("")
+
+    for failure in (silent, lambda: ToolResult(None, ok=False)):
+        reply = await reply_of(failure)
+        assert reply.is_error
+        assert reply.text == "The tool failed and gave no reason."
+
+
+async def test_the_text_of_a_resource_is_cut_too() -> None:
+    reply = await reply_of(lambda: [Resource("a://b", "line\n" * 100), Image(PNG)], max_chars=200)
+    resource, picture, notice = reply.content
+    assert resource["resource"]["text"] == "\n".join(["line"] * 26)
+    assert picture["type"] == "image"
+    assert notice["text"] == "[cut here: 371 of 500 characters are missing; ask for less at a time]"
 
 
 async def test_text_only_is_the_default() -> None:

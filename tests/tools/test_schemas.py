@@ -64,6 +64,18 @@ class Level(IntEnum):
     HIGH = 2
 
 
+class Told(BaseModel):
+    a: Annotated[int, "The a."]
+    b: Annotated[int, "The b."] = Field(alias="bB")
+    c: Annotated[int, "The c."] | None = None
+
+
+@dataclass
+class Counted:
+    start: int
+    seen: int = field(default=0, init=False)
+
+
 @dataclass
 class Tree:
     value: int
@@ -188,6 +200,30 @@ GOLDEN: list[tuple[Any, dict[str, Any]]] = [
     ),
     (Annotated[Point, "where to go"], {**POINT, "description": "where to go"}),
     (Annotated[int | None, "how many"], {"type": ["integer", "null"], "description": "how many"}),
+    (Annotated[int, "how many"] | None, {"type": ["integer", "null"], "description": "how many"}),
+    (list[Annotated[int, "a year"]], {"type": "array", "items": {"type": "integer", "description": "a year"}}),
+    (
+        Told,
+        {
+            "properties": {
+                "a": {"type": "integer", "description": "The a."},
+                "bB": {"type": "integer", "description": "The b."},
+                "c": {"type": ["integer", "null"], "description": "The c.", "default": None},
+            },
+            "required": ["a", "bB"],
+            "type": "object",
+            "additionalProperties": False,
+        },
+    ),
+    (
+        Counted,
+        {
+            "properties": {"start": {"type": "integer"}},
+            "required": ["start"],
+            "type": "object",
+            "additionalProperties": False,
+        },
+    ),
 ]
 
 
@@ -255,11 +291,32 @@ def test_defaults_are_shown_as_json_and_left_out_where_json_cannot_say_them() ->
         point: Point | None = None,
         raw: bytes = b"\xff",
         odd: Any = nothing,
+        most: float = float("inf"),
     ) -> None: ...
 
     shown = {name: schema.get("default", "left out") for name, schema in go.input_schema["properties"].items()}
-    assert shown == {"where": "src", "colour": "red", "point": None, "raw": "_w==", "odd": "left out"}
+    assert shown == {
+        "where": "src",
+        "colour": "red",
+        "point": None,
+        "raw": "_w==",
+        "odd": "left out",
+        "most": "left out",
+    }
     assert "required" not in go.input_schema
+
+
+async def test_a_default_of_none_may_be_sent_as_well() -> None:
+    def go(limit: int, other: Any) -> str:
+        return repr([limit, other])
+
+    go.__defaults__ = (None, None)
+    box = Toolbox("box", [tool(go)])
+    assert box.tools["go"].input_schema["properties"] == {
+        "limit": {"type": ["integer", "null"], "default": None},
+        "other": {"default": None},
+    }
+    assert (await box.call("go", {"limit": None, "other": None})).text == "[None, None]"
 
 
 def test_a_context_parameter_is_hidden() -> None:

@@ -194,6 +194,26 @@ def test_the_hosts_permissions_stay_and_only_the_executable_bit_comes(ws: Prepar
     assert (host / "setuid").stat().st_mode & 0o7000 == 0
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_what_root_applies_belongs_to_whom_the_mount_belongs(ws: Prepared, host: Path) -> None:
+    for path in (host, *host.rglob("*")):
+        os.chown(path, 1234, 1234)
+    (ws.root / "src/app.py").write_text("agent\n")
+    make_tree(ws.root / "src", {"new/file": b"x", "link": "app.py"})
+    apply_changes(ws)
+    assert {path.lstat().st_uid for path in host.rglob("*")} == {1234}
+
+
+def test_attributes_of_a_replaced_file_stay(ws: Prepared, host: Path) -> None:
+    try:
+        os.setxattr(host / "app.py", "user.note", b"mine")
+    except OSError:
+        pytest.skip("no user attributes on this file system")
+    (ws.root / "src/app.py").write_text("agent\n")
+    apply_changes(ws)
+    assert os.getxattr(host / "app.py", "user.note") == b"mine"
+
+
 def test_a_large_file_is_applied_again_and_again_without_a_conflict(host: Path) -> None:
     big = os.urandom(3 << 20)
     (host / "big").write_bytes(big)

@@ -34,6 +34,36 @@ def test_a_kill_at_any_point_ends_with_all_or_nothing(what: str) -> None:
     assert result["found"] == ["all", "nothing"] if what == "resume" else ["nothing"]
 
 
+@pytest.mark.parametrize(("option", "wanted"), [("--resume", b"agent\n"), ("--undo", b"host\n")])
+def test_the_command_line_settles_what_a_killed_command_left(tmp_path: Path, option: str, wanted: bytes) -> None:
+    names = [f"{number}.txt" for number in range(6)]
+    host = make_tree(tmp_path / "host", dict.fromkeys(names, b"host\n"))
+    ws = prepare(host)
+    make_tree(ws.root / "src", dict.fromkeys(names, b"agent\n"))
+    killed = (
+        "import sys; from tests.workspace.killed_apply import die_before; from toolkit.cli import main\n"
+        "die_before(int(sys.argv.pop(1))); main()"
+    )
+    for point in range(10, 40):
+        subprocess.run(
+            [sys.executable, "-c", killed, str(point), "workspace", "apply", str(ws.root)],
+            cwd=ROOT, capture_output=True, timeout=60, check=False,
+        )  # fmt: skip
+        found = {data for _, data in tree_of(host).values()}
+        if found == {b"agent\n", b"host\n"}:
+            break
+        undo(Prepared.load(ws.root, ws.state))
+    assert found == {b"agent\n", b"host\n"}, "never killed half-way"
+
+    done = subprocess.run(
+        [sys.executable, "-m", "toolkit", "workspace", "apply", str(ws.root), option],
+        cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+    assert tree_of(host) == {name.encode(): ("-", wanted) for name in names}
+
+
 @pytest.fixture
 def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Prepared:
     """A workspace whose apply stopped after its first file, and could not be taken back either."""

@@ -130,6 +130,21 @@ def test_several_mounts_are_told_apart_and_applied_one_by_one(host: Path, tmp_pa
     assert (host / "notes.txt").read_text() == "agent\n"
 
 
+def test_a_mount_that_is_the_workspace_itself_is_reviewed_and_applied(host: Path, tmp_path: Path) -> None:
+    with WorkspaceSection([HostMount(host, ".")], [tmp_path], parent=tmp_path) as ws:
+        shutil.rmtree(ws.temp_dir / "lib")
+        make_tree(ws.temp_dir, {"top.txt": b"t\n", "app/deep/new": b"n\n", "link": "app/main.py"})
+        (ws.temp_dir / "out").symlink_to("../outside")
+        (ws.temp_dir / "notes.txt").rename(ws.temp_dir / "app/notes.txt")
+        assert {change.mount for change in ws.changes()} == {"."}
+        with pytest.raises(WorkspaceSecurityError):
+            ws.apply(mounts=["."])
+        (ws.temp_dir / "out").unlink()
+        ws.apply(mounts=["."])
+        assert tree_of(host) == tree_of(ws.temp_dir)
+        assert len(ws.changes()) == 0
+
+
 def test_what_was_excluded_is_never_overwritten_or_deleted(host: Path, tmp_path: Path) -> None:
     make_tree(host, {"app/secret.env": b"KEY\n", "app/cache/big": b"big\n"})
     mount = HostMount(host / "app", exclude_glob=("*.env", "cache/"))

@@ -20,3 +20,17 @@ def test_the_first_example_runs_and_takes_the_new_file_back(
     exec(compile(code, str(PAGE), "exec"), {})
     assert (tmp_path / "src/hello.py").read_text(encoding="utf-8") == "print('hello')\n"
     assert "src/  1 file, 6 B" in capsys.readouterr().out
+
+
+def test_the_example_of_changes_prints_what_the_page_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    section = PAGE.read_text(encoding="utf-8").partition("## See what changed")[2]
+    code, shown = re.findall(r"```(?:python|text)\n(.*?)```", section, re.DOTALL)
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/app.py").write_text("print('start')\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, str(PAGE), "exec"), {})
+    assert capsys.readouterr().out == shown
+    assert (tmp_path / "src/app.py").read_text(encoding="utf-8") == "print('start')\nprint('done')\n"
+    assert (tmp_path / "work.patch").read_bytes().startswith(b"diff --git a/src/app.py b/src/app.py\n")

@@ -58,6 +58,7 @@ class TerminalApprover:
         about = one_line(question.subject, 60)
         keys = f"y = once, s = all {about} in this session, p = in this project, a = always, n = no"
         for _ in range(_TRIES):
+            self._forget_keys()
             _say(f"Run it? {keys} [n] ")
             answer = await self._line()
             if answer in _KEYS:
@@ -68,10 +69,13 @@ class TerminalApprover:
                 break
         return "DENY"
 
-    async def _line(self) -> str:
-        """The next line that is typed; empty at the end of the input."""
+    def _forget_keys(self) -> None:
+        """Throw away what was typed before the question could be seen."""
         with contextlib.suppress(termios.error):
             termios.tcflush(self._terminal, termios.TCIFLUSH)
+
+    async def _line(self) -> str:
+        """The next line that is typed; empty at the end of the input."""
         loop = asyncio.get_running_loop()
         typed: asyncio.Future[bytes] = loop.create_future()
 

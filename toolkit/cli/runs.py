@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 LIST_EXAMPLE = """
 $ toolkit runs list
-RUN               STATE     BEGAN                TOOK     TOKENS      COST  PROMPT
-run-6c1f0e9a2b47  ok        2026-03-02 02:10  3 m 20 s    151,204   $0.8312  Make the failing test pass.
-run-91d27be04c55  deadline  2026-03-02 02:04  1 m 0 s      40,210   $0.1904  List what is unclear.
+RUN               STATE     BEGAN                  TOOK      TOKENS       COST  PROMPT
+run-6c1f0e9a2b47  ok        2026-03-02 02:10   3 m 20 s     151,204    $0.8312  Make the failing test pass.
+run-91d27be04c55  deadline  2026-03-02 02:04    1 m 0 s      40,210    $0.1904  List what is unclear.
 """
 
 SHOW_EXAMPLE = """

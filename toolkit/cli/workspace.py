@@ -125,7 +125,8 @@ def _print_json(data: Any) -> None:
 def plan(as_json: bool, **options: Any) -> None:
     """Show what a workspace would hold and leave out.
 
-    A tree with sizes, and what stays behind by which rule. Nothing is copied. Exit 1 if a mount is larger than --max-bytes.
+    A tree with sizes, and what stays behind by which rule. Nothing is copied.
+    Exit 1 if a mount is larger than --max-bytes.
 
     \b
     Example:

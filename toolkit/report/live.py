@@ -70,7 +70,7 @@ class LiveReport:
 
     async def wait(self) -> None:
         """Return when the run has ended and every open page has been told how."""
-        while self._run.is_live():  # noqa: ASYNC110  (another process holds the lock: nobody here can tell)
+        while self._run.is_live():  # noqa: ASYNC110  (another process's end sets no event of ours)
             await asyncio.sleep(_LOOK)
         self._server.close()
         if self._streams:

@@ -19,7 +19,12 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 T = TypeVar("T")
+_PATIENCE = 15.0
+"""Seconds that runs get to end when their caller goes: an interrupt, a close and a kill fit in."""
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
+_MOUNTS = Path("/proc/self/ns/mnt")
+_LONGEST = 70
+"""Characters of a temp folder whose sockets still have names that fit."""
 
 
 class CallerGoneError(Exception):
@@ -38,12 +43,13 @@ class Lifeline:
     """The caller's side, as an async context manager; leaving it in any way ends the runs that hold on to it."""
 
     def __init__(self) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="toolkit-"))
+        place = tempfile.gettempdir()
+        self._folder = Path(tempfile.mkdtemp(prefix="toolkit-", dir=place if len(place) <= _LONGEST else "/tmp"))
         self.line = Line(_this_machine(), str(self._folder / "line"))
-        self._held: dict[asyncio.Task[Any], asyncio.StreamWriter] = {}
+        self._held: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_unix_server(self._hold, self.line.path)
+        self._server = await asyncio.start_unix_server(self._connected, self.line.path)
         return self
 
     async def __aexit__(
@@ -57,20 +63,18 @@ class Lifeline:
         if self._held:
             await asyncio.wait(set(self._held), timeout=_PATIENCE)
 
-    async def _hold(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(_until_gone(reader, writer))
         self._held[task] = writer
-        try:
-            with contextlib.suppress(OSError):
-                await reader.read()
-        finally:
-            del self._held[task]
-            writer.close()
+        task.add_done_callback(self._held.pop)
 
 
-_PATIENCE = 15.0
-"""Seconds that runs get to end when their caller goes: an interrupt, a close and a kill fit in."""
+async def _until_gone(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        with contextlib.suppress(OSError):
+            await reader.read()
+    finally:
+        writer.close()
 
 
 async def hold_on(line: Line, work: Coroutine[Any, Any, T]) -> T:
@@ -83,6 +87,8 @@ async def hold_on(line: Line, work: Coroutine[Any, Any, T]) -> T:
         return await work
     try:
         reader, writer = await asyncio.open_unix_connection(line.path)
+    except PermissionError:  # a worker of another user: it cannot hold on, and it does the work
+        return await work
     except OSError:
         work.close()
         raise CallerGoneError from None
@@ -101,9 +107,8 @@ async def hold_on(line: Line, work: Coroutine[Any, Any, T]) -> T:
 
 
 def _this_machine() -> str:
-    """The same for processes that see the same files: the host, since it was started."""
+    """The same for processes that see the same files: the host since it was started, and its mounts."""
     try:
-        boot = _BOOT.read_text(encoding="ascii").strip()
+        return f"{platform.node()} {_BOOT.read_text(encoding='ascii').strip()} {_MOUNTS.readlink()}"
     except OSError:
-        boot = ""
-    return f"{platform.node()}/{boot}"
+        return platform.node()

@@ -8,6 +8,10 @@ given to a fresh executor, where there is a way to make one.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import dataclasses
+import multiprocessing
+import os
 import pickle
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -20,6 +24,7 @@ from toolkit.runs.launch import complete, run
 from toolkit.runs.result import RunResult
 from toolkit.runs.spec import RunSpec
 from toolkit.runs.store import runs_home
+from toolkit.runs.stored import StoredRun
 
 _LOST = "WorkerLost"
 _TRIES = 2
@@ -44,10 +49,13 @@ def work(payload: RunSpec | bytes, run_id: str, line: Line) -> RunResult[Any] | 
     except Exception as error:
         return failed(run_id, RunError(f"the spec cannot be read here: {type(error).__name__}: {error}"))
     if has_started(spec):
-        return lost(run_id, "its first worker died, and another one was asked to do it again")
+        return lost(spec, "its first worker died, and another one was asked to do it again")
     try:
         result = complete(hold_on(line, run_here(spec)))
     except CallerGoneError:
+        parent = multiprocessing.parent_process()
+        if parent is not None and not parent.is_alive():
+            os._exit(1)  # a process pool's worker would wait for ever for a caller that was killed
         return RunResult(run=run_id, code="aborted", debug={"detail": "the caller is gone"})
     try:
         return pickle.dumps(result)
@@ -70,15 +78,16 @@ class Workers:
         for _ in range(_TRIES if self._make is not None else 1):
             answer = await self._send(spec.run_id, spec if packed is None else packed)
             if isinstance(answer, RunResult):
-                return answer, answer.debug.get("error") != _LOST
+                return answer, answer.code != "crashed" or answer.debug.get("error") != _LOST
             error = f"{type(answer).__name__}: {answer}"
             await self.close(wait=False)
             if packed is None and isinstance(answer, pickle.PicklingError | TypeError | AttributeError):
                 return failed(spec.run_id, RunError(f"the spec cannot be sent: {error}")), True
             if has_started(spec):
-                return lost(spec.run_id, error), False
+                result = lost(spec, error)
+                return result, result.code != "crashed"
         fix = "" if self._make is not None else "; with a function that makes one, a fresh one would be used"
-        return lost(spec.run_id, f"it never started: {error}{fix}"), True
+        return lost(spec, f"it never started: {error}{fix}"), True
 
     async def _send(self, run_id: str, payload: RunSpec | bytes) -> RunResult[Any] | Exception:
         """The result, or why the executor has none."""
@@ -104,9 +113,14 @@ class Workers:
             await asyncio.to_thread(executor.shutdown, wait=wait, cancel_futures=True)
 
 
-def lost(run_id: str, why: str) -> RunResult[Any]:
-    """The result of a run whose worker is gone."""
-    return RunResult(run=run_id, code="crashed", debug={"error": _LOST, "detail": why})
+def lost(spec: RunSpec, why: str) -> RunResult[Any]:
+    """The result of a run whose worker is gone: what it stored until then, where this machine can read it."""
+    result: RunResult[Any] = RunResult(run=spec.run_id, code="crashed")
+    stored = StoredRun(runs_home(spec.home) / spec.run_id)
+    for read in (stored.so_far, stored.result):  # the whole result, if it was just the answer that was lost
+        with contextlib.suppress(RunError, OSError):
+            result = read()
+    return dataclasses.replace(result, debug={**result.debug, "error": _LOST, "detail": why})
 
 
 def has_started(spec: RunSpec) -> bool:

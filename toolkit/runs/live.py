@@ -222,8 +222,10 @@ class LiveRun(Generic[OutputT]):
             if self._place is not None:
                 await asyncio.to_thread(self._look_once_more, self._place)
         finally:
-            self._log.close()
-            self._folder.close()
+            try:
+                self._log.close()
+            finally:
+                self._folder.close()
         while not self._prompts.empty():
             asked = self._prompts.get_nowait()
             if asked is not None and not asked[1].done():

@@ -86,10 +86,12 @@ class EventLog:
     def close(self) -> None:
         """No more events will come: readers end when they have read all."""
         if not self._closed:
-            self._flush()
-            self._closed = True
-            os.close(self._fd)
-            self._notify()
+            try:
+                self._flush()
+            finally:
+                self._closed = True
+                os.close(self._fd)
+                self._notify()
 
     async def follow(self) -> AsyncIterator[Event]:
         """Every event from the first on, waiting for more until the log is closed."""

@@ -128,9 +128,9 @@ def _script(launcher: Launcher, plant: _Plant, cli: Path | None, note: Path, ans
         "port": f"exec 3<>/dev/tcp/127.0.0.1/{plant.tcp.getsockname()[1]}",
         "unix": f"socat -u OPEN:/dev/null UNIX-CONNECT:{unix}",
         "abstract": f"socat -u OPEN:/dev/null ABSTRACT-CONNECT:{plant.abstract_name}",
-        "environment": "env; cat /proc/self/environ | tr '\\0' '\\n'",
-        "pid1": "cat /proc/1/environ | tr '\\0' '\\n'",
-        "processes": 'for p in /proc/[0-9]*; do echo "process $p"; tr "\\0" "\\n" < $p/environ; done',
+        "environment": "export -p",
+        "pid1": "tr '\\0' '\\n' < /proc/1/environ",
+        "processes": "printf 'process %s\\n' /proc/[0-9]*; cat /proc/[0-9]*/environ | tr '\\0' '\\n'",
         "namespaces": "readlink " + " ".join(f"/proc/self/ns/{kind}" for kind in _NAMESPACES),
         "privileges": "grep -E '^(CapEff|CapPrm|CapBnd|CapAmb|NoNewPrivs|Seccomp|Uid):' /proc/self/status",
         # Opened for writing, nothing written: a hole must not do harm here.

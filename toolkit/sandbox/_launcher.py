@@ -62,12 +62,12 @@ class Launcher:
     def processes(self) -> list[int]:
         """The host pids of the jails this launcher started that are still alive."""
         started = [int(file.name) for file in (self.state.folder / "pids").iterdir()]
-        return [pid for pid in started if self._is_ours(pid)]
+        return [pid for pid in started if self._is_marked(pid, "environ") or self._is_marked(pid, "cmdline")]
 
     def kill(self) -> None:
         """End every jail of this launcher and wait until nothing of them is left."""
         everyone = [int(folder.name) for folder in Path("/proc").glob("[0-9]*")]
-        ours = [pid for pid in everyone if self._is_ours(pid)]
+        ours = {pid for pid in everyone if self._is_marked(pid, "environ")}.union(self.processes())
         for pid in ours:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -80,10 +80,14 @@ class Launcher:
                 )
             time.sleep(0.005)
 
-    def _is_ours(self, pid: int) -> bool:
-        # A pid may long be someone else's; only ours carries the mark.
+    def _is_marked(self, pid: int, where: str) -> bool:
+        """Whether a process is ours; its pid alone says nothing, that may long be someone else's.
+
+        Until it has become bubblewrap, with the mark in its environment, it carries our name in its command.
+        """
+        wanted = f"{MARK}={self.state.name}" if where == "environ" else self.state.name
         try:
-            return f"{MARK}={self.state.name}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            return wanted.encode() in Path(f"/proc/{pid}/{where}").read_bytes()
         except OSError:
             return False
 
@@ -104,9 +108,11 @@ def make_launcher(jail: Jail, plan: LimitPlan, state: State) -> Launcher:
         needed += ["chown", "mkdir", "mount", "setpriv", "unshare"]
     tools = {name: find_program(name) for name in needed}
     for name, text in SYNTHETIC_ETC.items():
-        (state.folder / "etc" / name).write_text(text, encoding="utf-8")
+        (state.shown / "etc" / name).write_text(text, encoding="utf-8")
+        (state.shown / "etc" / name).chmod(0o644)
     (state.folder / "seccomp").write_bytes(seccomp_filter())
-    staged = None if tenant is None else [_STAGE / str(index) for index in range(len(jail.binds()))]
+    places = _staged(jail, state)
+    staged = None if tenant is None else [_staged_source(bind.source, places) for bind in jail.binds()]
     arguments = "\0".join(jail.arguments(staged)) + "\0"
     (state.folder / "arguments").write_bytes(os.fsencode(arguments))
     launcher = Launcher(jail=jail, plan=plan, state=state, tenant=tenant)
@@ -134,7 +140,8 @@ def find_program(name: str) -> str:
             rules=("jail",),
             fix=f"Install it ({INSTALL.get(name, 'apt install util-linux')}), or see: toolkit sandbox check",
         )
-    return str(Path(found).resolve())
+    # Not resolved: one binary may be many programs, told apart by the name they are called by.
+    return str(Path(found).absolute())
 
 
 INSTALL = {
@@ -151,7 +158,7 @@ def _script(launcher: Launcher, tools: dict[str, str]) -> str:
     quoted = " ".join(shlex.quote(f"{name}={value}") for name, value in environment.items())
     passed = " ".join(f'${{{name}+"{name}=${name}"}}' for name in _PASSED)
     terminal = '${TERM+"TERM=$TERM"}' if launcher.jail.terminal else ""
-    lines = ["#!/bin/sh", "set -eu", "umask 022"]
+    lines = ["#!/bin/sh", "set -eu", "umask 022", f": > {shlex.quote(str(folder / 'pids'))}/$$"]
     if not launcher.jail.terminal:
         # Whoever holds a terminal, even to write to it, can read what is typed there.
         lines += [f"[ ! -t {number} ] || exec {number}{way}/dev/null" for number, way in ((0, "<"), (1, ">"), (2, ">"))]
@@ -159,7 +166,6 @@ def _script(launcher: Launcher, tools: dict[str, str]) -> str:
         again = f'exec {tools["unshare"]} --mount --propagation private -- "$0" --staged "$@"'
         lines += [f'if [ "${{1-}}" != --staged ]; then {again}; fi', "shift", *_stage(launcher, tools)]
     lines += [f"echo $$ > {shlex.quote(str(group / 'cgroup.procs'))}" for group in _groups(plan)]
-    lines += [f": > {shlex.quote(str(folder / 'pids'))}/$$"]
     lines += [f"exec 8<{shlex.quote(str(folder / 'seccomp'))} 9<{shlex.quote(str(folder / 'arguments'))}"]
     if tenant is not None:
         lines += [f"{tools['mount']} --rbind {shlex.quote(str(folder / 'stage'))} {_STAGE}", "cd /"]
@@ -176,15 +182,28 @@ def _groups(plan: LimitPlan) -> tuple[Path, ...]:
     return plan.cgroup.folders if plan.cgroup else ()
 
 
+def _staged(jail: Jail, state: State) -> dict[Path, Path]:
+    """Where each bound path is put for a user who may not look into the folders above it."""
+    sources = dict.fromkeys(bind.source for bind in jail.binds() if not bind.source.is_relative_to(state.shown))
+    return {source: _STAGE / str(index) for index, source in enumerate((state.shown, *sources))}
+
+
+def _staged_source(source: Path, places: dict[Path, Path]) -> Path:
+    if source in places:
+        return places[source]
+    shown = next(iter(places))
+    return places[shown] / source.relative_to(shown)
+
+
 def _stage(launcher: Launcher, tools: dict[str, str]) -> list[str]:
-    """Put every bound path within reach of a user who may not look into the folders above it."""
+    """Shell lines that put every bound path there; the whole is moved to its place at the end."""
     stage, mount = launcher.state.folder / "stage", tools["mount"]
     lines = [f"{mount} -t tmpfs -o mode=0755,size=64k stage {shlex.quote(str(stage))}"]
     stage.mkdir(exist_ok=True)
-    for index, bind in enumerate(launcher.jail.binds()):
-        place = shlex.quote(str(stage / str(index)))
-        make = f"{tools['mkdir']} {place}" if bind.source.is_dir() else f": > {place}"
-        lines += [make, f"{mount} --rbind {shlex.quote(str(bind.source))} {place}"]
+    for source, place in _staged(launcher.jail, launcher.state).items():
+        here = shlex.quote(str(stage / place.name))
+        lines += [f"{tools['mkdir']} {here}" if source.is_dir() else f": > {here}"]
+        lines += [f"{mount} --rbind {shlex.quote(str(source))} {here}"]
     return lines
 
 

@@ -50,8 +50,11 @@ class State:
         self._lock = os.open(self.folder / "owner", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         self._cleaner: subprocess.Popen[bytes] | None = None
-        for name in ("etc", "home", "pids"):
-            (self.folder / name).mkdir()
+        self.shown = self.folder / "shown"
+        """The part of it that appears in the jail."""
+        for path in (self.folder / "pids", self.shown, self.shown / "etc", self.shown / "home"):
+            path.mkdir()
+            path.chmod(0o755)  # whatever the umask: the folder around it is private
 
     def record(self, *, folders: Sequence[Path], tenant: int | None, cgroups: Sequence[Path]) -> None:
         """Write down what must be given back, and start the helper that does it if we are killed."""

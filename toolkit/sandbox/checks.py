@@ -153,8 +153,8 @@ def _check_machine(
         plan = plan_limits(limits, name=state.name, require=require)
         jail = Jail(
             workspace=workspace,
-            state=state.folder,
-            home=state.folder / "home",
+            shown=state.shown,
+            home=state.shown / "home",
             programs=(cli,),
             readable=readable,
             environment=(("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "/home/agent")),

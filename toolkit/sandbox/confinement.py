@@ -218,7 +218,7 @@ class Confinement:
         state = State()
         opening: asyncio.Future[None] | None = None
         try:
-            self._gate = self._order.make_gate(state.folder / "api.sock")
+            self._gate = self._order.make_gate(state.shown / "api.sock")
             await self._gate.__aenter__()
             opening = asyncio.ensure_future(asyncio.to_thread(self._open, state, self._gate.socket_path))
             await asyncio.shield(opening)
@@ -235,16 +235,17 @@ class Confinement:
     def _open(self, state: State, socket: Path) -> None:
         order = self._order
         plan = plan_limits(order.limits, name=state.name, require=order.require)
-        home = order.home or state.folder / "home"
+        home = order.home or state.shown / "home"
         # A kept home may hold a link an earlier agent left there, so nothing existing is opened.
         with contextlib.suppress(FileExistsError), (home / ".gitconfig").open("x", encoding="ascii") as file:
             file.write("[user]\n\tname = agent\n\temail = agent@localhost\n")
         if shutil.which("npm", path=_PATH):
-            (state.folder / "bin").mkdir()
-            write_script(state.folder / "bin" / "npm", _QUICK_NPM)
+            (state.shown / "bin").mkdir()
+            (state.shown / "bin").chmod(0o755)
+            write_script(state.shown / "bin" / "npm", _QUICK_NPM)
         jail = Jail(
             workspace=order.workspace,
-            state=state.folder,
+            shown=state.shown,
             home=home,
             programs=(order.cli,),
             readable=order.readable,

@@ -64,7 +64,7 @@ class Jail:
 
     workspace: Path
     """The one host folder to work in; it has the same path inside."""
-    state: Path
+    shown: Path
     """A private host folder: `etc` in it holds synthetic files, `bin`, if there is one, programs to put first."""
     home: Path
     """The host folder behind the agent's home."""
@@ -87,12 +87,12 @@ class Jail:
             Bind(self.workspace, str(self.workspace), writable=not self.read_only),
             Bind(self.home, HOME, writable=True),
             *(Bind(path, str(path)) for path in (*self.readable, *self.programs)),
-            *(Bind(self.state / "etc" / name, f"/etc/{name}") for name in SYNTHETIC_ETC),
+            *(Bind(self.shown / "etc" / name, f"/etc/{name}") for name in SYNTHETIC_ETC),
         ]
         if self.socket is not None:
             paths.append(Bind(self.socket, SOCKET))
-        if (self.state / "bin").is_dir():
-            paths.append(Bind(self.state / "bin", BIN))
+        if (self.shown / "bin").is_dir():
+            paths.append(Bind(self.shown / "bin", BIN))
         return tuple(sorted(paths, key=lambda bind: len(Path(bind.target).parts)))
 
     def arguments(self, sources: Sequence[Path] | None = None) -> list[str]:

@@ -79,8 +79,8 @@ def run_confined(command: Sequence[str], workspace: Path | str, options: ShellOp
         plan = plan_limits(options.limits, name=state.name, require=options.require)
         jail = Jail(
             workspace=folder,
-            state=state.folder,
-            home=state.folder / "home",
+            shown=state.shown,
+            home=state.shown / "home",
             readable=readable,
             environment=tuple(_ENVIRONMENT.items()),
             limits=options.limits,

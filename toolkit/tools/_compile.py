@@ -78,7 +78,9 @@ _compile_shared = lru_cache(maxsize=2048)(_compile)
 
 
 def _allows_extra(cls: Any) -> bool:
-    return bool(getattr(cls, "model_config", {}).get("extra") == "allow") if isinstance(cls, type) else False
+    """Whether a model, or a dataclass or TypedDict with a pydantic config, says so itself."""
+    configs = (getattr(cls, name, None) for name in ("model_config", "__pydantic_config__"))
+    return any(isinstance(config, dict) and config.get("extra") == "allow" for config in configs)
 
 
 def _reads_json(schema: Schema, definitions: dict[str, Schema]) -> bool:

@@ -11,12 +11,13 @@ from collections import abc
 from typing import Any, get_args, get_origin
 
 from pydantic import PydanticUserError, TypeAdapter
-from pydantic_core import PydanticSerializationError
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from toolkit.errors import ToolDefinitionError
 from toolkit.tools._compile import compile_output
 from toolkit.tools._schema import Schema
 from toolkit.tools._subject import Subject
+from toolkit.tools._types import bytes_decoder
 from toolkit.tools.content import Audio, Image, Resource, Text
 from toolkit.tools.render import RenderError
 from toolkit.tools.reply import ToolResult
@@ -35,6 +36,7 @@ class Output:
         except PydanticUserError as error:
             raise _refusal(subject, f"its return type has no schema: {annotation}") from error
         self._adapter: TypeAdapter[Any] = adapter
+        self._has_bytes = bytes_decoder(annotation) is not None
         self._wraps = schema.get("type") != "object"
         self.schema: Schema = _wrapped(schema) if self._wraps else schema
         if definitions:
@@ -48,7 +50,11 @@ class Output:
         """
         value = value.value if isinstance(value, ToolResult) else value
         try:
-            plain = self._adapter.dump_python(value, mode="json", by_alias=True, warnings="error")
+            if self._has_bytes:  # pydantic's JSON mode takes them for UTF-8 text
+                python = self._adapter.dump_python(value, by_alias=True, warnings="error")
+                plain = to_jsonable_python(python, by_alias=True, bytes_mode="base64")
+            else:
+                plain = self._adapter.dump_python(value, mode="json", by_alias=True, warnings="error")
         except (PydanticSerializationError, ValueError) as error:
             raise RenderError(f"the tool returned a {type(value).__name__}, not what it declares: {error}") from error
         return {_KEY: plain} if self._wraps else plain

@@ -7,15 +7,17 @@ noise titles go, objects are closed.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
+import types
 from collections.abc import Iterable
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
 from pydantic_core import core_schema
 
 from toolkit.tools._docstring import description, parameter_texts
-from toolkit.tools._types import field_hints
+from toolkit.tools._types import field_hints, text_of, wire_names
 
 Schema = dict[str, Any]
 _PREFIX = "#/$defs/"
@@ -37,14 +39,6 @@ def make_schema(
     return schema, {name: _tidy(_inline(definitions[name], definitions, recursive), noise) for name in sorted(kept)}
 
 
-def text_of(metadata: object) -> str | None:
-    """The description in an `Annotated` argument: a plain string, or PEP 727's `Doc`."""
-    if isinstance(metadata, str):
-        return metadata
-    documentation = getattr(metadata, "documentation", None)
-    return documentation if isinstance(documentation, str) else None
-
-
 class _Generator(GenerateJsonSchema):
     """pydantic's generator, with field descriptions read from `Annotated` text and class docstrings."""
 
@@ -55,10 +49,16 @@ class _Generator(GenerateJsonSchema):
         """A default that JSON cannot say is simply left out."""
 
     def bytes_schema(self, schema: core_schema.BytesSchema) -> JsonSchemaValue:
-        return {"type": "string", "contentEncoding": "base64"}
+        # Both alphabets are taken; what is sent has the one for URLs.
+        return {"type": "string", "contentEncoding": "base64" if self.mode == "validation" else "base64url"}
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
-        return _described(schema["cls"], super().dataclass_schema(schema))
+        made = super().dataclass_schema(schema)
+        if self.mode == "validation":
+            for field in dataclasses.fields(schema["cls"]):
+                if not field.init:  # the class sets it itself and takes it from nobody
+                    made.get("properties", {}).pop(field.name, None)
+        return _described(schema["cls"], made)
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         return _described(schema["cls"], super().model_schema(schema))
@@ -87,8 +87,9 @@ def _described(cls: Any, schema: Schema) -> Schema:
     if "description" in schema:
         schema["description"] = description(schema["description"])
     documented = parameter_texts(inspect.getdoc(cls))
+    sent = wire_names(cls)
     for field, hint in (field_hints(cls) or {}).items():
-        own = properties.get(field)
+        own = next((properties[name] for name in [*sent.get(field, ()), field] if name in properties), None)
         text = _annotated_text(hint) or documented.get(field)
         if own is not None and text and "description" not in own:
             own["description"] = text
@@ -96,6 +97,8 @@ def _described(cls: Any, schema: Schema) -> Schema:
 
 
 def _annotated_text(hint: Any) -> str | None:
+    if get_origin(hint) in (Union, types.UnionType):
+        return next((text for text in map(_annotated_text, get_args(hint)) if text), None)
     if get_origin(hint) is not Annotated:
         return None
     return next((text for text in map(text_of, get_args(hint)[1:]) if text), None)

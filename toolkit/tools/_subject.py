@@ -38,6 +38,8 @@ class Subject:
     """Those a client may fill: no receiver, nothing a partial has filled."""
     takes_receiver: bool
     """Written in a class body and not bound yet: the first argument is `self` or `cls`."""
+    receiver_is_class: bool
+    """A class method: what it takes is the class, also when it is looked up on an object."""
     module: str
     """The module that made it a tool."""
     namespace: dict[str, Any]
@@ -73,6 +75,7 @@ def read_subject(target: object, name: str | None, module: str, namespace: dict[
     Raises:
         ToolDefinitionError: not callable, a bad name, or a parameter no client can fill.
     """
+    kind = type(target)
     if isinstance(target, classmethod | staticmethod):
         target = target.__func__
     if not callable(target):
@@ -86,14 +89,16 @@ def read_subject(target: object, name: str | None, module: str, namespace: dict[
     if title == "__call__":
         title = type(target).__name__
     parameters = _parameters(target, function, title, filled)
-    in_class = function is target and _is_in_class_body(function)
-    takes_receiver = bool(in_class and parameters and parameters[0].name in ("self", "cls"))
+    in_class = function is target and _is_in_class_body(function) and kind is not staticmethod
+    is_receiver = bool(parameters) and (kind is classmethod or parameters[0].name in ("self", "cls"))
+    takes_receiver = in_class and is_receiver
     subject = Subject(
         call=target,
         function=function,
         name=title,
         parameters=parameters[1:] if takes_receiver else parameters,
         takes_receiver=takes_receiver,
+        receiver_is_class=kind is classmethod,
         module=module,
         namespace=namespace,
     )

@@ -13,14 +13,18 @@ import dataclasses
 import sys
 import types
 import typing
+from collections import abc
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import typing_extensions
-from pydantic import BaseModel
+from pydantic import AliasChoices, BaseModel, Field
+from pydantic.fields import FieldInfo
 
 from toolkit.tools._words import shown
 
+_ALIAS_TYPES = (typing_extensions.TypeAliasType, getattr(typing, "TypeAliasType", typing_extensions.TypeAliasType))
+_CONTAINERS = ("builtins", "collections", "collections.abc")
 _URL_ALPHABET = str.maketrans("-_", "+/")
 
 Decoder = Callable[[Any], Any]
@@ -34,10 +38,28 @@ class NotBase64Error(ValueError):
 def field_hints(cls: Any) -> dict[str, Any] | None:
     """The fields of a dataclass, pydantic model, TypedDict or NamedTuple; None for any other type."""
     if isinstance(cls, type) and issubclass(cls, BaseModel):
-        return {name: info.annotation for name, info in cls.model_fields.items()}
+        return {name: _with_metadata(info) for name, info in cls.model_fields.items()}
     if dataclasses.is_dataclass(cls) or is_typed_dict(cls) or is_named_tuple(cls):
         return typing_extensions.get_type_hints(cls, include_extras=True)
     return None
+
+
+def _with_metadata(field: FieldInfo) -> Any:
+    """A model's field as it was written: pydantic keeps what stood in `Annotated` apart."""
+    return Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+
+
+def wire_names(cls: Any) -> dict[str, list[str]]:
+    """The names under which a client may send the fields of a pydantic model that have an alias."""
+    if not (isinstance(cls, type) and issubclass(cls, BaseModel)):
+        return {}
+    return {name: names for name, field in cls.model_fields.items() if (names := _aliases(field.validation_alias))}
+
+
+def _aliases(alias: object) -> list[str]:
+    if isinstance(alias, AliasChoices):
+        return [choice for choice in alias.choices if isinstance(choice, str)]
+    return [alias] if isinstance(alias, str) else []
 
 
 def is_typed_dict(cls: Any) -> bool:
@@ -50,6 +72,37 @@ def is_named_tuple(cls: Any) -> bool:
     return isinstance(cls, type) and issubclass(cls, tuple) and hasattr(cls, "_fields") and hasattr(cls, "_asdict")
 
 
+def text_of(metadata: object) -> str | None:
+    """The description in an `Annotated` argument: a plain string, or PEP 727's `Doc`."""
+    if isinstance(metadata, str):
+        return metadata
+    documentation = getattr(metadata, "documentation", None)
+    return documentation if isinstance(documentation, str) else None
+
+
+def spelled_out(annotation: Any) -> Any:
+    """The annotation as pydantic understands all of it.
+
+    Text in an `Annotated` becomes a description, also inside a container or a union. An
+    `Iterable` becomes a list: pydantic would check its items only while the tool reads them.
+    """
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        texts = map(text_of, arguments[1:])
+        rest = [
+            own if text is None else Field(description=text) for own, text in zip(arguments[1:], texts, strict=True)
+        ]
+        return Annotated[(spelled_out(arguments[0]), *rest)]
+    inside = tuple(map(spelled_out, arguments))
+    if origin in (abc.Iterable, abc.Iterator):
+        return list[inside]  # type: ignore[valid-type]
+    if all(new is old for new, old in zip(inside, arguments, strict=True)):
+        return annotation
+    if origin in (Union, types.UnionType):
+        return Union[inside]  # noqa: UP007
+    return origin[inside] if getattr(origin, "__module__", "") in _CONTAINERS else annotation
+
+
 def reachable(annotation: Any) -> list[Any]:
     """Every type inside `annotation`, itself first; recursive types end."""
     found: list[Any] = []
@@ -59,10 +112,21 @@ def reachable(annotation: Any) -> list[Any]:
         if any(current is known for known in found):
             continue
         found.append(current)
+        meant = _meant(current)
+        if meant is not current:
+            todo.append(meant)
+            continue
         arguments = get_args(current)
         todo.extend(arguments[:1] if get_origin(current) is Annotated else arguments)
         todo.extend(_safe_field_hints(current).values())
     return found
+
+
+def _meant(annotation: Any) -> Any:
+    """The type that a NewType or a type alias stands for; the annotation itself where it is neither."""
+    if isinstance(annotation, typing.NewType):
+        return annotation.__supertype__
+    return annotation.__value__ if isinstance(annotation, _ALIAS_TYPES) else annotation
 
 
 def _safe_field_hints(cls: Any) -> dict[str, Any]:
@@ -121,6 +185,9 @@ class _Decoders:
         return made[0]
 
     def _make(self, annotation: Any) -> Decoder:
+        meant = _meant(annotation)
+        if meant is not annotation:
+            return self.of(meant)
         origin, arguments = get_origin(annotation), get_args(annotation)
         if origin in (Annotated, typing.Required, typing.NotRequired):
             return self.of(arguments[0])
@@ -128,11 +195,16 @@ class _Decoders:
             return _decode
         fields = _safe_field_hints(annotation)
         if fields:
-            return _in_fields({name: self.of(hint) for name, hint in fields.items()})
+            names = wire_names(annotation)
+            decoders = {name: self.of(hint) for name, hint in fields.items()}
+            sent = {alias: decoders[name] for name in names for alias in names[name]}
+            return _in_fields({**decoders, **sent})
         if origin in (Union, types.UnionType):
             members = [a for a in arguments if a is not type(None)]
-            # Text that may be a plain str is not ours to decode.
-            return self.of(members[0]) if len(members) == 1 else _same
+            if len(members) == 1:
+                return self.of(members[0])
+            # Text that may be meant for another member is not ours to decode.
+            return self.of(bytes) if bytes in members and set(members) <= {bytes, bool, int, float} else _same
         if isinstance(origin, type) and issubclass(origin, Mapping) and len(arguments) == 2:
             return _in_mapping(self.of(arguments[1]))
         if origin is tuple and not (len(arguments) == 2 and arguments[1] is Ellipsis):

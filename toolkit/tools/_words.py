@@ -27,9 +27,13 @@ def in_words(name: str, value: Any, error: ValidationError) -> list[str]:
     places: dict[str, list[str]] = {}
     found: dict[str, Any] = {}
     for detail in error.errors(include_url=False, include_context=False):
-        place, reached = _place(name, value, detail["loc"], missing=detail["type"] == "missing")
+        is_key = detail["loc"][-1:] == ("[key]",)  # then the last step before names the key, not a value
+        location = detail["loc"][:-2] if is_key else detail["loc"]
+        place, reached = _place(name, value, location, missing=detail["type"] == "missing")
         message = lower_first(detail["msg"]).removeprefix("input ").removeprefix("value error, ")
-        if detail["type"] == "missing":
+        if is_key:
+            message = f"the key {shown(detail['input'])} {message}"
+        elif detail["type"] == "missing":
             message = "missing"
         elif detail["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
             message = "no such field"
@@ -50,6 +54,8 @@ def _place(name: str, value: Any, location: tuple[int | str, ...], *, missing: b
     for step in location:
         if isinstance(step, int) and isinstance(value, list | tuple) and step < len(value):
             place, value = f"{place}[{step}]", value[step]
+        elif isinstance(step, int) and missing and step == location[-1]:
+            place = f"{place}[{step}]"
         elif isinstance(step, str) and isinstance(value, dict):
             if step in value:
                 place, value = f"{place}.{step}", value[step]

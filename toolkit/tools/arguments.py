@@ -8,8 +8,9 @@ once, and before the function is called.
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Mapping
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, Optional, get_args, get_origin
 
 from pydantic import PydanticUserError, ValidationError
 from pydantic.fields import FieldInfo
@@ -18,9 +19,9 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from toolkit.errors import ToolDefinitionError
 from toolkit.tools._compile import CompiledType, compile_type
 from toolkit.tools._docstring import parameter_texts
-from toolkit.tools._schema import Schema, text_of
+from toolkit.tools._schema import Schema
 from toolkit.tools._subject import Subject
-from toolkit.tools._types import NotBase64Error
+from toolkit.tools._types import NotBase64Error, spelled_out, text_of
 from toolkit.tools._words import did_you_mean, in_words
 from toolkit.tools.context import ToolContext
 
@@ -78,11 +79,13 @@ class Arguments:
         definitions: dict[str, Schema] = {}
         for parameter in subject.parameters:
             hint = hints.get(parameter.name, Any)
-            if _is_context(hint):
+            if is_context(hint):
                 self.context_parameter = parameter.name
                 continue
             bare, text = _split_text(hint)
-            compiled = _compile_for(subject, parameter.name, bare)
+            if parameter.default is None and bare not in (Any, object):
+                bare = Optional[bare]  # noqa: UP045  # a model sends the default it reads in the schema
+            compiled = _compile_for(subject, parameter.name, spelled_out(bare))
             self._types[parameter.name] = compiled
             own = _adopt(compiled, definitions)
             if text or parameter.name in documented:
@@ -99,7 +102,8 @@ class Arguments:
             self.schema["$defs"] = definitions
 
 
-def _is_context(hint: Any) -> bool:
+def is_context(hint: Any) -> bool:
+    """Whether a parameter of this type takes the ToolContext."""
     candidates = [hint, *get_args(hint)]
     return any(isinstance(c, type) and issubclass(c, ToolContext) for c in candidates)
 
@@ -135,6 +139,12 @@ def _compile_for(subject: Subject, parameter: str, annotation: Any) -> CompiledT
     try:
         return compile_type(annotation)
     except PydanticUserError as error:
+        if error.code in ("class-not-fully-defined", "undefined-annotation"):
+            raise refuse(
+                f"has a type whose own annotations use a name that is not defined: {_type_name(annotation)}",
+                "Import or define that name before the Toolbox is made, outside of TYPE_CHECKING",
+                error,
+            ) from error
         raise refuse(
             f"has a type that JSON cannot carry: {_type_name(annotation)}",
             "Use a type pydantic knows (str, int, list, a dataclass, …) and make the object inside the tool",
@@ -177,9 +187,11 @@ def _with_description(schema: Schema, text: str | None, documented: str | None) 
 def _default(value: Any) -> Schema:
     """The default for the schema; nothing where JSON cannot say it."""
     try:
-        return {"default": to_jsonable_python(value, bytes_mode="base64")}
+        plain = to_jsonable_python(value, bytes_mode="base64")
+        json.dumps(plain, allow_nan=False)
     except (PydanticSerializationError, ValueError):
         return {}
+    return {"default": plain}
 
 
 def _type_name(annotation: Any) -> str:

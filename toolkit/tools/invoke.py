@@ -116,7 +116,7 @@ async def _raise_if_ours(error: BaseException) -> None:
 
 def _failure(tool: Invokable, error: BaseException) -> Reply:
     if isinstance(error, ToolError):
-        text = str(error)
+        text = str(error) or "The tool failed and gave no reason."
     else:
         _log.error("tool '%s' failed", tool.name, exc_info=error)
         text = _said(error)

@@ -36,36 +36,33 @@ def render(value: Any, *, renderer: Renderer | None = None, max_chars: int | Non
     if isinstance(value, ToolResult):
         value, message, ok = value.value, value.message, value.ok
     content = list(_blocks(value if renderer is None else renderer(value)))
-    if not content and message:
-        content = [{"type": "text", "text": message}]
+    if not content and (message or not ok):
+        # The model API refuses an error without a text.
+        content = [{"type": "text", "text": message or "The tool failed and gave no reason."}]
     if max_chars is not None:
         content = cut(content, max_chars)
     return Reply(content, is_error=not ok)
 
 
 def _blocks(value: Any) -> Iterable[Block]:
+    own = getattr(value, "render", None)
+    if callable(own) and not isinstance(value, type):
+        value = own()
     if isinstance(value, Enum):
         value = value.value
     if value is None:
         return
     if is_content(value):
-        yield as_block(value)
+        block = as_block(value)
+        if block.get("text") != "":
+            yield block
     elif isinstance(value, list | tuple) and any(is_content(item) for item in value):
         for item in value:
             yield from _blocks(item)
     else:
-        text = _text(value)
+        text = str(value) if isinstance(value, str) else as_json(value)
         if text:
             yield {"type": "text", "text": text}
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, str):
-        return str(value)
-    own = getattr(value, "render", None)
-    if callable(own) and not isinstance(value, type):
-        return str(own())
-    return as_json(value)
 
 
 def as_json(value: Any) -> str:
@@ -81,23 +78,34 @@ def as_json(value: Any) -> str:
 
 def cut(content: list[Block], max_chars: int) -> list[Block]:
     """The content with at most `max_chars` characters of text, cut at a line, and a sentence on what is missing."""
-    total = sum(len(block["text"]) for block in content if block["type"] == "text")
+    total = sum(len(_text_in(block)) for block in content)
     if total <= max_chars:
         return content
     room = max_chars - len(_notice(total, total))
     kept: list[Block] = []
     shown = 0
     for block in content:
-        if block["type"] != "text":
-            kept.append(block)
-            continue
-        part = _whole_lines(block["text"], room - shown)
+        text = _text_in(block)
+        part = _whole_lines(text, room - shown)
         shown += len(part)
-        if part:
-            kept.append({**block, "text": part})
-        if len(part) < len(block["text"]):
+        if part or not text:
+            kept.append(_with_text(block, part))
+        if len(part) < len(text):
             room = shown
     return [*kept, {"type": "text", "text": _notice(total - shown, total)}]
+
+
+def _text_in(block: Block) -> str:
+    """The text of a block that clients show as text, that of a resource included."""
+    return str(block.get("text") or block.get("resource", {}).get("text") or "")
+
+
+def _with_text(block: Block, text: str) -> Block:
+    if not text:
+        return block
+    if "resource" in block:
+        return {**block, "resource": {**block["resource"], "text": text}}
+    return {**block, "text": text}
 
 
 def _whole_lines(text: str, room: int) -> str:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import sys
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 from toolkit.tools._docstring import description
 from toolkit.tools._output import Output
 from toolkit.tools._subject import Subject, read_subject
-from toolkit.tools.arguments import Arguments
+from toolkit.tools.arguments import Arguments, is_context
 from toolkit.tools.context import ToolContext
 from toolkit.tools.invoke import invoke
 from toolkit.tools.render import Renderer, render
@@ -111,15 +113,17 @@ class Tool(Generic[P, R]):
     @overload
     def __get__(self: Tool[Concatenate[S, Q], T], instance: S, owner: type | None = None) -> Tool[Q, T]: ...
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        if instance is None or not self._wants_receiver:
+        if not self._wants_receiver:
             return self
-        return self.bind(instance)
+        receiver = owner if self._shared.subject.receiver_is_class else instance
+        return self if receiver is None else self.bind(receiver)
 
     def bind(self, receiver: object) -> Tool[..., R]:
         """The same tool as a method of `receiver`."""
         bound: Tool[..., R] = object.__new__(type(self))
         bound.__dict__.update(self.__dict__)
-        bound._call = functools.partial(self._call, receiver)
+        bound._call = types.MethodType(self._call, receiver)
+        bound.__wrapped__ = bound._call  # its signature has no receiver any more
         bound._wants_receiver = False
         return bound
 
@@ -226,9 +230,11 @@ class Tool(Generic[P, R]):
 
     @functools.cached_property
     def _may_take_context(self) -> bool:
-        """Asked of the annotations' text, so that calling a plain function compiles nothing."""
+        """Asked of the names in the annotations, so that calling a plain function compiles nothing."""
         subject = self._shared.subject
-        return any("Context" in str(parameter.annotation) for parameter in subject.parameters)
+        known = {**getattr(subject.function, "__globals__", {}), **subject.namespace}
+        words = (re.findall(r"\w+", str(parameter.annotation)) for parameter in subject.parameters)
+        return any(word == "ToolContext" or is_context(known.get(word)) for word in chain.from_iterable(words))
 
     def _gives(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
         if name in kwargs:
@@ -241,12 +247,15 @@ class Tool(Generic[P, R]):
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         """Pickle by name, like a function: what stands in a module is found there again."""
-        named = _named(self.__module__, getattr(self, "__qualname__", ""))
-        if named is self:
-            return self.__qualname__
+        path = getattr(self, "__qualname__", "")
+        if _named(self.__module__, path) is self:
+            return str(path)
         subject, options = self._shared.subject, self._shared.options
-        if isinstance(named, Tool) and named._shared is self._shared and isinstance(self._call, functools.partial):
-            return Tool.bind, (named, self._call.args[0])
+        if isinstance(self._call, types.MethodType):
+            receiver, name = self._call.__self__, path.rpartition(".")[2]
+            again = getattr(receiver, name, None)
+            if isinstance(again, Tool) and again._shared is self._shared:
+                return getattr, (receiver, name)
         return _remade, (subject.call, subject.name, subject.module, options, self._shared.renderer)
 
 

@@ -76,6 +76,11 @@ def leads_elsewhere(mount: MountRecord, host_path: bytes, error: OSError) -> Wor
     )
 
 
+def mount_name(mount: MountRecord) -> str:
+    """The mount's place in the workspace as users write it."""
+    return os.fsdecode(mount.at) or "."
+
+
 def host_path_of(manifest: Manifest, mount: int, path: bytes) -> bytes:
     """Where a workspace path belongs in its mount: where it came from, or where its name puts it."""
     entry: Entry | None = manifest.get(path)

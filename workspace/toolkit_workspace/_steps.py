@@ -176,6 +176,9 @@ class _Maker:
     def _write_temporary(self, goal: HostState) -> None:
         if goal.kind == "l":
             os.symlink(goal.target or b"", self.move.temporary, dir_fd=self.folder)
+            if goal.owner is not None:
+                with contextlib.suppress(PermissionError):
+                    os.chown(self.move.temporary, *goal.owner, dir_fd=self.folder, follow_symlinks=False)
             return
         fd = os.open(self.move.temporary, CREATE_FILE, 0o600, dir_fd=self.folder)
         try:

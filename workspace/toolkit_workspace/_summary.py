@@ -78,6 +78,8 @@ def _extent(change: Change) -> str:
 
 
 def _line_counts(change: Change) -> tuple[int, int] | None:
+    if change.before is None and change.after is None:  # told by another process, without the contents
+        return None
     sides = []
     for node in (change.before, change.after):
         if node is not None and (node.content is None or node.size > _LARGEST_COUNTED):

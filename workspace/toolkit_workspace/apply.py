@@ -24,7 +24,7 @@ from toolkit_workspace._content import ContentGone
 from toolkit_workspace._decide import AppliedChange as AppliedChange
 from toolkit_workspace._decide import Decider
 from toolkit_workspace._host_state import Seen, look
-from toolkit_workspace._hosts import Hosts, host_path_of
+from toolkit_workspace._hosts import Hosts, host_path_of, mount_name
 from toolkit_workspace._journal import Journal, PlannedStep
 from toolkit_workspace._manifest import Entry, Manifest
 from toolkit_workspace._prepared import Prepared
@@ -241,7 +241,7 @@ def _ordered(steps: Iterable[PlannedStep]) -> list[PlannedStep]:
 
 def _refuse_links_leading_out(prepared: Prepared, hosts: Hosts, chosen: Sequence[Change]) -> None:
     """Follow each new link, in the workspace and on the host as it will be."""
-    numbers = {os.fsdecode(mount.at): number for number, mount in enumerate(prepared.manifest.mounts)}
+    numbers = {mount_name(mount): number for number, mount in enumerate(prepared.manifest.mounts)}
     places: dict[tuple[int, bytes], Change] = {}
     targets: dict[tuple[int, bytes], bytes | None] = {}
     for change in chosen:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, overload
 
+from toolkit.errors import WorkspaceError
 from toolkit_workspace._bases import Bases
 from toolkit_workspace._compare import Pair, compare, has_equal_content, split_by_kind
 from toolkit_workspace._content import ContentGone, Node
-from toolkit_workspace._hosts import Hosts, mount_of
+from toolkit_workspace._hosts import Hosts, mount_name, mount_of
 from toolkit_workspace._manifest import Manifest, MountRecord
 from toolkit_workspace._patch import Version, file_patch, git_refuses, is_binary, quoted
 from toolkit_workspace._prepared import Prepared
@@ -92,7 +93,7 @@ class Changes(Sequence[Change]):
 
     def __init__(self, items: Sequence[Change], mounts: tuple[MountRecord, ...] = ()) -> None:
         self._items = tuple(items)
-        self.mounts = tuple(os.fsdecode(mount.at) for mount in mounts)
+        self.mounts = tuple(mount_name(mount) for mount in mounts)
 
     @overload
     def __getitem__(self, index: int) -> Change: ...
@@ -106,6 +107,10 @@ class Changes(Sequence[Change]):
 
     def __repr__(self) -> str:
         return f"<{len(self)} changes>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled, it tells the facts; the contents stay where the workspace is."""
+        return _told, (tuple(replace(change, before=None, after=None) for change in self), self.mounts)
 
     def _with(self, items: Sequence[Change]) -> Changes:
         some = Changes(items)
@@ -160,8 +165,13 @@ class Changes(Sequence[Change]):
         special files) are named in comment lines at the top; see `not_in_patch`.
 
         Raises:
-            WorkspaceError: a file changed again since these changes were taken.
+            WorkspaceError: a file changed again since these changes were taken, or they came from another process.
         """
+        if any(change.before is None and change.after is None for change in self):
+            raise WorkspaceError(
+                "these changes came from another process, without their contents",
+                fix="Ask the workspace itself: WorkspaceSection.open(temp_dir).changes()",
+            )
         pieces = [_patch(change) for change in self if not _why_not_in_patch(change)]
         if not any(pieces):
             return b""
@@ -174,6 +184,12 @@ class Changes(Sequence[Change]):
     def to_json(self) -> list[dict[str, Any]]:
         """The facts of every change as plain values."""
         return [change.to_json() for change in self]
+
+
+def _told(items: tuple[Change, ...], mounts: tuple[str, ...]) -> Changes:
+    changes = Changes(items)
+    changes.mounts = mounts
+    return changes
 
 
 def changes_of(prepared: Prepared) -> Changes:
@@ -212,7 +228,7 @@ def _change(pair: Pair, origin: Pair | None, mounts: tuple[MountRecord, ...], ma
         kind="renamed" if origin else _kind(old, new, same),
         path=os.fsdecode(pair.path),
         type=_TYPES[shown.kind],
-        mount=None if mount is None else os.fsdecode(mounts[mount].at),
+        mount=None if mount is None else mount_name(mounts[mount]),
         old_path=os.fsdecode(origin.path) if origin else None,
         binary=_is_binary(old) or _is_binary(new),
         content_changed=shown.kind == "f" and not same,

@@ -1,0 +1,95 @@
+"""Questions at the terminal: what is shown, and which key means what."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import pytest
+
+from toolkit.cli._ask import TerminalApprover, about_to_happen
+from toolkit.cli._run_display import Display
+from toolkit.runs import Decision, Event, Question
+
+
+class Person:
+    """Reads what is asked on a terminal, and types an answer to each question."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.shown = ""
+        self.lines: list[str] = []
+        self._asked = asyncio.Event()
+        monkeypatch.setattr("toolkit.cli._ask._say", self._see)
+
+    def _see(self, words: str) -> None:
+        self.shown += words
+        if words.startswith("Run it?"):
+            self._asked.set()
+
+    async def decide(self, command: str, *answers: str) -> Decision:
+        """The decision these answers come to, each typed when the question stands there."""
+        ours, theirs = os.openpty()
+        display = Display(terminal=False, say=self.lines.append)
+        question = Question("ask-1", "Bash", {"command": command}, "call", False, "it may change things", "Bash[x]")
+        os.write(ours, b"y\n")  # typed before anything was asked
+        try:
+            asking = asyncio.create_task(TerminalApprover(theirs, display)(question))
+            for answer in answers:
+                await asyncio.wait_for(self._asked.wait(), 5)
+                self._asked.clear()
+                display.show(Event("lifecycle", "warning", 1.0, "run-1", "run-1", data={"what": "meanwhile"}))
+                assert self.lines == []
+                os.write(ours, answer.encode())
+            return await asyncio.wait_for(asking, 5)
+        finally:
+            os.close(theirs)
+            os.close(ours)
+
+
+@pytest.fixture
+async def person(monkeypatch: pytest.MonkeyPatch) -> Person:
+    return Person(monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("answers", "kind"),
+    [
+        (["y\n"], "ALLOW_ONCE"),
+        (["S\n"], "ALLOW_SESSION"),
+        (["p\n"], "ALLOW_PROJECT"),
+        (["a\n"], "ALLOW_ALWAYS"),
+        (["n\n"], "DENY"),
+        (["\n"], "DENY"),
+        (["\x04"], "DENY"),
+        (["what?\n", "y\n"], "ALLOW_ONCE"),
+    ],
+    ids=str,
+)
+async def test_a_key_is_a_decision_and_no_answer_is_a_refusal(answers: list[str], kind: str, person: Person) -> None:
+    decision = await person.decide("ls", *answers)
+    assert decision.kind == kind
+    assert person.lines == ["warning: meanwhile\n"] * len(answers)
+
+
+async def test_what_does_not_fit_is_said_and_shown_on_demand(person: Person) -> None:
+    decision = await person.decide("\n".join(f"line {number}" for number in range(60)), "v\n", "y\n")
+    assert decision.allows
+    before, _, after = person.shown.partition("… 20 more lines: v shows all")
+    assert ("line 39" in before, "line 40" in before, "line 59" in after) == (True, False, True)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "lines"),
+    [
+        ("Bash", {"command": "a\x1b[2K\rb\u202e\nc"}, ["a\\x1b[2K\\x0db\\x202e", "c"]),
+        ("Write", {"file_path": "f", "content": "x\ny"}, ["f", "+x", "+y"]),
+        (
+            "Edit",
+            {"file_path": "f", "old_string": "a", "new_string": "b", "replace_all": True},
+            ["f (everywhere in it)", "@@ -1 +1 @@", "-a", "+b"],
+        ),
+        ("mcp__n__t", {"k": "v\n"}, ["{", ' "k": "v\\n"', "}"]),
+    ],
+)
+def test_what_is_about_to_happen_is_shown_as_it_is(tool: str, arguments: dict[str, object], lines: list[str]) -> None:
+    assert about_to_happen(tool, arguments) == lines

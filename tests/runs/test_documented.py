@@ -1,0 +1,27 @@
+"""docs/runs.md shows programs that run, and what they print."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs" / "runs.md"
+PROGRAMS = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_every_program_in_the_page_shows_its_output() -> None:
+    assert len(PROGRAMS) == DOCS.read_text(encoding="utf-8").count("```python")
+
+
+@pytest.mark.parametrize(("program", "output"), PROGRAMS)
+def test_a_program_in_the_page_prints_what_it_shows(program: str, output: str, tmp_path: Path) -> None:
+    file = tmp_path / "program.py"
+    file.write_text(program, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, file], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.stdout, done.stderr) == (output, "")
