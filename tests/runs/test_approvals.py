@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -245,6 +246,8 @@ async def test_policy_ask_holds_in_yolo_mode_too() -> None:
 def test_a_kept_decision_about_bash_is_about_the_program_or_the_exact_command() -> None:
     assert subject_of("Bash", {"command": "git push origin"}) == "Bash(git)"
     assert subject_of("Bash", {"command": "git push; rm x"}) == "Bash[git push; rm x]"
+    for exact in ("X=1 ls", "env ls", "/usr/bin/python3 -c 1", "bash run.sh", "'my prog' x"):
+        assert subject_of("Bash", {"command": exact}) == f"Bash[{exact}]"
     assert subject_of("Write", {"file_path": "x"}) == "Write"
 
 
@@ -283,3 +286,52 @@ async def test_a_slow_answer_holds_nobody_else_up() -> None:
             if event.name == "approval.asked":
                 live.approvals.answer(event.id, True)
     assert found
+
+
+async def test_a_policy_that_allows_is_not_asked_about_in_the_clis_own_modes() -> None:
+    notes, asked = Notes(), list[Question]()
+    options: dict[str, Any] = {"mode": "default", "approve": answering(True, asked)}
+    result = await ran(notes, calls("a"), policy={"mcp__notes__*": "allow"}, **options)
+    assert (result.ok, notes.done, asked) == (True, ["a"], [])
+    result = await ran(notes, calls("b"), **options)
+    assert (result.ok, notes.done, len(asked)) == (True, ["a", "b"], 1)
+
+
+async def test_what_waits_behind_a_cancelled_question_is_not_asked_at_all() -> None:
+    notes = Notes()
+    cli = FakeCLI(calls("a", "b", "c"), [text("bye")], strict=False)
+    async with (
+        start("go", mode="normal", tools=[notes.box], transport=cli, approve="wait") as live,
+        asyncio.timeout(20),
+    ):
+        asked = 0
+        async for event in live:
+            if event.name == "approval.asked":
+                asked += 1
+                await live.interrupt()
+    assert (asked, notes.done) == (1, [])
+
+
+async def test_a_remembered_decision_is_about_what_ran_and_not_about_what_was_asked_for() -> None:
+    ran_commands: list[str] = []
+
+    def bash(given: dict[str, Any]) -> str:
+        ran_commands.append(given["command"])
+        return "done"
+
+    steps = [[tool_use("Bash", command=command)] for command in ("rm -r a", "rm -r b", "ls -l")]
+    answers = iter([Decision("ALLOW_SESSION", arguments={"command": "ls"}), Decision.DENY])
+    cli = FakeCLI(*steps, [text("bye")], tools={"Bash": bash}, strict=False)
+    result = await asyncio.wait_for(run("go", mode="normal", transport=cli, approve=lambda asked: next(answers)), 20)
+    assert (result.ok, ran_commands) == (True, ["ls", "ls -l"])
+
+
+async def test_an_approver_that_is_not_async_holds_up_neither_the_deadline_nor_the_end() -> None:
+    notes, never = Notes(), threading.Event()
+
+    def stuck(question: Question) -> bool:
+        return never.wait(30)
+
+    result = await ran(notes, calls("a"), approve=stuck, limits=Limits(seconds=0.3))
+    assert (result.code, notes.done) == ("deadline", [])
+    never.set()

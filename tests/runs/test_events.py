@@ -15,6 +15,7 @@ from toolkit.runs import Event, run, start
 from toolkit.runs.events import KINDS
 from toolkit.runs.log import EventLog
 from toolkit.testing import FakeCLI, Turn, text, thinking, tool_use
+from toolkit.workspace import HostMount, WorkspaceSection
 
 
 @tool
@@ -136,6 +137,22 @@ async def test_listeners_hear_everything_in_order_and_cannot_break_or_delay_the_
         hold.set()
     assert result.ok
     assert heard == {"sync": names, "async": names, "late": names}
+
+
+async def test_any_number_of_stuck_listeners_leaves_the_run_its_threads(tmp_path: Path) -> None:
+    never = threading.Event()
+    (tmp_path / "a").write_text("x", encoding="utf-8")
+    section = WorkspaceSection([HostMount(tmp_path / "a")], allowed_host_roots=[tmp_path])
+
+    def stuck(event: Event) -> None:
+        never.wait(60)
+
+    async with start("go", tools=[BOX], transport=script(), workspace=section) as live, asyncio.timeout(30):
+        for _ in range(40):
+            live.bus.subscribe(stuck)
+        assert (await live.result()).ok
+    never.set()
+    section.cleanup()
 
 
 async def test_unsubscribing_ends_the_calls() -> None:

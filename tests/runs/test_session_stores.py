@@ -60,3 +60,27 @@ async def test_a_line_cut_short_by_a_kill_is_dropped_and_the_rest_kept(tmp_path:
     assert [entry["uuid"] for entry in await store.load(KEY) or []] == ["1"]
     await store.append(KEY, [{"type": "user", "uuid": "2"}])
     assert len(await store.load(KEY) or []) == 2
+
+
+def empty_what_holds(text: bytes, folder: Path) -> None:
+    for path in folder.rglob("*.jsonl"):
+        if text in path.read_bytes():
+            path.write_bytes(b"")
+
+
+async def test_a_writer_killed_before_its_first_line_breaks_no_other_session(tmp_path: Path) -> None:
+    store = FileSessionStore(tmp_path)
+    await store.append({"project_key": "p", "session_id": "good"}, [{"type": "user", "uuid": "1"}])
+    await store.append({"project_key": "p", "session_id": "bad"}, [{"type": "user", "uuid": "1"}])
+    empty_what_holds(b"bad", tmp_path)
+    assert [listed["session_id"] for listed in await store.list_sessions("p")] == ["good"]
+    assert await store.list_subkeys({"project_key": "p", "session_id": "bad"}) == []
+    await store.append({"project_key": "p", "session_id": "bad"}, [{"type": "user", "uuid": "2"}])
+    assert await store.load({"project_key": "p", "session_id": "bad"}) == [{"type": "user", "uuid": "2"}]
+
+
+async def test_two_writers_of_one_transcript_know_of_each_other(tmp_path: Path) -> None:
+    one, two = FileSessionStore(tmp_path), FileSessionStore(tmp_path)
+    for store, ids in ((one, "a"), (two, "ab"), (one, "bc"), (two, "cd")):
+        await store.append(KEY, [{"type": "user", "uuid": id} for id in ids])
+    assert [entry["uuid"] for entry in await one.load(KEY) or []] == ["a", "b", "c", "d"]

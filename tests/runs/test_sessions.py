@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from toolkit.errors import RunError
-from toolkit.runs import Conversation, RunResult, SessionId, fingerprint, run, start
+from toolkit.runs import Conversation, Limits, RunResult, SessionId, fingerprint, list_runs, run, start
 from toolkit.runs.session_stores import SqliteSessionStore
 from toolkit.runs.sessions import one_at_a_time
 from toolkit.testing import FakeCLI, ScriptedAPI, Status, text, tool_use
@@ -197,3 +197,87 @@ def test_a_run_id_is_no_session_id() -> None:
 async def test_a_fork_needs_a_session(options: dict[str, Any]) -> None:
     with pytest.raises(RunError):
         await run("go", **options)
+
+
+@pytest.mark.parametrize("how", ["an error of the API", "a deadline in a tool"])
+async def test_what_a_failed_turn_left_in_the_session_is_not_sent_again(how: str) -> None:
+    steps: dict[str, Any] = {
+        "an error of the API": Status(500),
+        "a deadline in a tool": [tool_use("Bash", command="tail -f /dev/null")],
+    }
+    with ScriptedAPI(
+        [tool_use("StructuredOutput", result="answer 1")], steps[how], [tool_use("StructuredOutput", result="answer 2")]
+    ) as api:
+        options: dict[str, Any] = {"api_url": api.url, "api_key": "fake"}
+        conversation = Conversation(output=str, **options)
+        assert (await conversation.send("the word is plum")).ok
+        hurried = Conversation(conversation.messages, limits=Limits(seconds=4), **options)
+        assert not (await hurried.send("what was the word")).ok
+        assert (await conversation.send("what was the word")).ok
+        assert once(api, "the word is plum", "what was the word")
+        assert "interrupted" not in said(api)
+
+
+async def test_a_conversation_whose_session_is_lost_begins_a_new_one(api: ScriptedAPI, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"api_url": api.url, "api_key": "fake"}
+    conversation = Conversation(**options)
+    one = await conversation.send("the word is plum")
+    elsewhere = Conversation(conversation.messages, store=SqliteSessionStore(tmp_path / "other.db"), **options)
+    two = await elsewhere.send("what was the word")
+    assert (two.code, two.session != one.session) == ("ok", True)
+    assert once(api, "the word is plum", "answer 1", "what was the word")
+
+
+LAUNCHER = """
+import asyncio, sys
+from toolkit.runs import start
+
+async def main():
+    async with start("the word is plum", api_url=sys.argv[1]) as live:
+        async for event in live:
+            if event.name == "tool.started":
+                print(event.name, flush=True)
+
+asyncio.run(main())
+"""
+
+
+async def test_a_conversation_goes_on_after_its_launcher_was_killed_in_the_first_turn(toolkit_home: Path) -> None:
+    with ScriptedAPI(
+        [text("looking"), tool_use("Bash", command="tail -f /dev/null")], otherwise=[text("plum")], strict=False
+    ) as api:
+        launcher = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", LAUNCHER, api.url, stdout=asyncio.subprocess.PIPE
+        )
+        assert launcher.stdout is not None
+        try:
+            assert await asyncio.wait_for(launcher.stdout.readline(), 60) == b"tool.started\n"
+        finally:
+            launcher.kill()
+            await launcher.wait()
+        killed = list_runs()[0].result()
+        assert killed.code == "crashed"
+        result = await ask(api, "what was the word", resume=killed.session)
+        assert (result.code, result.session) == ("ok", killed.session)
+        assert once(api, "the word is plum", "what was the word")
+
+
+async def test_a_live_run_keeps_its_conversation_to_itself(api: ScriptedAPI) -> None:
+    async with start("the word is plum", api_url=api.url, api_key="fake") as live, asyncio.timeout(60):
+        session = (await live.result()).session
+        other = asyncio.create_task(ask(api, "and from elsewhere", resume=session))
+        assert (await live.send("the colour is blue")).ok
+        assert not other.done()
+    assert (await other).ok
+    assert once(api, "the word is plum", "the colour is blue", "and from elsewhere")
+
+
+@pytest.mark.parametrize("content", [5, ["text"], [{"text": "no type"}], [{"type": "text"}], [{"type": "image"}]])
+async def test_content_that_cannot_be_sent_is_refused(content: Any) -> None:
+    with pytest.raises(RunError):
+        await Conversation([{"role": "user", "content": content}], transport=FakeCLI([text("never")])).reply()
+
+
+def test_a_conversation_finds_its_session_itself() -> None:
+    with pytest.raises(RunError, match="no option 'resume'"):
+        Conversation(resume="12345678-1234-5678-1234-567812345678")

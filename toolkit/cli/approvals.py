@@ -42,17 +42,19 @@ def approvals() -> None:
 def watch(run: str, wants_json: bool) -> None:
     """Show a run's questions and answers as they happen."""
     from toolkit.cli._ask import about_to_happen
+    from toolkit.cli._visible import visible
+    from toolkit.runs.events import as_line
 
     with _client(run) as client:
         for said in client.watch():
             if wants_json:
-                click.echo(json.dumps(said, ensure_ascii=False))
+                click.echo(as_line(said))
                 continue
             if "answered" in said:
                 click.echo(f"{said['answered']['id']}  {said['answered']['decision']} ({said['answered']['by']})")
                 continue
             asked = said["asked"]
-            click.echo(f"{asked['id']}  {asked['tool']}  {asked['reason']}")
+            click.echo(visible(f"{asked['id']}  {asked['tool']}  {asked['reason']}").replace("\n", " "))
             for line in about_to_happen(asked["tool"], asked["input"]):
                 click.echo(f"    {line}")
 
@@ -84,6 +86,7 @@ def answer(run: str, question: str, choice: str, message: str, stop: bool) -> No
 @click.option("--json", "wants_json", is_flag=True, help="As JSON.")
 def list_(wants_json: bool) -> None:
     """List what was allowed for a project or for always."""
+    from toolkit.cli._visible import visible
     from toolkit.runs.decisions import Remembered
 
     remembered = Remembered("")
@@ -94,7 +97,7 @@ def list_(wants_json: bool) -> None:
         click.echo(json.dumps([{"scope": scope, "project": place, "subject": what} for scope, place, what in rows]))
         return
     for scope, place, what in rows:
-        click.echo(f"{scope:<8} {what:<40} {place}".rstrip())
+        click.echo(visible(f"{scope:<8} {what:<40} {place}".rstrip()).replace("\n", "\\n"))
     if not rows:
         click.echo("nothing is remembered", err=True)
 

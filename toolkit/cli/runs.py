@@ -145,12 +145,12 @@ def _table(rows: list[dict[str, Any]]) -> str:
 
 def _story(stored: StoredRun, state: str, facts: dict[str, Any], result: RunResult[Any]) -> list[str]:
     from toolkit.cli._run_display import totals
-    from toolkit.cli._visible import visible
+    from toolkit.cli._visible import one_line, visible
 
     began = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(facts["began"]))
     how = "running" if state == "running" else f"{result.code}: {result.message}"
     lines = [f"{stored.id}  began {began}", how, totals(result)]
-    lines += [f"model      {result.model}"] if result.model else []
+    lines += [f"model      {one_line(result.model, 80)}"] if result.model else []
     lines += [f"session    {result.session}"] if result.session else []
     lines += [f"workspace  {facts['workspace']}"] if "workspace" in facts else []
     limits = ", ".join(f"{name} {value:g}" for name, value in (facts.get("limits") or {}).items())

@@ -8,12 +8,12 @@ the first one counts. Where nobody can answer, the call is refused at once.
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from toolkit.runs._threads import in_its_own_time
 from toolkit.runs.decisions import Decision, Remembered, subject_of
 from toolkit.runs.guard import ALLOW, Verdict
 from toolkit.runs.policy import Policy
@@ -45,7 +45,7 @@ class Question:
 
 
 Approver = Callable[[Question], Decision | bool | Awaitable[Decision | bool]]
-"""Answers a question: a Decision, or True and False for this once."""
+"""Answers a question: a Decision, or True and False for this once. One that is not async runs in a thread."""
 
 
 @dataclass(slots=True)
@@ -74,6 +74,7 @@ class Approvals:
         self._waiting: dict[str, _Waiting] = {}
         self._turns: dict[str, asyncio.Lock] = {}
         self._approved: set[str] = set()
+        self._is_over = False
         self._count = 0
 
     @property
@@ -90,8 +91,13 @@ class Approvals:
         waiting.answer.set_result((as_decision(decision), by))
         return True
 
+    def begin(self) -> None:
+        """A turn begins: questions may be asked."""
+        self._is_over = False
+
     def cancel(self) -> None:
-        """Nobody will answer any more: the turn is over."""
+        """Nobody will answer any more: the turn is over, and asks nothing until the next one begins."""
+        self._is_over = True
         for waiting in list(self._waiting.values()):
             if not waiting.answer.done():
                 waiting.answer.set_result((Decision.deny("The question was cancelled"), "cancelled"))
@@ -112,10 +118,14 @@ class Approvals:
         async with self._turns.setdefault(subject, asyncio.Lock()):
             if self._known(subject) is not None:
                 return ALLOW
+            if self._is_over:
+                return Verdict(False, "The question was cancelled")
             if self._approve is None:
                 return Verdict(False, f"{tool} needs approval, and nobody is there to give it ({reason})")
             decision = await self._ask(self._question(tool, arguments, call, reason, subject))
-            self._remembered.remember(subject, decision)
+            # What was agreed to is what will run, which need not be what was asked for.
+            agreed = subject if decision.arguments is None else subject_of(tool, decision.arguments)
+            self._remembered.remember(agreed, decision)
         if decision.allows:
             self._approved.add(call)
         return _verdict(decision)
@@ -125,7 +135,8 @@ class Approvals:
         from claude_agent_sdk import PermissionResultAllow, PermissionResultDeny
 
         call = context.tool_use_id or ""
-        if call in self._approved:
+        written = self._policy.written(tool, arguments)
+        if call in self._approved or (written is not None and written.choice == "allow"):
             return PermissionResultAllow(updated_input=arguments)
         reason = context.decision_reason or f"the CLI asks in mode {self._policy.mode}"
         verdict = await self._person(tool, arguments, call, reason)
@@ -166,8 +177,7 @@ class Approvals:
     async def _consult(self, question: Question) -> None:
         assert callable(self._approve)
         try:
-            answer = self._approve(question)
-            decision = as_decision(await answer if inspect.isawaitable(answer) else answer)
+            decision = as_decision(await in_its_own_time(self._approve, question))
         except Exception as error:
             _log.exception("the approver failed on %s", question.tool)
             decision = Decision.deny(f"Permission check failed: {type(error).__name__}")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from collections.abc import Awaitable, Callable
 
+from toolkit.runs._threads import in_a_thread, is_async
 from toolkit.runs.events import Event
 from toolkit.runs.log import EventLog
 
@@ -45,15 +45,13 @@ class Bus:
             task.cancel()
 
     async def _serve(self, listener: Listener) -> None:
-        is_async = inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(
-            getattr(listener, "__call__", None)  # noqa: B004  (an object with an async __call__)
-        )
+        awaited = is_async(listener)
         async for batch in self._log.batches():
-            if is_async:
+            if awaited:
                 for event in batch:
                     await _heard(listener, event)
             else:
-                await asyncio.to_thread(_heard_all, listener, batch)
+                await in_a_thread(_heard_all, listener, batch)
 
 
 async def _heard(listener: Listener, event: Event) -> None:

@@ -77,13 +77,24 @@ _PLAIN_COMMAND = re.compile(r"[\w./=:@,+%^~\- '\"]*")
 """No operators, expansions or redirections: one program with its arguments."""
 
 
+_STARTER = re.compile(
+    r"(.*/)?(ba|da|z|k|fi|s)?sh|(.*/)?(env|sudo|doas|su|exec|eval|command|builtin|source|\.|nohup|nice|ionice|time|timeout"
+    r"|stdbuf|setsid|xargs|find|watch|parallel|python[\d.]*|perl|ruby|node|deno|bun|php|lua|g?awk|make|npx|uvx?|pipx)"
+)
+"""Programs that run whatever they are told to: to allow one of them once is not to allow it anything."""
+
+
 def subject_of(tool: str, arguments: Mapping[str, Any]) -> str:
-    """What a remembered decision is about: the tool; for Bash the program, or the exact command if it is compound."""
+    """What a remembered decision is about: the tool; for Bash the program.
+
+    It is the exact command where that is compound, sets variables first, or starts a program that runs others.
+    """
     if tool != "Bash":
         return tool
     command = str(arguments.get("command", "")).strip()
-    if command and _PLAIN_COMMAND.fullmatch(command):
-        return f"Bash({command.split()[0]})"
+    program = command.split()[0] if command and _PLAIN_COMMAND.fullmatch(command) else ""
+    if program and not set(program) & set("='\"") and not _STARTER.fullmatch(program):
+        return f"Bash({program})"
     return f"Bash[{command}]"
 
 

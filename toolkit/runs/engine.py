@@ -19,6 +19,7 @@ from typing import Any
 
 from claude_agent_sdk import ClaudeSDKClient, ResultMessage, SessionStore, SystemMessage
 
+from toolkit.errors import RunError
 from toolkit.runs._tail import Tail
 from toolkit.runs.approvals import Approvals
 from toolkit.runs.codes import Code, End
@@ -26,7 +27,16 @@ from toolkit.runs.events import Event
 from toolkit.runs.guard import Guard
 from toolkit.runs.options import make_options, native_tools, offered
 from toolkit.runs.rules import before_deadline, only_offered, within_budget
-from toolkit.runs.sessions import Kept, SessionId, default_store, jail_config, last_entry_of, lay_out, one_at_a_time
+from toolkit.runs.sessions import (
+    Kept,
+    SessionId,
+    default_store,
+    held,
+    jail_config,
+    last_entry_of,
+    lay_out,
+    one_at_a_time,
+)
 from toolkit.runs.spec import RunSpec
 from toolkit.runs.translate import Translator
 from toolkit.runs.usage import Meter, TurnUsage
@@ -72,13 +82,19 @@ class Engine:
         self._home = home
         self._emit = emit
         self._stack = AsyncExitStack()
+        self._locks = AsyncExitStack()
         self._stderr = Tail()
         self._client: ClaudeSDKClient | None = None
         self._jail: Confinement | None = None
         self._meter = Meter(spec.run_id)
         self._turn = 0
         self._greeted = 0
+        self.greeted = asyncio.Event()
+        """Set once the CLI has told how it runs, or a turn has ended without that."""
+        self.is_over = False
+        """Whether no further turn can be had: the CLI is gone, or is not to be trusted with one."""
         self._prompt = ""
+        self._distrust = ""
         self.prompts: list[str] = []
         """The message ids of the prompts sent so far: where `rewind` can go back to."""
         self.deadline: Deadline | None = None
@@ -125,6 +141,7 @@ class Engine:
         try:
             await self._stack.aclose()
         finally:
+            await self._locks.aclose()
             await asyncio.to_thread(shutil.rmtree, self._home, ignore_errors=True)
 
     async def _session(self) -> dict[str, Any]:
@@ -134,7 +151,7 @@ class Engine:
         if spec.resume is not None:
             session = SessionId(spec.resume)
             if not spec.fork:
-                await self._stack.enter_async_context(one_at_a_time(session, spec.home))
+                await self._locks.enter_async_context(one_at_a_time(session, spec.home))
             more |= {"resume": session, "fork_session": spec.fork}
         if spec.transport is not None:
             return more
@@ -144,7 +161,8 @@ class Engine:
                 more["resume_session_at"] = await last_entry_of(store, session, spec.at)
             self._home.mkdir(mode=0o700)
             await lay_out(store, session, self._home, self._folder)
-        return {**more, "session_store": Kept(store), "env": jail_config()}
+        # Kept as it happens, not at the end of a turn: a conversation can be resumed whose launcher was killed in one.
+        return {**more, "session_store": Kept(store), "session_store_flush": "eager", "env": jail_config()}
 
     @property
     def client(self) -> ClaudeSDKClient:
@@ -165,6 +183,8 @@ class Engine:
         seconds = self._spec.limits.seconds
         self.deadline = None if seconds is None else Deadline.after(seconds)
         self.translator.begin_turn()
+        self.guard.begin_turn()
+        self._approvals.begin()
         began = time.monotonic()
         pump = asyncio.create_task(self._pump(prompt))
         try:
@@ -174,6 +194,9 @@ class Engine:
         finally:
             self._approvals.cancel()
             message, end = await _finished(pump)
+            # Without its result a turn may still be under way in there, and its end would pass for that of the next.
+            self.is_over = message is None
+            self.greeted.set()
             for event in self.translator.close():
                 self._emit(event)
             if self._jail is not None:
@@ -198,8 +221,8 @@ class Engine:
                     self._greet(message.data)
                 for event in self.translator.feed(message):
                     self._emit(event)
-                if self.guard.stopped == "unconfined":
-                    return None, End(error="UnconfinedError", guard="unconfined")
+                if self._distrust:
+                    return None, End(error="UnconfinedError", guard="unconfined", detail=self._distrust)
                 result = work.done(message)
                 if result is not None:
                     return result, _end_of(result)
@@ -214,14 +237,24 @@ class Engine:
         missing = sorted(name for name in wanted if servers.get(name) not in ("connected", "pending"))
         mode = init.get("permissionMode")
         if self._greeted < self._turn:  # the CLI greets again when a subagent's end wakes it
+            if self._greeted == 0:
+                self._hold(init.get("session_id"))
             self._greeted = self._turn
             self._started(init, servers)
         if mode != self._mode or missing:
             wrong_mode = f"the permission mode is {mode}, not {self._mode}"
-            self._warn(wrong_mode if mode != self._mode else f"no MCP server {', '.join(missing)}")
+            self._distrust = wrong_mode if mode != self._mode else f"no MCP server {', '.join(missing)}"
             self.guard.stop("unconfined")
+            self._warn(self._distrust)
         else:
             self.guard.armed = True
+        self.greeted.set()
+
+    def _hold(self, session: Any) -> None:
+        """Keep others from a conversation that began here: only a resumed one is held already."""
+        if self._spec.transport is None and (self._spec.resume is None or self._spec.fork):
+            with contextlib.suppress(RunError, OSError):  # no id, or no disk: then nobody can resume it either
+                self._locks.enter_context(held(SessionId(session), self._spec.home))
 
     def _started(self, init: Mapping[str, Any], servers: dict[str, str]) -> None:
         self._emit(

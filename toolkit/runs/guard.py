@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from claude_agent_sdk import HookMatcher
 
 
+_LONGEST_WAIT = 7 * 24 * 3600.0
+"""Seconds that a tool call may wait for its verdict."""
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What is to become of one tool call."""
@@ -49,8 +53,15 @@ class Guard:
         """The hooks for the SDK's options."""
         from claude_agent_sdk import HookMatcher
 
-        # The CLI lets a tool run when its hook fails, unless it is told to block.
-        return {"PreToolUse": [HookMatcher(matcher=None, hooks=[self._before_tool], on_failure="block")]}
+        # The CLI lets a tool run when its hook fails, unless it is told to block. It also has a patience of its own
+        # with hooks; ours may wait for a person, and ends with the turn.
+        hook = HookMatcher(matcher=None, hooks=[self._before_tool], on_failure="block", timeout=_LONGEST_WAIT)
+        return {"PreToolUse": [hook]}
+
+    def begin_turn(self) -> None:
+        """Let calls pass again that only the turn before had to do without: its time was up, or somebody ended it."""
+        if self.stopped in ("deadline", "stopped"):
+            self.stopped = None
 
     def stop(self, code: Code) -> None:
         """Let nothing pass any more, and remember why."""

@@ -7,7 +7,7 @@ import dataclasses
 import inspect
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
@@ -31,13 +31,17 @@ if TYPE_CHECKING:
     from toolkit_workspace.changes import Changes
 
 OutputT = TypeVar("OutputT")
+T = TypeVar("T")
 _log = logging.getLogger("toolkit.runs")
 _LISTENERS = 1.0
 """Seconds that listeners get at the end to read what is left."""
 
 
 class LiveRun(Generic[OutputT]):
-    """One run, from its prompt to its end. Use it with `async with`; leaving ends it."""
+    """One run, from its prompt to its end. Use it with `async with`; leaving waits for the turns that were asked for.
+
+    Leaving by an exception ends it at once.
+    """
 
     def __init__(self, spec: RunSpec) -> None:
         self.spec = spec
@@ -48,6 +52,7 @@ class LiveRun(Generic[OutputT]):
         self._results: list[RunResult[Any]] = []
         self._latest: asyncio.Future[RunResult[Any]] | None = None
         self._ready = asyncio.Event()
+        self._is_over = False
         self._place: Place | None = None
 
     async def __aenter__(self) -> Self:
@@ -79,10 +84,13 @@ class LiveRun(Generic[OutputT]):
         await self.bus.drain(_LISTENERS)
 
     async def __aiter__(self) -> AsyncIterator[Event]:
-        """The events from where one last looked, the first at first, until the turn is over."""
+        """The events from where one last looked, the first at first, until the turn is over.
+
+        Once the run is over, those of all its turns that are left.
+        """
         async for event in self._reader:
             yield event
-            if event.name == "lifecycle.finished":
+            if event.name == "lifecycle.finished" and not self._is_over:
                 return
 
     async def result(self) -> RunResult[OutputT]:
@@ -106,8 +114,8 @@ class LiveRun(Generic[OutputT]):
         """
         if not prompt.strip():
             raise RunError("the prompt is empty", fix='Say what to do: live.send("Now run the tests.")')
-        if self._task is None or self._task.done():
-            raise RunError(f"run {self.id} is over", fix="Start another one, or resume its session")
+        if self._task is None or self._is_over:
+            raise self._over()
         future: asyncio.Future[RunResult[Any]] = asyncio.get_running_loop().create_future()
         self._latest = future
         self._prompts.put_nowait((prompt, future))
@@ -118,25 +126,39 @@ class LiveRun(Generic[OutputT]):
         await (await self._open()).interrupt()
 
     async def set_model(self, model: str | None) -> None:
-        """Use another model from the next model call on; None goes back to the default."""
-        await (await self._open()).client.set_model(model)
+        """Use another model from the next model call on; None goes back to the default.
+
+        Raises:
+            RunError: the run is over, or the CLI refuses.
+        """
+        engine = await self._open()
+        await _asked("the model cannot be set", engine.client.set_model(model))
 
     async def mcp_status(self) -> dict[str, str]:
-        """The MCP servers of the run by name, each with its status."""
-        answer = await (await self._open()).client.get_mcp_status()
+        """The MCP servers of the run by name, each with its status; waits until the CLI has started them.
+
+        Raises:
+            RunError: the run is over, or the CLI refuses.
+        """
+        engine = await self._open()
+        await engine.greeted.wait()
+        answer = await _asked("there is no status of the servers", engine.client.get_mcp_status())
         return {server["name"]: server["status"] for server in answer["mcpServers"]}
 
     async def rewind(self, to: int | str) -> None:
         """Set the files of the workspace back to how they were when a prompt was sent.
 
         `to` is the number of the turn (1 is the first), or the `message` of its `lifecycle.started`.
+
+        Raises:
+            RunError: there is no such turn, the run is over, or the CLI refuses.
         """
         engine = await self._open()
         if isinstance(to, int):
             if not 1 <= to <= len(engine.prompts):
                 raise RunError(f"there is no turn {to} to go back to", fix=f"Use 1 to {len(engine.prompts)}")
             to = engine.prompts[to - 1]
-        await engine.client.rewind_files(to)
+        await _asked(f"the files cannot be set back to '{to}'", engine.client.rewind_files(to))
 
     async def _open(self) -> Engine:
         """The engine, once it is open.
@@ -167,7 +189,7 @@ class LiveRun(Generic[OutputT]):
                 self._ready.set()
                 await self._turn(engine, place, text, first)
                 pending = None
-                while (asked := await self._prompts.get()) is not None:
+                while not engine.is_over and (asked := await self._prompts.get()) is not None:
                     text, pending = asked
                     await self._turn(engine, place, text, pending)
                     pending = None
@@ -222,18 +244,33 @@ class LiveRun(Generic[OutputT]):
             if self._place is not None:
                 await asyncio.to_thread(self._look_once_more, self._place)
         finally:
-            try:
-                self._log.close()
-            finally:
-                self._folder.close()
+            for close in (self._log.close, self._folder.close):
+                try:
+                    close()
+                except OSError:  # a full disk: what cannot be stored is still given
+                    _log.exception("the end of run %s cannot be stored", self.id)
+            self._refuse_what_waits()
+        await self._tell_after_run()
+
+    def _refuse_what_waits(self) -> None:
+        self._is_over = True
         while not self._prompts.empty():
             asked = self._prompts.get_nowait()
             if asked is not None and not asked[1].done():
-                asked[1].set_exception(RunError(f"run {self.id} is over", fix="Start another one"))
-        if self.spec.after_run is not None:
+                asked[1].set_exception(self._over())
+
+    async def _tell_after_run(self) -> None:
+        if self.spec.after_run is None:
+            return
+        try:
             answer = self.spec.after_run(merged(self._results))
             if inspect.isawaitable(answer):
                 await answer
+        except Exception:
+            _log.exception("after_run of run %s failed", self.id)
+
+    def _over(self) -> RunError:
+        return RunError(f"run {self.id} is over", fix="Start another one, or resume its session")
 
     def _look_once_more(self, place: Place) -> None:
         """See what changed now that nothing in the jail lives any more, and let go of the copy."""
@@ -276,6 +313,14 @@ class LiveRun(Generic[OutputT]):
             added = await added if inspect.isawaitable(added) else added
             text = f"{added}\n\n{text}" if added else text
         return text
+
+
+async def _asked(what: str, request: Awaitable[T]) -> T:
+    """What the CLI answers to a request; its refusal in words of ours."""
+    try:
+        return await request
+    except Exception as error:
+        raise RunError(what, where=[str(error)]) from error
 
 
 def _finished_event(result: RunResult[Any], turn: int) -> Event:

@@ -102,8 +102,8 @@ def load_boxes(spec: RunSpec) -> list[Toolbox]:
 def project_of(spec: RunSpec) -> str:
     """What decisions for a project are kept under: the first host folder of its workspace, or the current one."""
     given = spec.workspace
-    if given is None:
-        return str(Path.cwd())
     if isinstance(given, str | Path):
         return str(Path(given).resolve())
+    if given is None or not given.mounts:
+        return str(Path.cwd())
     return str(Path(given.mounts[0].host_path).resolve())

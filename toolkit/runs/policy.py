@@ -67,18 +67,30 @@ class Policy:
         """Whether the tool is not offered at all."""
         return any(policy == "disable" and fnmatchcase(tool, name) for name, policy in (self.rules or {}).items())
 
+    def disabled_names(self) -> list[str]:
+        """The disabled tools that were named in full: also those of servers whose tools are not known beforehand."""
+        names = (name for name, policy in (self.rules or {}).items() if policy == "disable")
+        return [name for name in names if re.fullmatch(r"[\w-]+", name)]
+
     def rule(self, tool: str, arguments: Mapping[str, Any]) -> Ruling:
         """Allow, ask or deny, and why."""
         if self.mode == "read-only" and not self._reads(tool):
             return Ruling("deny", f"{tool} may change things, and this run is read-only")
+        written = self.written(tool, arguments)
+        if written is not None:
+            return written
+        if self.mode == "normal" and not self._reads(tool):
+            return Ruling("ask", f"{tool} may change things")
+        return Ruling("allow", self.mode)
+
+    def written(self, tool: str, arguments: Mapping[str, Any]) -> Ruling | None:
+        """What the caller wrote about such a call; None where only the mode decides."""
         if any(fnmatchcase(tool, pattern) for pattern in self.safe):
             return Ruling("allow", "safe")
         for pattern, policy in (self.rules or {}).items():
             if _matches(pattern, policy, tool, arguments):
                 return _by_policy(policy, pattern, tool)
-        if self.mode == "normal" and not self._reads(tool):
-            return Ruling("ask", f"{tool} may change things")
-        return Ruling("allow", self.mode)
+        return None
 
     def _reads(self, tool: str) -> bool:
         return tool in (*READERS, "StructuredOutput") or self.is_read_only(tool)

@@ -13,10 +13,10 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from claude_agent_sdk import SessionKey, SessionStore, SessionStoreEntry, fold_session_summary
 
@@ -42,6 +42,8 @@ class FileSessionStore(_Summaries):
 
     def __init__(self, folder: Path | str) -> None:
         self._folder = Path(folder)
+        self._known: dict[Path, tuple[int, set[str]]] = {}
+        """The ids in a file of that size, so that a long transcript is not read again for every line."""
 
     async def append(self, key: SessionKey, entries: Entries) -> None:
         """Add entries to a transcript, each `uuid` once."""
@@ -77,19 +79,19 @@ class FileSessionStore(_Summaries):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with path.open("a+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            file.seek(0)
-            lines = file.read().splitlines(keepends=True)
-            if lines and not lines[-1].endswith(b"\n"):  # a writer was killed within its last line
-                file.truncate(sum(map(len, lines[:-1])))
-                lines.pop()
-            seen = {entry.get("uuid") for entry in map(json.loads, lines[1:])} - {None}
-            fresh = [] if lines else [json.dumps(key)]
+            size, seen = self._known.get(path, (-1, set[str]()))
+            if file.seek(0, os.SEEK_END) != size or not size:
+                seen = _ids_in(file)
+            fresh = [] if file.tell() else [json.dumps(key)]
             for entry in entries:
-                if entry.get("uuid") not in seen:
+                id = str(entry.get("uuid") or "")
+                if not id or id not in seen:
                     fresh.append(json.dumps(entry))
-                    seen |= {entry["uuid"]} if "uuid" in entry else set()
-            file.seek(0, os.SEEK_END)
+                    seen.add(id)
+            self._known.pop(path, None)
             file.write("".join(line + "\n" for line in fresh).encode())
+            file.flush()
+            self._known[path] = (file.tell(), seen)
 
     def _load(self, key: SessionKey) -> Entries | None:
         try:
@@ -100,24 +102,37 @@ class FileSessionStore(_Summaries):
 
     def _sessions(self, project_key: str) -> list[Any]:
         latest: dict[str, int] = {}
-        for kept, path in self._kept():
+        for kept, path in self._kept(self._folder.glob("*/*/*.jsonl")):
             if kept["project_key"] == project_key and "subpath" not in kept:
                 latest[kept["session_id"]] = path.stat().st_mtime_ns // 1_000_000
         return [{"session_id": session, "mtime": mtime} for session, mtime in latest.items()]
 
     def _keys_of(self, project_key: str, session_id: str) -> list[SessionKey]:
-        mine = (project_key, session_id)
-        return [kept for kept, _ in self._kept() if (kept["project_key"], kept["session_id"]) == mine]
+        folder = self._path({"project_key": project_key, "session_id": session_id}).parent
+        return [kept for kept, _ in self._kept(folder.glob("*.jsonl"))]
 
-    def _kept(self) -> Iterator[tuple[SessionKey, Path]]:
-        for path in sorted(self._folder.glob("*/*/*.jsonl")):
+    def _kept(self, paths: Iterable[Path]) -> Iterator[tuple[SessionKey, Path]]:
+        for path in sorted(paths):
             with path.open("rb") as file:
-                yield json.loads(file.readline()), path
+                first = file.readline()
+            if first.endswith(b"\n"):  # else a writer was killed before it had written anything
+                yield json.loads(first), path
 
     def _delete(self, key: SessionKey) -> None:
         doomed = [key] if "subpath" in key else self._keys_of(key["project_key"], key["session_id"])
         for each in doomed:
             self._path(each).unlink(missing_ok=True)
+
+
+def _ids_in(file: BinaryIO) -> set[str]:
+    """The ids of the entries in a transcript; a line that was cut short by a kill is removed."""
+    file.seek(0)
+    lines = file.read().splitlines(keepends=True)
+    if lines and not lines[-1].endswith(b"\n"):
+        file.truncate(sum(map(len, lines[:-1])))
+        lines.pop()
+    file.seek(0, os.SEEK_END)
+    return {str(entry.get("uuid") or "") for entry in map(json.loads, lines[1:])}
 
 
 _SCHEMA = """

@@ -11,8 +11,8 @@ import fcntl
 import json
 import os
 import uuid
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -116,6 +116,15 @@ async def last_entry_of(store: SessionStore, session: SessionId, message: str) -
     return str(found)
 
 
+async def last_entry(store: SessionStore, session: SessionId) -> str | None:
+    """The transcript entry that a conversation ends with; None where the store has none."""
+    entries = await store.load({"project_key": _PROJECT, "session_id": session}) or []
+    for entry in reversed(cast("list[dict[str, Any]]", entries)):
+        if entry.get("type") in ("user", "assistant") and not entry.get("isSidechain"):
+            return cast("str | None", entry.get("uuid"))
+    return None
+
+
 def jail_config() -> dict[str, str]:
     """What the SDK has to know to recognise transcripts from inside the jail."""
     return {"CLAUDE_CONFIG_DIR": f"{HOME}/{_CONFIG}"}
@@ -127,9 +136,7 @@ async def one_at_a_time(session: str, home: Path | str | None = None) -> AsyncIt
 
     The lock is the kernel's, so a process that dies lets go of it.
     """
-    folder = sessions_home(home) / "locks"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    lock = os.open(folder / session, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    lock = _lock_file(session, home)
     try:
         while True:
             try:
@@ -140,6 +147,23 @@ async def one_at_a_time(session: str, home: Path | str | None = None) -> AsyncIt
         yield
     finally:
         os.close(lock)
+
+
+@contextmanager
+def held(session: str, home: Path | str | None = None) -> Iterator[None]:
+    """Hold a conversation that has just begun, and that nobody else can know yet."""
+    lock = _lock_file(session, home)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _lock_file(session: str, home: Path | str | None) -> int:
+    folder = sessions_home(home) / "locks"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return os.open(folder / session, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 def _write(path: Path, entries: list[SessionStoreEntry]) -> None:

@@ -45,7 +45,7 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 def runs_home(home: Path | str | None = None) -> Path:
     """The folder that holds all runs."""
     if home is None:
-        home = os.environ.get("TOOLKIT_HOME")
+        home = os.environ.get("TOOLKIT_HOME") or None
     if home is None:
         state = os.environ.get("XDG_STATE_HOME")
         home = (Path(state) if state else Path.home() / ".local" / "state") / "toolkit"

@@ -215,6 +215,9 @@ class Translator:
                 status=data.get("error_status"),
                 error=data.get("error"),
             )
+        elif message.subtype == "mirror_error":
+            what = f"part of the conversation could not be kept, so it may not be resumed whole: {data.get('error')}"
+            yield self.event("lifecycle", "warning", self._run, what=what)
         elif message.subtype == "status" and data.get("status") == "compacting":
             yield self.event("compaction", "started", self._run, trigger=data.get("trigger"))
         elif message.subtype == "compact_boundary":

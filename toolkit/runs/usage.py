@@ -4,7 +4,7 @@ One model call arrives as several assistant messages that all repeat its input
 and freeze its output, so those are never counted. What counts are the API's
 `message_start` and `message_delta`, keyed by message id. What no such event
 explains (subagents and compaction stream none) is the difference to the CLI's
-own totals, which are cumulative for its process.
+own totals, which are cumulative for its process and leave out calls that were cut off.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ class Meter:
         self._run = run
         self._open: dict[str, tuple[str, Tokens]] = {}
         self._calls: list[Call] = []
-        self._reported = Tokens()
+        self._counted: set[str] = set()
+        self._complete = Tokens()
+        self._unattributed = Tokens()
+        self._settled = Tokens()
         self._cost = 0.0
         self._turn_start = 0
 
@@ -47,24 +50,33 @@ class Meter:
         self._open[message] = (model, tokens_of(usage))
 
     def ended(self, message: str, usage: Mapping[str, Any] | None) -> Call | None:
-        """A model call is over; None if it is not open (it was counted before)."""
+        """A model call is over; None if it is not open, or a call of that id was counted before."""
+        call = self._close(message, usage)
+        if call is not None:
+            self._complete += call.tokens
+        return call
+
+    def cut_off(self) -> list[Call]:
+        """The calls that never ended, with what is known of them."""
+        calls = (self._close(message, None) for message in list(self._open))
+        return [call for call in calls if call is not None]
+
+    def _close(self, message: str, usage: Mapping[str, Any] | None) -> Call | None:
         if message not in self._open:
             return None
         model, first = self._open.pop(message)
+        if message in self._counted:  # a bill is keyed by this id: what comes under it again is unattributed
+            return None
+        self._counted.add(message)
         count = latest(first, tokens_of(usage))
         call = Call(message, model, count.input, count.output, count.cache_read, count.cache_write, self._run)
         self._calls.append(call)
         return call
 
-    def cut_off(self) -> list[Call]:
-        """The calls that never ended, with what is known of them."""
-        calls = (self.ended(message, None) for message in list(self._open))
-        return [call for call in calls if call is not None]
-
     @property
     def used(self) -> Tokens:
         """All tokens so far, calls under way included."""
-        total = self._reported
+        total = self._settled
         for call in self._calls[self._turn_start :]:
             total += call.tokens
         for _, tokens in self._open.values():
@@ -83,14 +95,13 @@ class Meter:
         for call in calls:
             explained += call.tokens
         now = _process_total(model_usage)
-        total = explained if now is None else now - self._reported
-        # A turn that was cut off may be missing from the CLI's totals: never report less than the calls show.
-        total = Tokens(*(max(getattr(total, name), getattr(explained, name)) for name in Tokens.__slots__))
+        unattributed = Tokens() if now is None else _excess(now, self._complete + self._unattributed)
         spent = max(0.0, (cost or 0.0) - self._cost)
-        self._reported += total
+        self._unattributed += unattributed
+        self._settled += explained + unattributed
         self._cost += spent
         self._turn_start = len(self._calls)
-        return TurnUsage(calls, total, total - explained, spent)
+        return TurnUsage(calls, explained + unattributed, unattributed, spent)
 
 
 class TurnUsage:
@@ -103,6 +114,11 @@ class TurnUsage:
         self.total = total
         self.unattributed = unattributed
         self.cost = cost
+
+
+def _excess(whole: Tokens, part: Tokens) -> Tokens:
+    """What the whole has more than the part, of each kind."""
+    return Tokens(*(max(0, getattr(whole, name) - getattr(part, name)) for name in Tokens.__slots__))
 
 
 def _process_total(model_usage: Mapping[str, Mapping[str, Any]] | None) -> Tokens | None:
