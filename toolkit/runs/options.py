@@ -42,7 +42,11 @@ def make_options(
         frame |= jail.options()
     frame |= more
     policy = spec.rules()
-    frame |= {"permission_mode": policy.cli_mode, "tools": native_tools(spec), "disallowed_tools": policy.disabled_names()}
+    frame |= {
+        "permission_mode": policy.cli_mode,
+        "tools": native_tools(spec),
+        "disallowed_tools": policy.disabled_names(),
+    }
     if policy.cli_mode != "bypassPermissions":
         frame["can_use_tool"] = approvals.can_use_tool
     return ClaudeAgentOptions(
