@@ -251,3 +251,43 @@ async def test_read_only_mode_writes_nothing_whatever_is_tried(src: Path, no_lef
         assert "x = 1" in str(api.tool_results())
     assert result.ok
     assert sorted(path.name for path in src.iterdir()) == ["a.py"]  # noqa: ASYNC240
+
+
+SERVER = """
+import json, sys
+
+TOOLS = [{"name": name, "description": name, "inputSchema": {"type": "object"}} for name in ("good", "bad")]
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked:
+        continue
+    answers = {
+        "initialize": {
+            "protocolVersion": asked.get("params", {}).get("protocolVersion"),
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "s", "version": "1"},
+        },
+        "tools/list": {"tools": TOOLS},
+        "tools/call": {"content": [{"type": "text", "text": "from the jail"}]},
+    }
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": answers.get(asked["method"], {})}), flush=True)
+"""
+
+
+async def test_a_disabled_tool_of_a_further_server_is_not_offered(tmp_path: Path) -> None:
+    (tmp_path / "server.py").write_text(SERVER, encoding="utf-8")
+    with ScriptedAPI([tool_use("mcp__s__good")], [text("done")]) as api:
+        result = await go(
+            api,
+            servers={"s": {"command": "/usr/bin/python3", "args": [str(tmp_path / "server.py")]}},
+            readable=[tmp_path / "server.py"],
+            policy={"mcp__s__bad": "disable"},
+        )
+        offered = [name for name in api.tools() if name.startswith("mcp__")]
+        assert (result.code, offered, api.tool_results()) == ("ok", ["mcp__s__good"], ["from the jail"])
+
+
+async def test_a_server_that_does_not_start_is_a_refusal_that_names_it() -> None:
+    with ScriptedAPI([text("never mind")], strict=False) as api:
+        result = await go(api, servers={"broken": {"command": "/bin/false", "args": []}})
+    assert (result.code, result.debug["detail"]) == ("unconfined", "no MCP server broken")

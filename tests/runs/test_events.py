@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.runs.play import play
 from toolkit import Toolbox, ToolContext, ToolError, tool
 from toolkit.runs import Event, run, start
 from toolkit.runs.events import KINDS
@@ -182,3 +183,17 @@ def test_an_event_is_one_line_whatever_it_holds(odd: str) -> None:
     line.encode()
     assert "\n" not in line
     assert json.loads(line)["data"]["path"] == "a"
+
+
+async def test_a_conversation_that_could_not_be_kept_is_a_warning() -> None:
+    error = {
+        "type": "system",
+        "subtype": "mirror_error",
+        "error": "disk full",
+        "key": None,
+        "session_id": "",
+        "uuid": "u",
+    }
+    events, result = await play(error, [text("done")])
+    assert result.ok
+    assert any("disk full" in event.data["what"] for event in events if event.name == "lifecycle.warning")

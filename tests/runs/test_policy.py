@@ -7,6 +7,7 @@ import itertools
 import pytest
 
 from toolkit.errors import RunError
+from toolkit.runs.guard import Guard
 from toolkit.runs.policy import CLI_MODES, OWN_MODES, Policy
 
 WRITER, READER = "mcp__notes__add", "mcp__notes__find"
@@ -114,3 +115,8 @@ def test_the_clis_own_modes_pass_by_name(mode: str) -> None:
 @pytest.mark.parametrize("mode", OWN_MODES)
 def test_our_modes_are_enforced_by_us(mode: str) -> None:
     assert Policy(mode).cli_mode == "bypassPermissions"
+
+
+def test_a_call_may_wait_for_a_person_longer_than_the_cli_has_patience_with_hooks() -> None:
+    (hook,) = Guard([], {}).hooks()["PreToolUse"]
+    assert (hook.on_failure, (hook.timeout or 0) >= 24 * 3600) == ("block", True)
