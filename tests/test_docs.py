@@ -29,7 +29,8 @@ def test_the_python_on_a_page_runs(page: str, tmp_path: Path) -> None:
     tests = [block for block in blocks(page) if block not in plain]
     env = {**os.environ, "TOOLKIT_HOME": str(tmp_path / "home")}
     (tmp_path / "src").mkdir()  # what the pages mount
-    (tmp_path / "src" / "prices.py").write_text("RATE = 1\n", encoding="utf-8")
+    for name in ("prices.py", "app.py"):
+        (tmp_path / "src" / name).write_text("RATE = 1\n", encoding="utf-8")
     program = tmp_path / "page.py"
     program.write_text("\n\n".join(plain), encoding="utf-8")
     done = subprocess.run(

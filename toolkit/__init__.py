@@ -6,10 +6,11 @@ mcp nor claude_agent_sdk.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
+
+from toolkit._lazy import lazy_names
 
 if TYPE_CHECKING:
     from toolkit.errors import ToolError as ToolError
@@ -62,22 +63,6 @@ _HOMES = {
         "tool",
     ),
 }
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
-__all__ = [
-    "__version__",
-    *_HOME_OF,
-]
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"module 'toolkit' has no attribute {name!r}")
-    value = getattr(import_module(home), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__, _names = lazy_names(__name__, _HOMES)
+__all__ = ["__version__", *_names]

@@ -155,8 +155,7 @@ class ToolServer(Server[Any]):
 
     def _stamped(self, result: dict[str, Any]) -> dict[str, Any]:
         """What 2026-07-28 wants in every result."""
-        meta = {**result.get("_meta", {}), SERVER_INFO_META_KEY: self._stamp}
-        return {**result, "resultType": "complete", "_meta": meta}
+        return {**result, "resultType": "complete", "_meta": {SERVER_INFO_META_KEY: self._stamp}}
 
     def _listing(self, *, modern: bool) -> dict[str, Any]:
         """The tools/list result, checked against the protocol once for each Toolbox and era."""

@@ -92,11 +92,12 @@ def test_a_module_of_that_name_comes_first(tmp_path: Path) -> None:
     assert [tool["name"] for tool in json.loads(done.out)["tools"]] == ["own"], done.err
 
 
-def test_a_package_of_that_name_is_not_passed_over_in_silence(tmp_path: Path) -> None:
+def test_a_package_of_that_name_is_the_users_own(tmp_path: Path) -> None:
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "__init__.py").write_text(TOOL)
-    with pytest.raises(TargetError, match="is a folder"):
-        load_target("files", cwd=tmp_path)
+    done = toolkit("inspect", "files", "--json", cwd=tmp_path)
+    assert "own" in done.out
+    assert "read_file" not in done.out
 
 
 def test_a_folder_without_python_in_it_does_not_hide_the_ready_made_one(tmp_path: Path) -> None:

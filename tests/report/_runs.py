@@ -207,6 +207,7 @@ def write_run(
         "mode": "yolo",
         "confined": True,
     }
+    (folder / "lock").touch()
     (folder / "run.json").write_text(json.dumps({**known, **(facts or {})}), encoding="utf-8")
     if result is not None:
         (folder / "result.json").write_text(json.dumps(result), encoding="utf-8")

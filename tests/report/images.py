@@ -24,16 +24,17 @@ async def take_all(file: Path) -> None:
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
 
-        async def take(name: str, width: int, height: int, scheme: Any, *, down: int) -> None:
+        async def take(name: str, width: int, height: int, scheme: Any, *, to: str | None = None) -> None:
             page = await browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
             await page.goto(file.as_uri())
             await page.wait_for_selector("html[data-ready]")
-            await page.evaluate(f"scrollTo(0, {down})")
+            if to is not None:
+                await page.locator(to).first.evaluate("row => row.scrollIntoView({ block: 'start' })")
             await page.screenshot(path=FOLDER / f"report-{name}.png")
 
-        await take("light", 1280, 900, "light", down=0)
-        await take("dark", 1280, 900, "dark", down=1090)
-        await take("phone", 390, 844, "light", down=0)
+        await take("light", 1280, 900, "light")
+        await take("dark", 1280, 900, "dark", to=".row.problem")
+        await take("phone", 390, 844, "light")
         await browser.close()
 
 

@@ -14,7 +14,7 @@ from playwright.async_api import expect
 from tests.report._browser import Opened, texts
 from tests.report._runs import write_run
 from toolkit.errors import RunError
-from toolkit.report import LiveReport
+from toolkit.report import LiveReport, write_report
 from toolkit.runs import StoredRun, load_run, start
 from toolkit.testing import FakeCLI, Turn, text, tool_use
 from toolkit.workspace import HostMount, WorkspaceSection
@@ -127,6 +127,15 @@ async def test_the_page_may_not_be_kept_framed_or_passed_on(tmp_path: Path) -> N
         assert "Referrer-Policy: no-referrer" in head
         assert "Cache-Control: no-store" in head
         assert "access-control" not in head.lower()
+
+
+async def test_a_file_made_while_the_run_goes_on_says_so(tmp_path: Path, opened: Opened) -> None:
+    async with running(tmp_path) as (run, _):
+        page = await opened(write_report(run, tmp_path / "now.html"))
+        assert await texts(page, "h1") == ["The run was under way when this page was made."]
+        assert await texts(page, ".row.tool .result") == ["written"]
+        await page.keyboard.press("2")
+        assert await texts(page, "#panel-changes") == ["The changes are shown when the run has ended."]
 
 
 async def test_a_run_that_has_ended_is_not_served(tmp_path: Path) -> None:

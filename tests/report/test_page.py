@@ -83,6 +83,22 @@ async def test_the_changes_are_shown_file_by_file_with_colour(tmp_path: Path, op
     assert "toolkit runs apply run-7f3a90c1d2e4" in await page.locator(".take").inner_text()
 
 
+async def test_changes_that_were_applied_or_dropped_are_still_named(tmp_path: Path, opened: Opened) -> None:
+    run = await worked_run(tmp_path)
+    run.apply(paths=["shop/CHANGES.md"])
+    page = await opened(write_report(run))
+    await page.keyboard.press("2")
+    assert await texts(page, ".file-line") == ["added shop/CHANGES.md", "modified shop/invoice.py +1 −1"]
+    assert "Not shown: it was applied since." in await page.locator(".file").first.inner_text()
+
+    run.drop_workspace()
+    page = await opened(write_report(run))
+    await page.keyboard.press("2")
+    assert await texts(page, ".file-line") == ["added shop/CHANGES.md", "modified shop/invoice.py"]
+    assert await texts(page, "#panel-changes .empty") == ["The workspace of run run-7f3a90c1d2e4 was removed."]
+    assert await page.locator(".take").count() == 0
+
+
 async def test_the_prompt_is_there_to_the_letter_and_so_are_the_limits(tmp_path: Path, opened: Opened) -> None:
     run = await worked_run(tmp_path)
     page = await opened(write_report(run))

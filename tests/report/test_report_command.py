@@ -59,6 +59,7 @@ def test_open_hands_the_page_to_the_browser(tmp_path: Path) -> None:
     [
         (["no-such-run"], 1, "there is no run 'no-such-run'"),
         (["run-written", "-o", "missing/folder/page.html"], 1, "the report cannot be written"),
+        (["run-written", "-o", "toolkit-home/runs/run-written/lock/page.html"], 1, "the report cannot be written"),
         (["run-written", "--live"], 1, "run run-written has ended"),
         (["run-written", "--live", "-o", "x"], 2, "--live writes no file"),
         (["run-written", "--port", "5"], 2, "--port is for --live"),

@@ -79,6 +79,8 @@ VALUES: list[tuple[Any, str]] = [
     (Note("ä"), '{"title":"ä","size":1}'),
     ([Note("a")], '[{"title":"a","size":1}]'),
     (Card("x"), "[x]"),
+    ([Card("x"), Card("y")], "[x]\n[y]"),
+    ([Card("x"), 1], '[{"title":"x"},1]'),
     (Model(at=datetime.date(2026, 1, 2)), '{"at":"2026-01-02","raw":"own"}'),
     (Pair(1, Path("a/b")), '[1,"a/b"]'),
     (Colour.RED, "red"),

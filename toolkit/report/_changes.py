@@ -25,12 +25,14 @@ def changes_data(run: StoredRun, state: str) -> dict[str, Any]:
     """The changed files, each with its hunks, and a note where they are not all there is to say."""
     if state == "running":
         return {"files": [], "note": "The changes are shown when the run has ended."}
+    kept = run.changed_files() or []
     try:
-        return {"files": _files(run.changes()), "note": None}
+        files, note, gone = _files(run.changes()), None, "it was applied since"
     except ToolkitError as error:
-        kept = run.changed_files() or []
-        files = [{**facts, "patch": None, "why": "its contents are no longer there"} for facts in kept]
-        return {"files": files, "note": f"{error.what[:1].upper()}{error.what[1:]}."}
+        files, note, gone = [], f"{error.what[:1].upper()}{error.what[1:]}.", "its contents are no longer there"
+    shown = {file["path"] for file in files}
+    files += [{**facts, "patch": None, "why": gone} for facts in kept if facts.get("path") not in shown]
+    return {"files": sorted(files, key=lambda file: str(file["path"])), "note": note}
 
 
 def _files(changes: Changes) -> list[dict[str, Any]]:

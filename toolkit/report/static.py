@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 from pathlib import Path
@@ -43,7 +44,8 @@ def write_report(run: StoredRun, file: Path | str | None = None) -> Path:
             writing.write(page)
         fresh.replace(target)
     except OSError as error:
-        fresh.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            fresh.unlink()
         raise RunError(
             f"the report cannot be written: {error.strerror}", where=[str(target)], fix="Name another file: -o FILE"
         ) from error

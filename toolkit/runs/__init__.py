@@ -5,8 +5,9 @@ The names below are loaded on first use: reading stored runs needs no claude_age
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from toolkit._lazy import lazy_names
 
 if TYPE_CHECKING:
     from toolkit.runs.approvals import Approvals as Approvals
@@ -54,19 +55,5 @@ _HOMES = {
     "toolkit.runs.spec": ("RunSpec",),
     "toolkit.runs.stored": ("StoredRun", "list_runs", "load_run", "remove_older_than"),
 }
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
-__all__ = [*_HOME_OF]
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"module 'toolkit.runs' has no attribute {name!r}")
-    value = getattr(import_module(home), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -5,8 +5,9 @@ The names below are loaded on first use.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from toolkit._lazy import lazy_names
 
 if TYPE_CHECKING:
     from toolkit.sandbox._folders import python_environment as python_environment
@@ -46,19 +47,5 @@ _HOMES = {
     "toolkit.sandbox.settings": ("SandboxSettings",),
     "toolkit.sandbox.shell": ("ShellOptions", "ShellRun", "run_confined"),
 }
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
-__all__ = [*_HOME_OF]
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"module 'toolkit.sandbox' has no attribute {name!r}")
-    value = getattr(import_module(home), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -11,8 +11,9 @@ imports neither mcp nor claude_agent_sdk.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from toolkit._lazy import lazy_names
 
 if TYPE_CHECKING:
     from toolkit.testing._cassette import record as record
@@ -28,28 +29,12 @@ if TYPE_CHECKING:
     from toolkit.testing._turns import tool_use as tool_use
 
 _HOMES = {
-    "_cassette": ("record", "replay"),
-    "_fake_cli": ("FakeCLI",),
-    "_real_cli": ("RealCLI",),
-    "_request": ("Request",),
-    "_scripted_api": ("ScriptedAPI",),
-    "_turns": ("Status", "Turn", "text", "thinking", "tool_use"),
+    "toolkit.testing._cassette": ("record", "replay"),
+    "toolkit.testing._fake_cli": ("FakeCLI",),
+    "toolkit.testing._real_cli": ("RealCLI",),
+    "toolkit.testing._request": ("Request",),
+    "toolkit.testing._scripted_api": ("ScriptedAPI",),
+    "toolkit.testing._turns": ("Status", "Turn", "text", "thinking", "tool_use"),
 }
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
-__all__ = [
-    *_HOME_OF,
-]
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"module 'toolkit.testing' has no attribute {name!r}")
-    value = getattr(import_module(f"toolkit.testing.{home}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

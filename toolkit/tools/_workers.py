@@ -41,7 +41,7 @@ def poster() -> Post:
 class _Job:
     """One call: what to do, and whom to tell."""
 
-    __slots__ = ("announce", "error", "finished", "given_up", "lock", "value", "work")
+    __slots__ = ("announce", "error", "finished", "given_up", "value", "work")
 
     def __init__(self, work: Callable[[], Any], announce: Callable[[], object]) -> None:
         self.work = work
@@ -50,7 +50,6 @@ class _Job:
         self.error: BaseException | None = None
         self.finished = False
         self.given_up = False
-        self.lock = threading.Lock()
 
     def do(self) -> None:
         try:

@@ -1,6 +1,6 @@
 """A tool's value as the content a model reads.
 
-In order: the tool's own renderer, the value's `render()`, text as it is, content
+In order: the tool's own renderer, the value's `render()` (or that of every item of a list), text as it is, content
 objects as they are, compact JSON for everything pydantic can serialise. Nothing
 (None, an empty text) renders to no content: an empty text block is refused by the
 model API.
@@ -45,9 +45,8 @@ def render(value: Any, *, renderer: Renderer | None = None, max_chars: int | Non
 
 
 def _blocks(value: Any) -> Iterable[Block]:
-    own = getattr(value, "render", None)
-    if callable(own) and not isinstance(value, type):
-        value = own()
+    if _renders_itself(value):
+        value = value.render()
     if isinstance(value, Enum):
         value = value.value
     if value is None:
@@ -59,10 +58,27 @@ def _blocks(value: Any) -> Iterable[Block]:
     elif isinstance(value, list | tuple) and any(is_content(item) for item in value):
         for item in value:
             yield from _blocks(item)
+    elif isinstance(value, list | tuple) and value and all(_renders_itself(item) for item in value):
+        yield from _joined(block for item in value for block in _blocks(item))
     else:
         text = str(value) if isinstance(value, str) else as_json(value)
         if text:
             yield {"type": "text", "text": text}
+
+
+def _renders_itself(value: Any) -> bool:
+    return callable(getattr(value, "render", None)) and not isinstance(value, type)
+
+
+def _joined(blocks: Iterable[Block]) -> Iterable[Block]:
+    """The blocks with texts that follow one another as the lines of one text."""
+    kept: list[Block] = []
+    for block in blocks:
+        if kept and block["type"] == kept[-1]["type"] == "text":
+            kept[-1] = {**block, "text": f"{kept[-1]['text']}\n{block['text']}"}
+        else:
+            kept.append(block)
+    return kept
 
 
 def as_json(value: Any) -> str:

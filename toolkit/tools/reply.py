@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from toolkit.tools.content import Block
@@ -29,7 +29,6 @@ class Reply:
     content: list[Block]
     is_error: bool = False
     structured: dict[str, Any] | None = None
-    meta: dict[str, Any] | None = field(default=None)
 
     @classmethod
     def error(cls, message: str) -> Reply:
@@ -47,6 +46,4 @@ class Reply:
         if self.structured is not None:
             result["structuredContent"] = self.structured
         result["isError"] = self.is_error
-        if self.meta is not None:
-            result["_meta"] = self.meta
         return result

@@ -99,6 +99,8 @@ class Tool(Generic[P, R]):
         self._shared = _Shared(subject, options)
         self._call: Callable[..., Any] = subject.call
         self._wants_receiver = subject.takes_receiver
+        if self._shared.is_async and sys.version_info >= (3, 12):
+            inspect.markcoroutinefunction(self)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function. A ToolContext that is not given is made for the call."""

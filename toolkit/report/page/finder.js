@@ -80,6 +80,7 @@ function filtered(state) {
   showTimeline(state.view, true);
   showFound(state);
   toPanel(false);
+  drawNear(state.view); // the page may have moved
 }
 
 function showKinds(state) {

@@ -99,26 +99,24 @@ function countBelow(item) {
   return count;
 }
 
+/* The language of the file that a call is about. */
+function languageIn(item) {
+  const path = item.rows.find((pair) => /path|file/i.test(str(pair && pair[0])));
+  return path ? languageOf(path[1]) : null;
+}
+
 function argumentSide(item, state, redraw) {
   const side = h("div.side.arguments", {});
-  const language = { code: languageOf((item.rows.find(([name]) => /path|file/i.test(str(name))) || [])[1] || "") };
   for (const pair of item.rows) {
-    const name = str(pair && pair[0]),
-      value = str(pair && pair[1]);
-    const as = /^(command|cmd|script)$/.test(name)
-      ? LANGUAGES.shell
-      : /^(content|new_string|old_string|code|text)$/.test(name)
-        ? language.code
-        : null;
+    const name = str(pair && pair[0]);
+    const value = str(pair && pair[1]);
+    const isCode = /^(content|new_string|old_string|code|text)$/.test(name);
+    const language = /^(command|cmd|script)$/.test(name) ? LANGUAGES.shell : isCode ? languageIn(item) : null;
     const short = value.length <= 60 && !value.includes("\n");
-    const box = (text) => h(short ? "code.value" : "pre.value", {}, coloured(text, as));
+    const box = (text) => h(short ? "code.value" : "pre.value", {}, coloured(text, language));
+    const title = name ? h("span.argument-name", {}, name) : null;
     side.append(
-      h(
-        "div.argument" + (short ? ".short" : ""),
-        {},
-        name ? h("span.argument-name", {}, name) : null,
-        clipped(item, "a/" + name, value, state, redraw, box),
-      ),
+      h("div.argument" + (short ? ".short" : ""), {}, title, clipped(item, "a/" + name, value, state, redraw, box)),
     );
   }
   if (!item.rows.length) side.append(h("p.nothing", {}, "no arguments"));
@@ -127,8 +125,9 @@ function argumentSide(item, state, redraw) {
 
 function resultSide(item, state, redraw) {
   const side = h("div.side.result", {});
-  if (item.done && item.result)
-    side.append(...[clipped(item, "r", item.result, state, redraw, (text) => h("pre.value", {}, text))].flat());
+  const language = item.name === "Read" && item.ok ? languageIn(item) : null;
+  const box = (text) => h("pre.value", {}, coloured(text, language));
+  if (item.done && item.result) add(side, [clipped(item, "r", item.result, state, redraw, box)]);
   else if (item.done) side.append(h("p.nothing", {}, item.interrupted ? "ended before it answered" : "no text"));
   else if (item.progress) side.append(progressNote(item.progress));
   else side.append(h("p.nothing", {}, state.data.state === "running" ? "working…" : "no answer was stored"));

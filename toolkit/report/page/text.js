@@ -96,7 +96,7 @@ function fill(element, ...children) {
   return element;
 }
 
-/* Where a long text is cut until someone asks for all of it; its length where it is not long. */
+/* Where a long text is cut until someone asks for all of it; its length where little would be left over. */
 function cutAt(text, lines, characters) {
   let place = -1;
   for (let line = 0; line < lines; line++) {
@@ -107,5 +107,6 @@ function cutAt(text, lines, characters) {
     }
   }
   place = Math.min(place, characters);
-  return place + 80 >= text.length ? text.length : place;
+  const left = text.length - place;
+  return left < 600 && text.slice(place).split("\n").length <= 8 ? text.length : place;
 }

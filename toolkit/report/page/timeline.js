@@ -4,7 +4,7 @@ const CHUNK = 40;
 const NEAR = 1200;
 
 function newTimeline(state, panel) {
-  const view = { state, panel, chunks: [], shown: [], selected: null, kind: "all", tool: "", ranges: [] };
+  const view = { state, panel, chunks: [], shown: [], selected: null, kind: "all", tool: "" };
   view.watcher = new IntersectionObserver(
     (entries) => {
       for (const entry of entries) if (entry.isIntersecting) drawChunk(view, entry.target.chunk);
@@ -18,7 +18,7 @@ function newTimeline(state, panel) {
 function wantedBy(view) {
   const query = view.state.query;
   return (item) => {
-    if (view.tool && !(item.name === view.tool)) return false;
+    if (view.tool && item.name !== view.tool) return false;
     if (view.kind === "said" && !["text", "thinking", "turn"].includes(item.type)) return false;
     if (view.kind === "tools" && item.type !== "tool" && item.type !== "approval") return false;
     if (view.kind === "problems" && !isProblem(item)) return false;
