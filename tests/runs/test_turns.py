@@ -6,6 +6,7 @@ import asyncio
 import logging
 import signal
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from toolkit.errors import RunError
 from toolkit.runs import Decision, Limits, RunResult, RunSpec, Tokens, load_run, run, run_sync, start
 from toolkit.runs.usage import Meter
 from toolkit.testing import FakeCLI, Turn, text, tool_use
-from toolkit.workspace import WorkspaceSection
+from toolkit.workspace import HostMount, WorkspaceSection
 
 
 @tool
@@ -126,6 +127,20 @@ async def test_a_section_without_mounts_is_a_workspace_too() -> None:
     section = WorkspaceSection([], allowed_host_roots=())
     assert (await run("go", transport=FakeCLI([text("done")]), workspace=section)).ok
     section.cleanup()
+
+
+async def test_a_run_cancelled_while_its_copy_is_made_lets_go_of_it(tmp_path: Path) -> None:
+    for number in range(3000):
+        (tmp_path / str(number)).write_text("x", encoding="utf-8")
+    section = WorkspaceSection([HostMount(tmp_path)], allowed_host_roots=[tmp_path])
+    task = asyncio.create_task(run("go", transport=FakeCLI(strict=False), workspace=section, run_id="run-1"))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (load_run("run-1").result().code, section.is_held) == ("aborted", False)
+    load_run("run-1").remove()
 
 
 async def test_an_id_that_comes_twice_is_one_call_and_the_rest_is_unattributed() -> None:

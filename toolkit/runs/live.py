@@ -178,8 +178,7 @@ class LiveRun(Generic[OutputT]):
         """The whole life of the run, in one task: the SDK wants to be closed where it was opened."""
         pending: asyncio.Future[RunResult[Any]] | None = first
         try:
-            place = await asyncio.to_thread(find_place, self.spec, self._folder)
-            self._place = place
+            place = await self._find_place()
             self._folder.started(place)
             engine = Engine(self.spec, self._boxes, place.folder, self._folder.home, self._log.append, self.approvals)
             try:
@@ -201,6 +200,19 @@ class LiveRun(Generic[OutputT]):
                 raise
         finally:
             await self._finish()
+
+    async def _find_place(self) -> Place:
+        """The place of the run; a copy under way is seen through when nobody wants it any more, to let go of it."""
+        preparing = asyncio.ensure_future(asyncio.to_thread(find_place, self.spec, self._folder))
+        try:
+            await asyncio.wait({preparing})
+        except asyncio.CancelledError:
+            await asyncio.wait({preparing})
+            if preparing.exception() is None:
+                self._place = preparing.result()
+            raise
+        self._place = preparing.result()
+        return self._place
 
     async def _turn(self, engine: Engine, place: Place, text: str, future: asyncio.Future[RunResult[Any]]) -> None:
         turn = await engine.turn(text)
