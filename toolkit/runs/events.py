@@ -77,7 +77,9 @@ class Event:
 
     def to_json(self) -> str:
         """One line of `events.jsonl`."""
-        return as_line({name: getattr(self, name) for name in self.__slots__})
+        plain = {"stream": self.stream, "kind": self.kind, "t": self.t, "run": self.run, "id": self.id}
+        plain |= {"parent": self.parent, "data": self.data}
+        return as_line(plain)
 
     @classmethod
     def from_json(cls, line: str | bytes) -> Event:

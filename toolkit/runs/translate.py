@@ -7,7 +7,7 @@ and on the user frames for their results, and closes whatever is open at the end
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +30,8 @@ from toolkit.runs.usage import Meter
 
 _SYNTHETIC = "<synthetic>"
 """The model name of messages the CLI writes itself, such as its text for an API error."""
+_DELTAS = {"text_delta": "text", "thinking_delta": "thinking"}
+"""The kind of an event by the API's type of delta; the text is under that same name."""
 _MOST_TEXT = 200_000
 """Characters of a tool's result that an event carries."""
 
@@ -84,18 +86,20 @@ class Translator:
         """An event of this run, now."""
         return Event(stream, kind, self._clock(), self._run, id, parent, data)
 
-    def feed(self, message: Message) -> Iterator[Event]:
+    def feed(self, message: Message) -> Iterable[Event]:
         """The events in one message. Messages that say nothing new give none."""
         if isinstance(message, StreamEvent):
-            yield from self._stream(message.event, message.parent_tool_use_id)
-        elif isinstance(message, AssistantMessage):
-            yield from self._assistant(message)
-        elif isinstance(message, UserMessage):
-            yield from self._user(message)
-        elif isinstance(message, SystemMessage):
-            yield from self._system(message)
-        elif isinstance(message, RateLimitEvent):
-            yield from self._rate_limit(message)
+            event = message.event
+            if event.get("type") == "content_block_delta":  # by far the most of a run
+                return self._delta(event["index"], event["delta"], message.parent_tool_use_id)
+            return self._stream(event, message.parent_tool_use_id)
+        if isinstance(message, AssistantMessage):
+            return self._assistant(message)
+        if isinstance(message, UserMessage):
+            return self._user(message)
+        if isinstance(message, SystemMessage):
+            return self._system(message)
+        return self._rate_limit(message) if isinstance(message, RateLimitEvent) else ()
 
     def close(self) -> Iterator[Event]:
         """Close what is open: the message under way, the calls it made, the tools that never answered."""
@@ -108,9 +112,7 @@ class Translator:
 
     def _stream(self, event: dict[str, Any], parent: str | None) -> Iterator[Event]:
         kind, message = event.get("type"), self._message
-        if kind == "content_block_delta" and message is not None:  # by far the most of a run
-            yield from self._delta(message, event["index"], event["delta"], parent)
-        elif kind == "message_start":
+        if kind == "message_start":
             yield from self._start_message(event["message"], parent)
         elif message is None:
             return
@@ -135,13 +137,16 @@ class Translator:
         self._meter.started(message["id"], message["model"], message.get("usage"))
         yield self.event("assistant", "started", message["id"], parent, model=message["model"])
 
-    def _delta(self, message: _OpenMessage, index: int, delta: dict[str, Any], parent: str | None) -> Iterator[Event]:
-        kind, text = delta.get("type"), delta.get("text") or delta.get("thinking") or ""
-        if kind not in ("text_delta", "thinking_delta") or not text:
-            return
-        _, parts = message.blocks.setdefault(index, (kind.removesuffix("_delta"), []))
-        parts.append(text)
-        yield self.event("assistant", kind.removesuffix("_delta"), message.id, parent, text=text)
+    def _delta(self, index: int, delta: dict[str, Any], parent: str | None) -> tuple[Event, ...]:
+        kind, message = _DELTAS.get(delta.get("type", "")), self._message
+        text = delta.get(kind, "") if kind is not None else ""
+        if kind is None or message is None or not text:
+            return ()
+        block = message.blocks.get(index)
+        if block is None:
+            block = message.blocks[index] = (kind, [])
+        block[1].append(text)
+        return (Event("assistant", kind, self._clock(), self._run, message.id, parent, {"text": text}),)
 
     def _end_block(self, message: _OpenMessage, index: int, parent: str | None) -> Iterator[Event]:
         kind, parts = message.blocks.pop(index, ("", []))
