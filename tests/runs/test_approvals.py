@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from toolkit import Toolbox, tool
-from toolkit.runs import Decision, Limits, RunResult, run, start
+from toolkit.runs import Decision, Limits, RunResult, load_run, run, start
 from toolkit.runs.approvals import Question
 from toolkit.runs.decisions import Remembered, subject_of
 from toolkit.testing import FakeCLI, Turn, text, tool_use
@@ -335,3 +335,15 @@ async def test_an_approver_that_is_not_async_holds_up_neither_the_deadline_nor_t
     result = await ran(notes, calls("a"), approve=stuck, limits=Limits(seconds=0.3))
     assert (result.code, notes.done) == ("deadline", [])
     never.set()
+
+
+async def test_leaving_ends_a_run_whose_question_nobody_answers() -> None:
+    notes = Notes()
+    cli = FakeCLI(calls("a"), [text("bye")], strict=False)
+    async with asyncio.timeout(20):
+        async with start("go", mode="normal", tools=[notes.box], transport=cli, approve="wait") as live:
+            async for event in live:
+                if event.name == "approval.asked":
+                    break
+    assert notes.done == []
+    assert load_run(live.id).result().code == "aborted"

@@ -77,8 +77,8 @@ class LiveRun(Generic[OutputT]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._task is not None
-        if kind is not None:
-            self._task.cancel()
+        if kind is not None or (self._latest is not None and not self._latest.done()):
+            self._task.cancel()  # leaving ends a turn that is under way
         self._prompts.put_nowait(None)
         await asyncio.wait({self._task})
         await self.bus.drain(_LISTENERS)
