@@ -197,3 +197,12 @@ async def test_a_conversation_that_could_not_be_kept_is_a_warning() -> None:
     events, result = await play(error, [text("done")])
     assert result.ok
     assert any("disk full" in event.data["what"] for event in events if event.name == "lifecycle.warning")
+
+
+async def test_a_failed_compaction_is_closed_before_the_turn_is() -> None:
+    compacting = {"type": "system", "subtype": "status", "status": "compacting", "session_id": "s", "uuid": "u"}
+    events = await events_of(FakeCLI(compacting, [text("bye")]))
+    names = [event.name for event in events]
+    assert names.count("compaction.started") == names.count("compaction.ended") == 1
+    assert names.index("compaction.ended") < names.index("lifecycle.finished")
+    assert next(event for event in events if event.name == "compaction.ended").data["after"] is None

@@ -149,5 +149,5 @@ def test_a_state_nobody_can_read_belongs_to_nobody_alive(host: Path) -> None:
     state.mkdir()
     (state / "owner.json").write_text('{"pid": "x", "mounts": [1]}', encoding="utf-8")
     (host / "work/toolkit-workspace-odd").mkdir()
-    assert run("clean", "--parent", "work").stdout == f"removed {host}/work/toolkit-workspace-odd\n"
+    assert run("clean", "--parent", "work").stdout == f"removed {host / 'work' / 'toolkit-workspace-odd'}\n"
     assert os.listdir("work") == []

@@ -17,7 +17,7 @@
 | approval | asked | the request | call, tool, input, read_only, reason, suggestions |
 | | answered | the request | decision, message, by |
 | compaction | started | the run | trigger |
-| | ended | the run | trigger, before, after (tokens) |
+| | ended | the run | trigger, before, after (tokens; None where it failed) |
 
 Order: a turn begins with `lifecycle.started` and ends with `lifecycle.finished`.
 A message's events stand between its `started` and `ended`, in the order the model

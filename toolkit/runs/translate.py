@@ -62,6 +62,7 @@ class Translator:
         self._streamed: set[str] = set()
         self._tools: dict[str, _OpenTool] = {}
         self._said: list[str] = []
+        self._compacting = False
         self.tools: list[ToolUse] = []
         """The tool calls of this turn that have ended."""
         self.denied: dict[str, str] = {}
@@ -103,6 +104,9 @@ class Translator:
 
     def close(self) -> Iterator[Event]:
         """Close what is open: the message under way, the calls it made, the tools that never answered."""
+        if self._compacting:  # it failed: there is no count of what is left
+            self._compacting = False
+            yield self.event("compaction", "ended", self._run, trigger=None, before=None, after=None)
         if self._message is not None:
             yield from self._end_message(self._message)
         for call in self._meter.cut_off():
@@ -224,10 +228,12 @@ class Translator:
             what = f"part of the conversation could not be kept, so it may not be resumed whole: {data.get('error')}"
             yield self.event("lifecycle", "warning", self._run, what=what)
         elif message.subtype == "status" and data.get("status") == "compacting":
+            self._compacting = True
             yield self.event("compaction", "started", self._run, trigger=data.get("trigger"))
         elif message.subtype == "compact_boundary":
             meta = data.get("compact_metadata") or {}
             counts = {"before": meta.get("pre_tokens"), "after": meta.get("post_tokens")}
+            self._compacting = False
             yield self.event("compaction", "ended", self._run, trigger=meta.get("trigger"), **counts)
 
     def _rate_limit(self, message: RateLimitEvent) -> Iterator[Event]:

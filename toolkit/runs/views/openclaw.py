@@ -183,7 +183,7 @@ def result(events: Iterable[Event], result: RunResult[Any]) -> dict[str, Any]:
     for event in events:
         texts.feed(event)
         if event.stream == "compaction":
-            compacting = event.kind == "started"
+            compacting = event.data.get("after") is None
     payloads: list[dict[str, Any]] = [{"text": text} for text in texts.messages]
     if not result.ok and result.code not in ("aborted", "pending"):
         payloads.append({"text": result.message, "isError": True})
