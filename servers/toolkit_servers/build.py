@@ -138,6 +138,7 @@ class ToolServer(Server[Any]):
                 call_id=call_id,
                 on_progress=notes.progress if notes is not None else None,
                 on_log=notes.log if notes is not None else None,
+                session=_session_of(ctx),
             )
         try:
             reply = await self.live.current.call(params["name"], params.get("arguments") or {}, context)

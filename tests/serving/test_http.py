@@ -30,7 +30,12 @@ async def count(ctx: ToolContext, to: int) -> str:
     ctx.log(f"counted {to}")
     return "counted"
 
-box = Toolbox("web", [shout, count])
+@tool
+def session(ctx: ToolContext) -> str:
+    "The session of this call."
+    return str(ctx.session)
+
+box = Toolbox("web", [shout, count, session])
 """
 PING = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HANDSHAKE}
 
@@ -53,6 +58,14 @@ async def test_mcps_own_client_calls_over_http_with_progress(served: ServedHttp,
         assert result.content[0].model_dump()["text"] == "HEY"
         await client.call_tool("count", {"to": 3}, progress_callback=on_progress)
     assert steps == [1, 2, 3]
+
+
+async def test_each_client_has_a_session_of_its_own(served: ServedHttp) -> None:
+    async with Client(served.url, mode="legacy") as one, Client(served.url, mode="legacy") as two:
+        asked = [await client.call_tool("session", {}) for client in (one, one, two)]
+    first, again, other = (result.content[0].model_dump()["text"] for result in asked)
+    assert first == again != other
+    assert "None" not in (first, other)
 
 
 def test_it_listens_on_loopback_only(served: ServedHttp) -> None:
