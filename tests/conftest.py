@@ -3,8 +3,21 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
+
+import pytest
 
 # A shell starts what it runs in the background with interrupts ignored, and
 # everything the tests start would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def toolkit_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of its own for the runs of a test, and no model API in reach."""
+    home = tmp_path / "toolkit-home"
+    monkeypatch.setenv("TOOLKIT_HOME", str(home))
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    monkeypatch.delenv("ANTHROPIC_BASE_URL", raising=False)
+    return home

@@ -6,8 +6,9 @@ where they need it.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from toolkit._lazy import lazy_names
 
 if TYPE_CHECKING:
     from toolkit_servers.build import build_server as build_server
@@ -18,18 +19,9 @@ if TYPE_CHECKING:
     from toolkit_servers.stdio import serve_stdio as serve_stdio
 
 _HOMES = {
-    "build_server": "toolkit_servers.build",
-    "claim_stdio": "toolkit_servers.stdio",
-    "http_app": "toolkit_servers.http",
-    "load_ready": "toolkit_servers.ready",
-    "serve_http": "toolkit_servers.http",
-    "serve_stdio": "toolkit_servers.stdio",
+    "toolkit_servers.build": ("build_server",),
+    "toolkit_servers.http": ("http_app", "serve_http"),
+    "toolkit_servers.ready": ("load_ready",),
+    "toolkit_servers.stdio": ("claim_stdio", "serve_stdio"),
 }
-
-__all__ = ["build_server", "claim_stdio", "http_app", "load_ready", "serve_http", "serve_stdio"]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'toolkit_servers' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -15,9 +15,10 @@ import pytest
 
 from tests.escape.attempts import ATTEMPTS, USEFUL
 from tests.escape.users import ROOT, as_plain_user, can_become_plain
+from tests.needs import needs
 from toolkit.sandbox.checks import preflight
 
-pytestmark = pytest.mark.skipif(bool(preflight()), reason="bubblewrap and socat are needed (./dev says how)")
+pytestmark = needs(not preflight(), "bubblewrap and socat are needed (./dev says how)")
 
 _ENDED_BY_A_LIMIT = {"fill-workspace", "fill-shm", "much-memory"}
 
@@ -42,7 +43,7 @@ def _play(user: str, mode: str) -> dict[str, Any]:
 
 
 _ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="the half that is started by root needs root")
-_PLAIN_ONLY = pytest.mark.skipif(os.geteuid() == 0 and not can_become_plain(), reason="setpriv and unshare are needed")
+_PLAIN_ONLY = needs(os.geteuid() != 0 or can_become_plain(), "setpriv and unshare are needed")
 _USERS = [pytest.param("root", marks=_ROOT_ONLY), pytest.param("plain", marks=_PLAIN_ONLY)]
 _both_users = pytest.mark.parametrize("user", _USERS)
 _both_jails = pytest.mark.parametrize("mode", ["full", "alone"])

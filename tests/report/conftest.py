@@ -14,12 +14,8 @@ from tests.report._browser import FLAGS, Opened
 
 
 @pytest.fixture(autouse=True)
-def toolkit_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    home = tmp_path / "toolkit-home"
-    monkeypatch.setenv("TOOLKIT_HOME", str(home))
-    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
-    monkeypatch.delenv("ANTHROPIC_BASE_URL", raising=False)
-    return home
+def _private_home(toolkit_home: Path) -> None:
+    """Every test here keeps its runs to itself."""
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
+from tests.needs import needs
 from toolkit.sandbox._launcher import Launcher, make_launcher
 from toolkit.sandbox._state import State
 from toolkit.sandbox.checks import preflight
 from toolkit.sandbox.jail import Jail
 from toolkit.sandbox.limits import JailLimits, plan_limits
 
-needs_jail = pytest.mark.skipif(bool(preflight()), reason="bubblewrap and socat are needed (./dev says how)")
+needs_jail = needs(not preflight(), "bubblewrap and socat are needed (./dev says how)")
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="about jails that root starts")
 
 _ENVIRONMENT = (("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "/home/agent"))

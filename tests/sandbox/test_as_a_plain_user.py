@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.escape.users import ROOT, as_plain_user, can_become_plain
+from tests.needs import needs
 from tests.sandbox.jails import needs_jail
 
 _FILES = ["test_jail.py", "test_check.py", "test_limits.py", "test_confine.py", "test_ends.py", "test_exec.py"]
@@ -18,7 +19,7 @@ _FILES = ["test_jail.py", "test_check.py", "test_limits.py", "test_confine.py", 
 
 @needs_jail
 @pytest.mark.skipif(os.geteuid() != 0, reason="they run as an ordinary user anyway")
-@pytest.mark.skipif(not can_become_plain(), reason="setpriv and unshare are needed")
+@needs(can_become_plain(), "setpriv and unshare are needed")
 def test_the_jails_own_tests_pass_for_an_ordinary_user() -> None:
     with tempfile.TemporaryDirectory(prefix="plain-") as folder:
         Path(folder).chmod(0o755)
