@@ -15,6 +15,8 @@ import toolkit_workspace._handles as handles
 from tests.workspace.hostile import SECRET, Place, a_place
 from toolkit.workspace import HostMount, WorkspaceBudgetError, WorkspaceError, WorkspaceSection
 
+pytestmark = pytest.mark.usefixtures("crew")
+
 _EXCHANGE = 2
 
 

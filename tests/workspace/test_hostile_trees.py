@@ -13,6 +13,8 @@ from tests.workspace.hostile import ODDITIES, Oddity, Place, Witness, a_place, r
 from toolkit.workspace import HostMount, WorkspaceSection
 from toolkit_workspace._handles import PATH_HANDLE, READ_FILE, open_beneath
 
+pytestmark = pytest.mark.usefixtures("crew")
+
 
 def _check_arrived(top: int, path: bytes, expected: object) -> None:
     handle = open_beneath(top, path.rpartition(b"/")[0] or b".", PATH_HANDLE)

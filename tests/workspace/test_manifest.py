@@ -9,6 +9,7 @@ import pytest
 
 from tests.workspace.copies import make_tree, prepare
 from toolkit.errors import WorkspaceError
+from toolkit_workspace._folder_table import ROW
 from toolkit_workspace._manifest import Entry, Manifest, MountRecord
 
 
@@ -64,10 +65,10 @@ def test_a_record_of_many_files_stays_small() -> None:
     tracemalloc.start()
     try:
         manifest = Manifest([MountRecord(b"/host", b"src", 1, 2)])
-        now = Path.cwd().stat()
         for folder in range(500):
-            copied = [(f"some_file_name_{number}.py", now, now) for number in range(20)]
-            manifest.add_files(0, b"src/package/module%d" % folder, b"package/module%d" % folder, copied)
+            names = [f"some_file_name_{number}.py" for number in range(20)]
+            path = b"package/module%d" % folder
+            manifest.add_rows(0, b"src/" + path, path, names, bytes(16 * 20), bytes(ROW.size * 20))
         size = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()

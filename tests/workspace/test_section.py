@@ -11,6 +11,8 @@ import pytest
 from tests.workspace.hostile import Place, a_place, run_as
 from toolkit.workspace import HostMount, WorkspaceError, WorkspaceSection
 
+pytestmark = pytest.mark.usefixtures("crew")
+
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:

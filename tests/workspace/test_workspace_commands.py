@@ -43,8 +43,8 @@ def test_plan_prints_a_tree_and_makes_nothing(host: Path) -> None:
         "  .gitignore  6 B\n"
         "  a.py  6 B\n"
         "  left out or remarked:\n"
-        '    1 ignored by ".gitignore:1 *.log": x.log\n'
         '    1 excluded by "exclude_glob *.pyc": lib/b.pyc\n'
+        '    1 ignored by ".gitignore:1 *.log": x.log\n'
     )
     assert sorted(os.listdir(host)) == ["src", "work"]
 

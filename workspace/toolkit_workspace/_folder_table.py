@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import struct
 from array import array
-from collections.abc import Sequence
 from typing import Literal
 
 Kind = Literal["f", "d", "l"]
@@ -48,11 +47,11 @@ class Folder:
         self.probe.append(inode)
         self.rows += row
 
-    def extend(self, names: bytes, stamps: Sequence[int], rows: Sequence[bytes]) -> None:
-        """Append many; each name ends with a NUL."""
+    def extend(self, names: bytes, stamps: bytes, rows: bytes) -> None:
+        """Append many; each name ends with a NUL, `stamps` is what `probe` holds."""
         self._names += names
-        self.probe.extend(stamps)
-        self.rows += b"".join(rows)
+        self.probe.frombytes(stamps)
+        self.rows += rows
 
     def find(self, name: bytes) -> int | None:
         """The position of a name, or None."""

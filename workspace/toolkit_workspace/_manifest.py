@@ -98,40 +98,14 @@ class Manifest:
         )
         folder.append(name, ctime_ns, inode, row)
 
-    def add_files(
-        self,
-        mount_index: int,
-        folder_path: bytes,
-        host_folder: bytes,
-        copied: Sequence[tuple[str, os.stat_result, os.stat_result]],
+    def add_rows(
+        self, mount_index: int, folder_path: bytes, host_folder: bytes, names: Sequence[str], stamps: bytes, rows: bytes
     ) -> None:
-        """`add` for the files of one folder: name, stat of the copy, stat of what was read.
-
-        One call a folder: a copy of 30,000 files feels the difference.
-        """
-        folder = self.folders.setdefault(folder_path, Folder())
-        pack, code = ROW.pack, CODES["f"]
-        rows = [
-            pack(
-                code,
-                1,
-                mount_index,
-                made.st_mode,
-                made.st_size,
-                made.st_mtime_ns,
-                st.st_size,
-                st.st_mtime_ns,
-                st.st_ctime_ns,
-                st.st_ino,
-                -1,
-            )
-            for _, made, st in copied
-        ]
-        stamps = [number for _, made, _ in copied for number in (made.st_ctime_ns, made.st_ino)]
-        names = os.fsencode("\0".join([*(name for name, _, _ in copied), ""]))
-        folder.extend(names, stamps, rows)
+        """`add` for many files of one folder, already packed: ctime and inode of each, and its row."""
+        packed = os.fsencode("\0".join([*names, ""]))
+        self.folders.setdefault(folder_path, Folder()).extend(packed, stamps, rows)
         if host_folder != self._usual_host_path(mount_index, folder_path):
-            for name in names[:-1].split(b"\0") if names else ():
+            for name in packed[:-1].split(b"\0") if packed else ():
                 self._elsewhere[join(folder_path, name)] = join(host_folder, name)
 
     def get(self, path: bytes) -> Entry | None:

@@ -38,24 +38,32 @@ class LeftOut:
 
 
 class Notes:
-    """What was left out of one mount."""
+    """What was left out of one mount; the same whatever the order in which it was noted."""
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[Why, str]] = Counter()
-        self._examples: list[LeftOut] = []
+        self._examples: dict[tuple[Why, str], list[tuple[bytes, str]]] = {}
 
     def add(self, path: bytes, why: Why, rule: str = "", detail: str = "") -> None:
         """Note an entry; `rule` groups entries that the same rule left out."""
         self._counts[why, rule] += 1
-        if self._counts[why, rule] <= _MOST_EXAMPLES:
-            self._examples.append(LeftOut(os.fsdecode(path), why, rule or detail))
+        examples = self._examples.setdefault((why, rule), [])
+        examples.append((path, rule or detail))
+        if len(examples) > 2 * _MOST_EXAMPLES:
+            examples.sort()
+            del examples[_MOST_EXAMPLES:]
 
     @property
     def examples(self) -> tuple[LeftOut, ...]:
-        """The entries in the order of the walk, at most 200 for each rule."""
-        return tuple(self._examples)
+        """The entries by path, the first 200 for each rule."""
+        kept = [
+            (path, why, detail)
+            for (why, _), examples in self._examples.items()
+            for path, detail in sorted(examples)[:_MOST_EXAMPLES]
+        ]
+        return tuple(LeftOut(os.fsdecode(path), why, detail) for path, why, detail in sorted(kept))
 
     @property
     def counts(self) -> dict[tuple[Why, str], int]:
         """How many entries each reason and rule left out; an excluded folder counts once, unread."""
-        return dict(self._counts)
+        return dict(sorted(self._counts.items()))

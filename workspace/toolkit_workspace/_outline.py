@@ -84,8 +84,11 @@ class Outline:
             lines.append(f"{pad}{name}/  {count_text(inner.files, 'file')}, {size_text(inner.size)}")
             if level < most_depth:
                 lines.extend(self._draw(child, level + 1, most_depth))
-        lines.extend(f"{pad}{shown(name)}  {remark}" for name, remark in node.names)
-        unnamed = node.own_files - sum(not remark.startswith("->") for _, remark in node.names)
+        names = sorted(node.names)
+        files = [f"{pad}{shown(name)}  {remark}" for name, remark in names if not remark.startswith("->")]
+        links = [f"{pad}{shown(name)}  {remark}" for name, remark in names if remark.startswith("->")]
+        lines.extend(files + links)
+        unnamed = node.own_files - len(files)
         if unnamed > 0:
             lines.append(f"{pad}… {count_text(unnamed, 'more file')}")
         return lines

@@ -185,15 +185,15 @@ class WorkspaceSection:
         ticker = Ticker(self._progress)
         texts = []
         try:
-            copier = Copier(workspace, manifest, ticker)
-            for index, source in enumerate(sources):
-                notes = Notes()
-                follow = roots if source.mount.follow_symlinks else None
-                walk = source.walk(notes, roots, strict=self._strict, never=state.identities())
-                job = Job(index, source.landing, walk, notes, source.mount.max_bytes, follow)
-                _copy_source(copier, job, source)
-                ticker.mount_done(job.tally)
-                texts.append(MountText.of(source.mount.landing, source.record.name is not None, job.tally, notes))
+            with Copier(workspace, manifest, ticker) as copier:
+                for index, source in enumerate(sources):
+                    notes = Notes()
+                    follow = roots if source.mount.follow_symlinks else None
+                    walk = source.walk(notes, roots, strict=self._strict, never=state.identities())
+                    job = Job(index, source.landing, walk, notes, source.mount.max_bytes, follow)
+                    _copy_source(copier, job, source)
+                    ticker.mount_done(job.tally)
+                    texts.append(MountText.of(source.mount.landing, source.record.name is not None, job.tally, notes))
             manifest.seal(workspace)
             keep_bases(manifest, BaseStore(state.state_dir / "bases"), workspace, only_fresh=True)
         finally:
