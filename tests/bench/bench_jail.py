@@ -1,4 +1,7 @@
-"""What the jail costs: a whole run of the real CLI in it, against the same run without; and the check by itself."""
+"""What the jail costs: a whole run of the real CLI in it, against the same run without; and the check by itself.
+
+The same on both sides: the tools offered, and a home that has seen a run before.
+"""
 
 from __future__ import annotations
 
@@ -6,38 +9,34 @@ import asyncio
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, query
 
 from tests.bench._common import Row, interleave
 from toolkit.sandbox import check, checks, confine
 from toolkit.sandbox._cli import find_cli
+from toolkit.sandbox.confinement import TOOLS
 from toolkit.testing import ScriptedAPI, text
 
-ROUNDS = 7
+ROUNDS = 31
 _QUIET = {"CLAUDE_CODE_MAX_RETRIES": "0"}
 
 
 def main() -> Iterator[Row]:
     with ScriptedAPI(otherwise=[text("done")], strict=False) as api, tempfile.TemporaryDirectory() as folder:
-        workspace, home = Path(folder, "workspace"), Path(folder, "home")
-        for path in (workspace, home):
-            path.mkdir()
+        workspace, home, plain_home = (Path(folder, name) for name in ("workspace", "home", "plain-home"))
+        for path in (workspace, home, plain_home):
+            path.mkdir(mode=0o700)
 
         def plain() -> None:
-            private = {"HOME": str(home), "CLAUDE_CONFIG_DIR": str(home / ".claude"), "IS_SANDBOX": "1"}
-            calm = {"DISABLE_TELEMETRY": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", **_QUIET}
-            env = {**private, **calm, "ANTHROPIC_BASE_URL": api.url, "ANTHROPIC_API_KEY": "made-up"}
-            mode: dict[str, Any] = {"permission_mode": "bypassPermissions", "setting_sources": []}
-            asyncio.run(_run(ClaudeAgentOptions(cli_path=find_cli(), cwd=workspace, env=env, **mode)))
+            asyncio.run(_plain(workspace, api.url, plain_home))
 
         def jailed() -> None:
-            asyncio.run(_confined(workspace, api.url, sandbox=False))
+            asyncio.run(_confined(workspace, api.url, home, sandbox=False))
 
         def proven() -> None:
             checks._PASSED.clear()
-            asyncio.run(_confined(workspace, api.url, sandbox=True))
+            asyncio.run(_confined(workspace, api.url, home, sandbox=True))
 
         yield interleave(jailed, plain, rounds=ROUNDS).row("jail, a whole run / plain CLI", 1.1)
         yield interleave(proven, plain, rounds=ROUNDS).row("jail, its check and the nested sandbox / plain CLI", 1.5)
@@ -50,8 +49,23 @@ def main() -> Iterator[Row]:
         yield Row("toolkit sandbox check, seconds", sorted(alone.ours)[ROUNDS // 2], None, 1.5, "s")
 
 
-async def _confined(workspace: Path, url: str, *, sandbox: bool) -> None:
-    async with confine(workspace, api_url=url, api_key="made-up", env=_QUIET) as jail:
+async def _plain(workspace: Path, url: str, home: Path) -> None:
+    private = {"HOME": str(home), "CLAUDE_CONFIG_DIR": str(home / ".claude"), "IS_SANDBOX": "1"}
+    calm = {"DISABLE_TELEMETRY": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", **_QUIET}
+    options = ClaudeAgentOptions(
+        cli_path=find_cli(),
+        cwd=workspace,
+        env={**private, **calm, "ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "made-up"},
+        permission_mode="bypassPermissions",
+        setting_sources=[],
+        strict_mcp_config=True,
+        tools=list(TOOLS),
+    )
+    await _run(options)
+
+
+async def _confined(workspace: Path, url: str, home: Path, *, sandbox: bool) -> None:
+    async with confine(workspace, api_url=url, api_key="made-up", env=_QUIET, home=home) as jail:
         options = jail.options()
         if not sandbox:
             options["settings"] = "{}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import platform
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +17,7 @@ from click.testing import CliRunner
 from tests.sandbox.jails import a_jail, needs_jail, needs_root
 from toolkit.cli.sandbox_jail import check as check_command
 from toolkit.errors import UnconfinedError
-from toolkit.sandbox import _launcher, check, checks
+from toolkit.sandbox import _advice, _canary, _launcher, check, checks
 from toolkit.sandbox._canary import Flight, fly
 from toolkit.sandbox._launcher import Launcher
 from toolkit.sandbox.checks import check_launcher
@@ -54,10 +56,7 @@ def _programs(folder: Path, *, without: str = "", bwrap: str | None = None) -> s
             "bash",
             "env",
             "prlimit",
-            "unshare",
-            "mount",
-            "mkdir",
-            "setpriv",
+            "nsenter",
             "setsid",
             "chown",
         ):
@@ -202,7 +201,7 @@ def test_refused_namespaces_fail_with_the_exact_change(
     programs: Path, monkeypatch: pytest.MonkeyPatch, sysctl: str, value: str, fix: str
 ) -> None:
     monkeypatch.setenv("PATH", _programs(programs, bwrap=_REFUSED))
-    monkeypatch.setattr(checks, "_sysctl", lambda name: value if name == sysctl else "")
+    monkeypatch.setattr(_advice, "sysctl", lambda name: value if name == sysctl else "")
     report = check()
 
     assert not report.ok
@@ -213,6 +212,28 @@ def test_refused_namespaces_fail_with_the_exact_change(
         report.demand()
     assert caught.value.rules == ("a jail around the agent",)
     assert fix in str(caught.value)
+
+
+@needs_jail
+@needs_root
+def test_root_that_may_not_mount_fails_with_what_the_container_needs(workspace: Path) -> None:
+    """As in a container: root, but without the capability."""
+    toolkit = [sys.executable, "-m", "toolkit", "sandbox", "check", "--workspace", str(workspace)]
+    without = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]
+    done = subprocess.run([*without, *toolkit], capture_output=True, text=True, check=False, timeout=60)
+
+    assert done.returncode == 1
+    assert "a mount namespace cannot be made: Operation not permitted" in done.stdout
+    assert "--cap-add SYS_ADMIN" in done.stdout
+
+
+@needs_jail
+def test_a_canary_that_cannot_see_proves_nothing(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_canary, "_HELPERS", "show() { :; }\nvariables() { :; }\nexport() { :; }\n")
+    with a_jail(workspace) as launcher:
+        failed = {row.name for row in check_launcher(launcher, None).failed}
+
+    assert failed == {"processes", "environment", "pid1", "privileges", "namespaces", "nested", "tools", "workspace"}
 
 
 @pytest.mark.parametrize("bwrap", ["exit 0", "echo tried start; exit 0", "sleep 0; kill -9 $$"])

@@ -138,6 +138,29 @@ def test_it_is_an_ordinary_user_without_privileges(workspace: Path) -> None:
 
 
 @needs_jail
+@needs_root
+def test_no_group_of_root_is_left(workspace: Path) -> None:
+    before = os.getgroups()
+    os.setgroups([*before, 4])
+    try:
+        with a_jail(workspace) as launcher:
+            seen = inside(launcher, "grep -E '^(Groups|Gid)' /proc/self/status")
+    finally:
+        os.setgroups(before)
+
+    assert seen.stdout.split() == ["Gid:", *["1000"] * 4, "Groups:"]
+
+
+@needs_jail
+def test_nothing_stays_open_after_a_jail(workspace: Path) -> None:
+    before = sorted(path.name for path in Path("/proc/self/fd").iterdir())
+    with a_jail(workspace) as launcher:
+        assert inside(launcher, "echo in").stdout == "in\n"
+
+    assert sorted(path.name for path in Path("/proc/self/fd").iterdir()) == before
+
+
+@needs_jail
 def test_a_readable_path_can_be_read_and_not_changed(workspace: Path, tmp_path: Path) -> None:
     shown = tmp_path / "shown"
     shown.mkdir()

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolkit.sandbox._launcher import Launcher
+from toolkit.sandbox._launcher import MARK, Launcher
 from toolkit.sandbox.jail import SOCKET
 
 _SECONDS = 20
@@ -85,8 +85,8 @@ def fly(launcher: Launcher, cli: Path | None) -> Flight:
             environment = {**os.environ, "TOOLKIT_CANARY": plant.word + "-environment"}
             try:
                 done = subprocess.run(
-                    [launcher.script, "/bin/bash", "--noprofile", "--norc", "-s"],
-                    input=script.encode(),
+                    [launcher.script, "/bin/bash", "--noprofile", "--norc", "-c", script],
+                    stdin=subprocess.DEVNULL,
                     capture_output=True,
                     env=environment,
                     cwd="/",
@@ -118,33 +118,60 @@ def _note_in(workspace: Path, word: str, tenant: int | None) -> Iterator[tuple[P
                 path.unlink()
 
 
+# Without programs and subshells, as far as bash goes: each is felt, and a program that is missing looks like a wall.
+_HELPERS = """\
+show() { for file; do mapfile -t text < "$file" && printf '%s\\n' "${text[@]}"; done; }
+variables() { for file; do mapfile -d '' -t text < "$file" && printf '%s\\n' "${text[@]}" || echo unreadable; done; }
+"""
+
+
 def _script(launcher: Launcher, plant: _Plant, cli: Path | None, note: Path, answer: Path) -> str:
-    """Every line is allowed to fail; what it got is printed, then that it was tried."""
-    secret, written, unix = (shlex.quote(str(path)) for path in (plant.secret, plant.written, plant.unix_path))
+    """Every line is allowed to fail; what it got is printed, then that it was tried.
+
+    What needs a program runs side by side; who is there is looked at before.
+    """
+    secret, written = shlex.quote(str(plant.secret)), shlex.quote(str(plant.written))
     tries = {
         "start": ":",
-        "read": f"cat {secret} /proc/1/root{secret} /proc/self/root{secret} /../..{secret}",
+        "processes": "printf 'process %s\\n' /proc/[0-9]*; variables /proc/[0-9]*/environ",
+        "read": f"show {secret} /proc/1/root{secret} /proc/self/root{secret} /../..{secret}",
         "write": f"echo x > {written}; echo x > /usr/{plant.word}; echo x > /etc/{plant.word}; echo x > /{plant.word}",
-        "port": f"exec 3<>/dev/tcp/127.0.0.1/{plant.tcp.getsockname()[1]}",
-        "unix": f"socat -u OPEN:/dev/null UNIX-CONNECT:{unix}",
-        "abstract": f"socat -u OPEN:/dev/null ABSTRACT-CONNECT:{plant.abstract_name}",
+        "port": f": 3<>/dev/tcp/127.0.0.1/{plant.tcp.getsockname()[1]}",
         "environment": "export -p",
-        "pid1": "tr '\\0' '\\n' < /proc/1/environ",
-        "processes": "printf 'process %s\\n' /proc/[0-9]*; cat /proc/[0-9]*/environ | tr '\\0' '\\n'",
-        "namespaces": "readlink " + " ".join(f"/proc/self/ns/{kind}" for kind in _NAMESPACES),
-        "privileges": "grep -E '^(CapEff|CapPrm|CapBnd|CapAmb|NoNewPrivs|Seccomp|Uid):' /proc/self/status",
+        "pid1": "variables /proc/1/environ",
+        "privileges": "show /proc/self/status",
         # Opened for writing, nothing written: a hole must not do harm here.
         "kernel": "for f in /proc/sys/kernel/core_pattern /proc/sys/kernel/hostname /proc/sysrq-trigger; do "
-        '( : >> "$f" ) && echo "opened $f"; done',
+        ': >> "$f" && echo "opened $f"; done',
+        "workspace": f"show {shlex.quote(str(note))}; echo $UID > {shlex.quote(str(answer))}",
+    }
+    aside = _programs(launcher, plant, cli)
+    lines = [_HELPERS, *(_try(name, tries.pop(name)) for name in ("start", "processes"))]
+    lines += [f"exec {{{name}}}< <( {what} )\n" for name, what in aside.items()]
+    lines += [_try(name, what) for name, what in tries.items()]
+    lines += [_try(name, f"show /dev/fd/${name}") for name in aside]
+    return "".join(lines)
+
+
+def _try(name: str, what: str) -> str:
+    return f'{{ {what}; }}\necho\necho "tried {name}"\n'
+
+
+def _programs(launcher: Launcher, plant: _Plant, cli: Path | None) -> dict[str, str]:
+    """The tries that cannot do without a program."""
+    tries = {
         "nested": "bwrap --unshare-user --unshare-pid --unshare-net --ro-bind / / --dev /dev true && echo nested works",
-        "tools": "socat -V >/dev/null && echo socat works",
-        "workspace": f"cat {shlex.quote(str(note))}; echo $UID > {shlex.quote(str(answer))}",
+        "unix": f"socat -u OPEN:/dev/null UNIX-CONNECT:{shlex.quote(str(plant.unix_path))}",
+        "abstract": f"socat -u OPEN:/dev/null ABSTRACT-CONNECT:{plant.abstract_name}",
+        "namespaces": "readlink " + " ".join(f"/proc/self/ns/{kind}" for kind in _NAMESPACES),
     }
     if cli is not None:
         tries["cli"] = f'echo "cli $({shlex.quote(str(cli))} --version)"'
     if launcher.jail.socket is not None:
-        tries["gate"] = f"socat -u OPEN:/dev/null UNIX-CONNECT:{SOCKET} && echo gate works"
-    return "".join(f'( {what} ) </dev/null\necho\necho "tried {name}"\n' for name, what in tries.items())
+        tries["tools"] = f"socat -u OPEN:/dev/null UNIX-CONNECT:{SOCKET} && echo socat works"
+    else:
+        tries["tools"] = "socat -V >/dev/null && echo socat works"
+    return tries
 
 
 def _sections(text: str) -> dict[str, list[str]]:
@@ -178,9 +205,11 @@ def _judge(launcher: Launcher, plant: _Plant, text: str, answer: Path) -> Iterat
         yield outcome(name, not reached, "not reachable", "connected to a socket of the host")
     bait = plant.word + "-environment"
     for name in ("environment", "pid1"):
-        yield outcome(name, not has(name, bait), "nothing is inherited", "sees the caller's variables")
+        looked = has(name, f"{MARK}=") or has(name, "unreadable")
+        bad = "sees the caller's variables" if looked else "could not be looked at"
+        yield outcome(name, looked and not has(name, bait), "nothing is inherited", bad)
     seen = sum(line.startswith("process ") for line in printed.get("processes", ()))
-    alone = 0 < seen <= _FEW and not has("processes", bait)
+    alone = 0 < seen <= _FEW and has("processes", f"{MARK}=") and not has("processes", bait)
     yield outcome("processes", alone, f"sees {seen}, all its own", f"sees {seen} processes")
     shared = [kind for kind in _NAMESPACES if not _is_other_namespace(kind, printed.get("namespaces", []))]
     yield outcome("namespaces", not shared, "none shared with the host", f"shared: {', '.join(shared)}")
@@ -192,7 +221,8 @@ def _judge(launcher: Launcher, plant: _Plant, text: str, answer: Path) -> Iterat
     yield outcome("tools", has("tools", "socat works"), "socat starts inside", "socat cannot be started inside")
     yield _workspace(launcher, plant, text, answer, outcome("workspace", True, "", ""))
     if launcher.jail.socket is not None:
-        yield outcome("gate", has("gate", "gate works"), "the gate answers", "the gate's socket cannot be reached")
+        answers = has("tools", "socat works")
+        yield Outcome("gate", answers, "the gate answers" if answers else "the gate's socket cannot be reached")
 
 
 def _workspace(launcher: Launcher, plant: _Plant, text: str, answer: Path, tried: Outcome) -> Outcome:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import shutil
 import subprocess
 import time
@@ -27,6 +28,17 @@ class Cgroup:
     """Groups to join before anything else is started."""
     prefix: tuple[str, ...] = ()
     """A command that starts the rest in a group of its own."""
+
+    def joining(self) -> list[str]:
+        """Shell lines by which a shell puts itself into the groups."""
+        lines = []
+        for folder in self.folders:
+            # Version 1 can move a single thread, which a shell is; a process is moved only after all others have
+            # let go of a lock, 10 ms later.
+            tasks = folder / "tasks"
+            what, file = ("0", tasks) if tasks.exists() else ("$$", folder / "cgroup.procs")
+            lines.append(f"echo {what} > {shlex.quote(str(file))}")
+        return lines
 
     def remove(self) -> None:
         """Remove the groups; they are empty once the jail is gone."""

@@ -3,8 +3,8 @@
 It is a short shell script, written for one jail and readable by a person: it
 joins the control group, forgets the environment and becomes bubblewrap, so that
 there is one process for the caller to wait for and to end. Started by root, it
-first gives up being root: every path is put within reach of an unprivileged
-user in a mount namespace of its own, and bubblewrap runs as that user.
+first gives up being root: it enters a mount namespace in which every path is
+within reach of an unprivileged user, and bubblewrap runs as that user.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 
 from toolkit.errors import SandboxError, UnconfinedError
 from toolkit.sandbox._seccomp import seccomp_filter
+from toolkit.sandbox._stage import PLACE, stage
 from toolkit.sandbox._state import State
 from toolkit.sandbox._tenant import choose_tenant, lend
 from toolkit.sandbox.jail import SYNTHETIC_ETC, Jail
@@ -33,8 +34,6 @@ _PASSED = (
     "CLAUDE_CODE_SDK_READS_SESSION_STATE",
     "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING",
 )
-# Always there and not used by the jail, so it may be covered in the launcher's own mount namespace.
-_STAGE = Path("/sys")
 _GONE_SECONDS = 10.0
 
 
@@ -105,7 +104,7 @@ def make_launcher(jail: Jail, plan: LimitPlan, state: State) -> Launcher:
     state.record(folders=(jail.workspace, jail.home), tenant=tenant, cgroups=_groups(plan))
     needed = ["bwrap", "env", "prlimit", "setsid"]
     if tenant is not None:
-        needed += ["chown", "mkdir", "mount", "setpriv", "unshare"]
+        needed += ["chown", "nsenter"]
     tools = {name: find_program(name) for name in needed}
     for name, text in SYNTHETIC_ETC.items():
         (state.shown / "etc" / name).write_text(text, encoding="utf-8")
@@ -116,6 +115,9 @@ def make_launcher(jail: Jail, plan: LimitPlan, state: State) -> Launcher:
     arguments = "\0".join(jail.arguments(staged)) + "\0"
     (state.folder / "arguments").write_bytes(os.fsencode(arguments))
     launcher = Launcher(jail=jail, plan=plan, state=state, tenant=tenant)
+    if tenant is not None:
+        (state.folder / "stage").mkdir()
+        state.hold(stage(places, state.folder / "stage"))
     write_script(launcher.script, _script(launcher, tools))
     if tenant is not None:
         for folder in (jail.home, jail.workspace):
@@ -147,7 +149,7 @@ def find_program(name: str) -> str:
 INSTALL = {
     "bwrap": "apt install bubblewrap",
     "socat": "apt install socat",
-    **dict.fromkeys(("chown", "env", "mkdir"), "apt install coreutils"),
+    **dict.fromkeys(("chown", "env"), "apt install coreutils"),
 }
 
 
@@ -162,14 +164,11 @@ def _script(launcher: Launcher, tools: dict[str, str]) -> str:
     if not launcher.jail.terminal:
         # Whoever holds a terminal, even to write to it, can read what is typed there.
         lines += [f"[ ! -t {number} ] || exec {number}{way}/dev/null" for number, way in ((0, "<"), (1, ">"), (2, ">"))]
-    if tenant is not None:
-        again = f'exec {tools["unshare"]} --mount --propagation private -- "$0" --staged "$@"'
-        lines += [f'if [ "${{1-}}" != --staged ]; then {again}; fi', "shift", *_stage(launcher, tools)]
-    lines += [f"echo $$ > {shlex.quote(str(group / 'cgroup.procs'))}" for group in _groups(plan)]
+    lines += plan.cgroup.joining() if plan.cgroup else []
     lines += [f"exec 8<{shlex.quote(str(folder / 'seccomp'))} 9<{shlex.quote(str(folder / 'arguments'))}"]
+    drop = ""
     if tenant is not None:
-        lines += [f"{tools['mount']} --rbind {shlex.quote(str(folder / 'stage'))} {_STAGE}", "cd /"]
-    drop = f"{tools['setpriv']} --reuid {tenant} --regid {tenant} --clear-groups -- " if tenant is not None else ""
+        drop = f"{tools['nsenter']} --mount={launcher.state.held} --setgid={tenant} --setuid={tenant} -- "
     scope = shlex.join(plan.cgroup.prefix) + " " if plan.cgroup and plan.cgroup.prefix else ""
     jail = f"{tools['bwrap']} --seccomp 8 --args 9 -- {tools['prlimit']} {shlex.join(plan.rlimits)} --"
     # Ctrl-C on a terminal goes to all that runs in it: a run decides for itself what that means for its agent.
@@ -185,7 +184,7 @@ def _groups(plan: LimitPlan) -> tuple[Path, ...]:
 def _staged(jail: Jail, state: State) -> dict[Path, Path]:
     """Where each bound path is put for a user who may not look into the folders above it."""
     sources = dict.fromkeys(bind.source for bind in jail.binds() if not bind.source.is_relative_to(state.shown))
-    return {source: _STAGE / str(index) for index, source in enumerate((state.shown, *sources))}
+    return {source: PLACE / str(index) for index, source in enumerate((state.shown, *sources))}
 
 
 def _staged_source(source: Path, places: dict[Path, Path]) -> Path:
@@ -193,18 +192,6 @@ def _staged_source(source: Path, places: dict[Path, Path]) -> Path:
         return places[source]
     shown = next(iter(places))
     return places[shown] / source.relative_to(shown)
-
-
-def _stage(launcher: Launcher, tools: dict[str, str]) -> list[str]:
-    """Shell lines that put every bound path there; the whole is moved to its place at the end."""
-    stage, mount = launcher.state.folder / "stage", tools["mount"]
-    lines = [f"{mount} -t tmpfs -o mode=0755,size=64k stage {shlex.quote(str(stage))}"]
-    stage.mkdir(exist_ok=True)
-    for source, place in _staged(launcher.jail, launcher.state).items():
-        here = shlex.quote(str(stage / place.name))
-        lines += [f"{tools['mkdir']} {here}" if source.is_dir() else f": > {here}"]
-        lines += [f"{mount} --rbind {shlex.quote(str(source))} {here}"]
-    return lines
 
 
 def write_script(path: Path, text: str) -> None:

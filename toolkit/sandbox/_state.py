@@ -49,12 +49,22 @@ class State:
         self.name = self.folder.name
         self._lock = os.open(self.folder / "owner", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self._held = -1
         self._cleaner: subprocess.Popen[bytes] | None = None
         self.shown = self.folder / "shown"
         """The part of it that appears in the jail."""
         for path in (self.folder / "pids", self.shown, self.shown / "etc", self.shown / "home"):
             path.mkdir()
             path.chmod(0o755)  # whatever the umask: the folder around it is private
+
+    def hold(self, handle: int) -> None:
+        """Keep a descriptor open as long as this state; only one."""
+        self._held = handle
+
+    @property
+    def held(self) -> str:
+        """Where other processes find what is held."""
+        return f"/proc/{os.getpid()}/fd/{self._held}"
 
     def record(self, *, folders: Sequence[Path], tenant: int | None, cgroups: Sequence[Path]) -> None:
         """Write down what must be given back, and start the helper that does it if we are killed."""
@@ -77,11 +87,15 @@ class State:
 
     def close(self) -> None:
         """Give back what was lent and remove the folder."""
+        if self._held >= 0:
+            os.close(self._held)
+            self._held = -1
         try:
             dispose(self.folder)
         finally:
             if self._cleaner is not None:
                 assert self._cleaner.stdin is not None
+                self._cleaner.kill()  # there is nothing left to do for it
                 self._cleaner.stdin.close()
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self._cleaner.wait(timeout=10)
@@ -95,9 +109,11 @@ def dispose(folder: Path) -> None:
         lent = json.loads((folder / "lent").read_text(encoding="utf-8"))
         for group in lent["cgroups"]:
             remove_group(Path(group))
-        for name in lent["folders"] if lent["tenant"] is not None else ():
+        for lost in map(Path, lent["folders"] if lent["tenant"] is not None else ()):
+            if lost.is_relative_to(folder):
+                continue  # it is removed anyway
             try:
-                take_back(Path(name), lent["tenant"])
+                take_back(lost, lent["tenant"])
             except SandboxError as error:
                 problem = error
     _remove(folder)

@@ -75,14 +75,25 @@ class Watchdog:
                 return
 
     def _look(self, roots: list[int]) -> Exceeded | None:
+        if self._memory is not None or self._cpu is not None:
+            exceeded = self._look_at_processes(roots)
+            if exceeded is not None:
+                return exceeded
+        return self._look_at_folders() if self._workspace is not None else None
+
+    def _look_at_processes(self, roots: list[int]) -> Exceeded | None:
         pids, memory, seconds = measure_processes(roots)
         if self._memory is not None:
             memory += measure_tmpfs(pids)
-        if self._memory is not None and memory > self._memory:
-            return Exceeded("memory", memory, self._memory)
+            if memory > self._memory:
+                return Exceeded("memory", memory, self._memory)
         if self._cpu is not None and seconds > self._cpu:
             return Exceeded("cpu", seconds, self._cpu)
-        if self._workspace is None or time.monotonic() < self._next_scan:
+        return None
+
+    def _look_at_folders(self) -> Exceeded | None:
+        assert self._workspace is not None
+        if time.monotonic() < self._next_scan:
             return None
         began = time.monotonic()
         jail = self._launcher.jail
@@ -99,14 +110,14 @@ def measure_processes(roots: list[int]) -> tuple[set[int], int, int]:
     """These processes and all that came from them, with their memory in bytes and processor seconds."""
     parents: dict[int, int] = {}
     usage: dict[int, tuple[int, int]] = {}
-    for folder in Path("/proc").glob("[0-9]*"):
+    for name in filter(str.isdigit, (path.name for path in Path("/proc").iterdir())):
         with contextlib.suppress(OSError, ValueError):
             # The name in parentheses may hold anything; the numbers follow the last one.
-            after = (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-            shared = int((folder / "statm").read_text(encoding="ascii").split()[2])
-            parents[int(folder.name)] = int(after[1])
+            after = _read(f"/proc/{name}/stat").rpartition(b")")[2].split()
+            shared = int(_read(f"/proc/{name}/statm").split()[2])
+            parents[int(name)] = int(after[1])
             ticks = sum(int(value) for value in after[11:15])
-            usage[int(folder.name)] = (max(0, int(after[21]) - shared) * _PAGE, ticks)
+            usage[int(name)] = (max(0, int(after[21]) - shared) * _PAGE, ticks)
     wanted = set(roots)
     grown = True
     while grown:
@@ -115,6 +126,15 @@ def measure_processes(roots: list[int]) -> tuple[set[int], int, int]:
         grown = bool(more)
     counted = [usage[pid] for pid in wanted if pid in usage]
     return wanted, sum(memory for memory, _ in counted), sum(ticks for _, ticks in counted) // _TICKS
+
+
+def _read(file: str) -> bytes:
+    """A file of /proc in one piece; this is done for every process, several times a second."""
+    handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(handle, 4096)
+    finally:
+        os.close(handle)
 
 
 def measure_tmpfs(pids: set[int]) -> int:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from toolkit.errors import SandboxError, UnconfinedError
+from toolkit.sandbox._advice import how_to_allow, sysctl
 from toolkit.sandbox._canary import Flight, fly
 from toolkit.sandbox._cli import find_cli
 from toolkit.sandbox._folders import usable_readable, usable_workspace
@@ -224,7 +225,7 @@ def _machine_rows(flight: Flight, cli: Path | None) -> list[CheckRow]:
     rule = "a jail around the agent"
     if not flight.started:
         detail = flight.stderr.strip().splitlines()[-1][:300] if flight.stderr.strip() else "the launcher said nothing"
-        return [CheckRow("jail", rule, False, detail, _how_to_allow(flight.stderr))]
+        return [CheckRow("jail", rule, False, detail, how_to_allow(flight.stderr))]
     rows = [CheckRow("jail", rule, True, "bubblewrap starts with every namespace")]
     if cli is not None:
         good = bool(flight.cli_version)
@@ -235,34 +236,6 @@ def _machine_rows(flight: Flight, cli: Path | None) -> list[CheckRow]:
     return rows
 
 
-def _how_to_allow(stderr: str) -> str:
-    """The exact change that lets this user make namespaces, by what the kernel is set to."""
-    if _sysctl("kernel/apparmor_restrict_unprivileged_userns") == "1":
-        return (
-            "AppArmor refuses user namespaces. Allow them for bwrap: put 'abi <abi/4.0>, include <tunables/global> "
-            "profile bwrap /usr/bin/bwrap flags=(unconfined) { userns, }' into /etc/apparmor.d/bwrap and run "
-            "'apparmor_parser -r /etc/apparmor.d/bwrap'; or for everyone: "
-            "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
-        )
-    if _sysctl("kernel/unprivileged_userns_clone") == "0":
-        return "The kernel refuses user namespaces. Run: sysctl -w kernel.unprivileged_userns_clone=1"
-    if _sysctl("user/max_user_namespaces") == "0":
-        return "The kernel allows no user namespace. Run: sysctl -w user.max_user_namespaces=15000"
-    if any(word in stderr for word in ("not permitted", "ermission denied", "No permissions")):
-        return (
-            "Namespaces are refused, usually by the container around this process. Start that container with "
-            "--security-opt seccomp=unconfined --security-opt apparmor=unconfined (root also: --cap-add SYS_ADMIN)."
-        )
-    return "Run the command by hand to see more: bwrap --unshare-all --ro-bind / / true"
-
-
-def _sysctl(name: str) -> str:
-    try:
-        return Path("/proc/sys", name).read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
-
-
 def _fingerprint(launcher: Launcher, cli: Path | None) -> str:
     """Everything a pass depends on: binaries, kernel, settings of both, and the jail's options."""
     parts = [platform.release(), platform.version(), str(launcher.plan.rlimits), str(launcher.plan.states)]
@@ -271,7 +244,7 @@ def _fingerprint(launcher: Launcher, cli: Path | None) -> str:
             found = Path(program).stat()
             parts.append(f"{program} {found.st_size} {found.st_mtime_ns} {found.st_ino}")
     for name in ("kernel/apparmor_restrict_unprivileged_userns", "user/max_user_namespaces"):
-        parts.append(_sysctl(name))
+        parts.append(sysctl(name))
     parts += [str(launcher.tenant is None), str(sorted(launcher.jail.environment))]
     parts += launcher.jail.arguments()
     text = "\0".join(parts).replace(str(launcher.state.folder), "STATE")

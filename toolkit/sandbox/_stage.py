@@ -1,0 +1,82 @@
+"""Paths of a jail that root starts, put within reach of the unprivileged user it runs as.
+
+That user may not look into the folders above a workspace. So every path gets a second place in a mount
+namespace made for this purpose, which nobody lives in: it is held by a descriptor, and gone with it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from toolkit.errors import UnconfinedError
+from toolkit.sandbox._advice import IN_CONTAINER
+
+# Always there and not used by the jail, so it may be covered in a namespace of our own.
+PLACE = Path("/sys")
+_NEW_NAMESPACE = 0x20000
+_BIND, _RECURSIVE, _PRIVATE = 0x1000, 0x4000, 0x40000
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mount.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p)
+
+
+def stage(places: Mapping[Path, Path], folder: Path) -> int:
+    """Make a mount namespace in which each path is also found at its place below PLACE; a handle of it.
+
+    `folder` is an empty one to build it in.
+
+    Raises:
+        UnconfinedError: the kernel refuses.
+    """
+    made: list[int | OSError] = []
+
+    def build() -> None:
+        try:
+            made.append(_build(places, folder))
+        except OSError as error:
+            made.append(error)
+
+    # A namespace belongs to a thread: this one takes it on and ends, the rest of the process stays where it is.
+    builder = threading.Thread(target=build, name="toolkit-stage")
+    builder.start()
+    builder.join()
+    handle = made[0]
+    if isinstance(handle, OSError):
+        raise UnconfinedError(
+            f"refusing to start: a mount namespace cannot be made: {handle.strerror}",
+            rules=("jail",),
+            fix=IN_CONTAINER,
+        ) from handle
+    return handle
+
+
+def _build(places: Mapping[Path, Path], folder: Path) -> int:
+    if _libc.unshare(_NEW_NAMESPACE):
+        raise _error()
+    _mount(None, Path("/"), None, _RECURSIVE | _PRIVATE)
+    _mount("stage", folder, "tmpfs", 0, "mode=0755,size=64k")
+    for path, place in places.items():
+        here = folder / place.name
+        if path.is_dir():
+            here.mkdir(mode=0o755)
+        else:
+            here.touch()
+        _mount(str(path), here, None, _BIND | _RECURSIVE)
+    _mount(str(folder), PLACE, None, _BIND | _RECURSIVE)
+    return os.open("/proc/thread-self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _mount(what: str | None, where: Path, kind: str | None, flags: int, data: str | None = None) -> None:
+    texts = [None if text is None else os.fsencode(text) for text in (what, str(where), kind)]
+    if _libc.mount(*texts, flags, None if data is None else data.encode()):
+        raise _error(where)
+
+
+def _error(where: Path | None = None) -> OSError:
+    code = ctypes.get_errno() or errno.EPERM
+    return OSError(code, os.strerror(code), None if where is None else str(where))
