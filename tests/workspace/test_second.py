@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,8 +15,6 @@ import pytest
 from toolkit.workspace import HostMount, WorkspaceBudgetError, WorkspaceError, WorkspaceSection
 from toolkit_workspace import _sharing
 from toolkit_workspace._second import Second
-from toolkit_workspace._sharing import Batch, Sharing
-from toolkit_workspace._small_files import Result
 
 FOLDERS, FILES, ENOUGH = 25, 20, 200
 
@@ -59,22 +57,22 @@ def _tree(top: Path) -> dict[str, tuple[object, ...]]:
 
 
 class Watched:
-    """How many names each process got, and the second process itself."""
+    """How many names the second process got, and the process itself."""
 
     def __init__(self) -> None:
-        self.names = {True: 0, False: 0}
+        self.names = 0
         self.seconds: list[Second] = []
 
 
 @pytest.fixture
 def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
     seen = Watched()
-    copy, start = Sharing.copy, Second.start
+    start, ask = Second.start, Second.ask
 
-    def counted(self: Sharing, batch: Batch, room: int) -> Iterator[tuple[Batch, Result]]:
-        for one, result in copy(self, batch, room):
-            seen.names[one.is_shared] += len(one.names)
-            yield one, result
+    def counted(self: Second, names: Sequence[str], parent: int, into: int, mount: int, room: int) -> bool:
+        is_asked = ask(self, names, parent, into, mount, room)
+        seen.names += len(names) * is_asked
+        return is_asked
 
     def kept() -> Second | None:
         second = start()
@@ -82,7 +80,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
         seen.seconds.append(second)
         return second
 
-    monkeypatch.setattr(Sharing, "copy", counted)
+    monkeypatch.setattr(Second, "ask", counted)
     monkeypatch.setattr(Second, "start", kept)
     return seen
 
@@ -95,8 +93,7 @@ def test_the_copy_is_the_same_as_that_of_one_process(
     project: Path, watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with _section(project) as shared:
-        assert watched.names[True] > 0
-        assert watched.names[False] > ENOUGH - 100
+        assert 0 < watched.names < FOLDERS * FILES
         assert _has_ended(watched.seconds[0])
         assert not shared.changes()
         text, tree, left = shared.render(), _tree(shared.temp_dir / "project"), shared.left_out
@@ -117,13 +114,13 @@ def test_a_second_process_that_is_killed_costs_nothing_but_time(
         nonlocal asked
         asked += 1
         answer = ask(self, *what)  # type: ignore[arg-type]
-        if asked == 5:
+        if asked == 2:
             os.kill(self._process.pid, signal.SIGKILL)
         return answer
 
     monkeypatch.setattr(Second, "ask", fatal)
     with _section(project) as section:
-        assert asked >= 5
+        assert asked >= 2
         assert _has_ended(watched.seconds[0])
         assert _tree(section.temp_dir / "project") == _tree(project)
         assert not section.changes()
@@ -154,8 +151,7 @@ def test_a_budget_is_exact_with_two_processes(project: Path, watched: Watched) -
         assert _tree(section.temp_dir / "project") == _tree(project)
     with _section(project, max_bytes=needed + (1 << 30)) as section:
         assert _tree(section.temp_dir / "project") == _tree(project)
-    assert watched.names[True] > 0
-    watched.names[True] = 0
+    assert watched.names > 0
     section = _section(project, max_bytes=needed - 1)
     section._check_budgets = lambda *_: None  # type: ignore[method-assign]
     with pytest.raises(WorkspaceBudgetError) as caught:
