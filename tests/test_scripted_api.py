@@ -268,6 +268,7 @@ def _returns_a_number(request: Request) -> Any:
         (ScriptedAPI, [], {"otherwise": 5}, "otherwise is no turn: 5"),
         (Turn, [text("a")], {}, "a turn needs a list of blocks, not {'type': 'text', 'text': 'a'}"),
         (Turn, [[]], {"stop_reason": "because"}, "Turn: 'because' is no stop reason"),
+        (Turn, [[]], {"usage": None}, "Turn: usage=None is no mapping"),
         (Turn, [[]], {"chunk": 0}, "Turn: chunk=0 sends nothing"),
         (Turn, [[text("a")]], {"cut_after": 2}, "Turn: cut_after=2, but the turn has 1 blocks"),
         (Turn, [[]], {"when": 7}, "when=7 is neither a text nor a function"),

@@ -13,7 +13,18 @@ from typing import Any
 import pytest
 
 from toolkit.errors import RunError
-from toolkit.runs import Conversation, Limits, RunResult, SessionId, fingerprint, list_runs, run, start
+from toolkit.runs import (
+    Conversation,
+    Limits,
+    RunResult,
+    SessionId,
+    fingerprint,
+    list_runs,
+    load_run,
+    remove_older_than,
+    run,
+    start,
+)
 from toolkit.runs.session_stores import SqliteSessionStore
 from toolkit.runs.sessions import one_at_a_time
 from toolkit.testing import FakeCLI, ScriptedAPI, Status, Turn, text, tool_use
@@ -308,3 +319,43 @@ async def test_a_compacted_conversation_is_resumed_from_its_summary_with_the_res
         assert (resumed.code, resumed.session) == ("ok", turns[-1].session)
         assert once(api, "The word is plum.", "word 4 y", "what was the word")
         assert "the first word x" not in said(api)
+
+
+def _kept(home: Path) -> str:
+    """Everything that is kept of conversations, as one text."""
+    files = [path for path in (home / "sessions").rglob("*") if path.is_file()]
+    return "\n".join(path.read_text(encoding="utf-8") for path in files)
+
+
+async def test_a_conversation_goes_with_the_last_run_that_belongs_to_it(api: ScriptedAPI, toolkit_home: Path) -> None:
+    first = await ask(api, "the word is plum")
+    second = await ask(api, "and the colour is blue", resume=first.session)
+    other = await ask(api, "the word is pear")
+    load_run(first.run).remove()
+    assert "plum" in _kept(toolkit_home)
+    third = await ask(api, "what was the word", resume=first.session)
+    assert once(api, "the word is plum", "what was the word")
+    for each in (second, third):
+        load_run(each.run).remove()
+    assert "plum" not in _kept(toolkit_home)
+    assert "pear" in _kept(toolkit_home)
+    assert (await ask(api, "and now", resume=first.session)).code == "no_session"
+    assert other.run in remove_older_than(0)
+    assert "pear" not in _kept(toolkit_home)
+
+
+async def test_a_conversation_in_use_is_not_forgotten(api: ScriptedAPI, toolkit_home: Path) -> None:
+    done = await ask(api, "the word is plum")
+    assert done.session is not None
+    async with one_at_a_time(done.session):
+        load_run(done.run).remove()
+        assert "plum" in _kept(toolkit_home)
+
+
+async def test_a_forgotten_conversation_is_told_anew(api: ScriptedAPI, toolkit_home: Path) -> None:
+    talk = Conversation(api_url=api.url, api_key="fake")
+    await asyncio.wait_for(talk.send("the word is plum"), 60)
+    remove_older_than(0)
+    assert "plum" not in _kept(toolkit_home)
+    await asyncio.wait_for(talk.send("what was the word"), 60)
+    assert once(api, "the word is plum", "what was the word")

@@ -128,7 +128,8 @@ def apply(run: str, paths: tuple[str, ...], wants_json: bool, **chosen: Any) -> 
 def remove(names: tuple[str, ...], older_than: float | None, wants_json: bool) -> None:
     """Remove runs with their workspaces; never one that runs.
 
-    What was not applied is gone then.
+    What was not applied is gone then, and a conversation goes with the last run
+    that belongs to it.
     """
     if bool(names) == (older_than is not None):
         raise click.UsageError("name the runs to remove, or give --older-than")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from toolkit.errors import RunError
 from toolkit.runs._event_file import EventFile, Following, last_turn_has_finished
 from toolkit.runs._rebuild import rebuilt
+from toolkit.runs._transcripts import forget
 from toolkit.runs.events import Event
 from toolkit.runs.result import RunResult
 from toolkit.runs.store import FORMAT
@@ -176,12 +177,23 @@ class StoredRun:
                 remove_folder(place)
             return True
 
-    def remove(self) -> None:
+    @property
+    def session(self) -> str | None:
+        """The conversation it belongs to, as far as it can be told."""
+        with contextlib.suppress(RunError):
+            data = self._read("result.json")
+            return data.get("session") if data is not None else self.so_far().session
+        return None
+
+    def remove(self, *, forgetting: bool = True) -> None:
         """Remove the run with its workspace; one that lives is left as it is.
+
+        With `forgetting`, its conversation goes along when no other stored run belongs to it.
 
         Raises:
             RunError: it is still running, its workspace is in use, or it cannot be removed.
         """
+        session = self.session if forgetting else None
         with self._alone():
             self._refuse_used_workspace()
             # Out of sight first: a removal that is interrupted leaves no half run behind.
@@ -191,6 +203,8 @@ class StoredRun:
                 remove_folder(gone)
             except OSError as error:
                 raise RunError(f"run {self.id} cannot be removed: {error.strerror}", where=[str(gone)]) from error
+        if session is not None:
+            forget_unused({session}, self.folder.parent)
 
     @contextmanager
     def _workspace(self) -> Iterator[WorkspaceSection]:
@@ -293,6 +307,22 @@ class StoredRun:
         finally:
             if lock >= 0:
                 os.close(lock)
+
+
+def stored_in(folder: Path) -> list[StoredRun]:
+    """The runs in the folder of all runs."""
+    try:
+        entries = sorted(folder.iterdir())
+    except FileNotFoundError:
+        return []
+    return [StoredRun(entry) for entry in entries if not entry.name.startswith(".") and entry.is_dir()]
+
+
+def forget_unused(sessions: set[str], folder: Path) -> None:
+    """Forget those of `sessions` that no run in the folder of all runs belongs to."""
+    used = {run.session for run in stored_in(folder)}
+    for session in sessions - used:
+        forget(folder.parent / "sessions", session)
 
 
 def remove_folder(folder: Path) -> None:

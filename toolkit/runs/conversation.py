@@ -19,9 +19,10 @@ from typing import Any, NamedTuple
 from claude_agent_sdk import SessionStore
 
 from toolkit.errors import RunError
+from toolkit.runs._transcripts import sessions_home
 from toolkit.runs.launch import run
 from toolkit.runs.result import RunResult
-from toolkit.runs.sessions import SessionId, default_store, last_entry, one_at_a_time, sessions_home
+from toolkit.runs.sessions import SessionId, default_store, last_entry, one_at_a_time
 
 Message = Mapping[str, Any]
 """`{"role": "user" | "assistant", "content": text or content blocks}`."""

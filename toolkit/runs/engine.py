@@ -21,6 +21,7 @@ from claude_agent_sdk import ClaudeSDKClient, ResultMessage, SessionStore, Syste
 
 from toolkit.errors import RunError
 from toolkit.runs._tail import Tail
+from toolkit.runs._transcripts import held, sessions_home
 from toolkit.runs.approvals import Approvals
 from toolkit.runs.codes import Code, End
 from toolkit.runs.events import Event
@@ -31,7 +32,6 @@ from toolkit.runs.sessions import (
     Kept,
     SessionId,
     default_store,
-    held,
     jail_config,
     last_entry_of,
     lay_out,
@@ -254,7 +254,7 @@ class Engine:
         """Keep others from a conversation that began here: only a resumed one is held already."""
         if self._spec.transport is None and (self._spec.resume is None or self._spec.fork):
             with contextlib.suppress(RunError, OSError):  # no id, or no disk: then nobody can resume it either
-                self._locks.enter_context(held(SessionId(session), self._spec.home))
+                self._locks.enter_context(held(sessions_home(self._spec.home), SessionId(session)))
 
     def _started(self, init: Mapping[str, Any], servers: dict[str, str]) -> None:
         self._emit(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
-import hashlib
 import json
 import os
 import sqlite3
@@ -19,6 +18,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from claude_agent_sdk import SessionKey, SessionStore, SessionStoreEntry, fold_session_summary
+
+from toolkit.runs._transcripts import digest, transcripts
 
 T = TypeVar("T")
 Entries = list[SessionStoreEntry]
@@ -67,12 +68,8 @@ class FileSessionStore(_Summaries):
         return [kept["subpath"] for kept in found if "subpath" in kept]
 
     def _path(self, key: SessionKey) -> Path:
-        # Keys are opaque and may be long: names are digests, the key itself is the first line of the file.
-        def digest(text: str) -> str:
-            return hashlib.sha256(text.encode()).hexdigest()[:32]
-
         name = digest(key["session_id"] + "\0" + key.get("subpath", ""))
-        return self._folder / digest(key["project_key"]) / digest(key["session_id"]) / f"{name}.jsonl"
+        return transcripts(self._folder, key["project_key"], key["session_id"]) / f"{name}.jsonl"
 
     def _append(self, key: SessionKey, entries: Entries) -> None:
         path = self._path(key)

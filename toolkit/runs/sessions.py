@@ -11,19 +11,18 @@ import fcntl
 import json
 import os
 import uuid
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
 from claude_agent_sdk import SessionKey, SessionStore, SessionStoreEntry, project_key_for_directory
 
 from toolkit.errors import RunError
+from toolkit.runs._transcripts import PROJECT, lock_file, sessions_home
 from toolkit.runs.session_stores import FileSessionStore
-from toolkit.runs.store import runs_home
 from toolkit.sandbox.jail import HOME
 
-_PROJECT = "toolkit"
 _CONFIG = ".claude"
 _LOCK_POLL = 0.05
 
@@ -62,7 +61,7 @@ class Kept:
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         """Keep entries under the session, whatever folder the run works in."""
-        await self._store.append(cast(SessionKey, {**key, "project_key": _PROJECT}), entries)
+        await self._store.append(cast(SessionKey, {**key, "project_key": PROJECT}), entries)
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
         """Nothing: see the class."""
@@ -74,25 +73,20 @@ def default_store(home: Path | str | None = None) -> FileSessionStore:
     return FileSessionStore(sessions_home(home))
 
 
-def sessions_home(home: Path | str | None = None) -> Path:
-    """The folder of conversations, beside the one of runs."""
-    return runs_home(home).parent / "sessions"
-
-
 async def lay_out(store: SessionStore, session: SessionId, home: Path, cwd: Path) -> None:
     """Put a conversation into a jail's home, where the CLI looks for it.
 
     Raises:
         NoSessionError: the store has no such conversation.
     """
-    key: SessionKey = {"project_key": _PROJECT, "session_id": session}
+    key: SessionKey = {"project_key": PROJECT, "session_id": session}
     entries = await store.load(key)
     if not entries:
         raise NoSessionError(session)
     folder = home / _CONFIG / "projects" / project_key_for_directory(cwd)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     await asyncio.to_thread(_write, folder / f"{session}.jsonl", entries)
-    for subpath in await store.list_subkeys({"project_key": _PROJECT, "session_id": session}):
+    for subpath in await store.list_subkeys({"project_key": PROJECT, "session_id": session}):
         part = await store.load({**key, "subpath": subpath})
         target = (folder / session / f"{subpath}.jsonl").resolve()
         if part and target.is_relative_to(folder.resolve()):
@@ -106,7 +100,7 @@ async def last_entry_of(store: SessionStore, session: SessionId, message: str) -
     Raises:
         NoSessionError: the conversation has no such message.
     """
-    entries = await store.load({"project_key": _PROJECT, "session_id": session}) or []
+    entries = await store.load({"project_key": PROJECT, "session_id": session}) or []
     found = None
     for entry in cast("list[dict[str, Any]]", entries):
         if message in (entry.get("uuid"), (entry.get("message") or {}).get("id")):
@@ -118,7 +112,7 @@ async def last_entry_of(store: SessionStore, session: SessionId, message: str) -
 
 async def last_entry(store: SessionStore, session: SessionId) -> str | None:
     """The transcript entry that a conversation ends with; None where the store has none."""
-    entries = await store.load({"project_key": _PROJECT, "session_id": session}) or []
+    entries = await store.load({"project_key": PROJECT, "session_id": session}) or []
     for entry in reversed(cast("list[dict[str, Any]]", entries)):
         if entry.get("type") in ("user", "assistant") and not entry.get("isSidechain"):
             return cast("str | None", entry.get("uuid"))
@@ -136,7 +130,7 @@ async def one_at_a_time(session: str, home: Path | str | None = None) -> AsyncIt
 
     The lock is the kernel's, so a process that dies lets go of it.
     """
-    lock = _lock_file(session, home)
+    lock = lock_file(sessions_home(home), session)
     try:
         while True:
             try:
@@ -147,23 +141,6 @@ async def one_at_a_time(session: str, home: Path | str | None = None) -> AsyncIt
         yield
     finally:
         os.close(lock)
-
-
-@contextmanager
-def held(session: str, home: Path | str | None = None) -> Iterator[None]:
-    """Hold a conversation that has just begun, and that nobody else can know yet."""
-    lock = _lock_file(session, home)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(lock)
-
-
-def _lock_file(session: str, home: Path | str | None) -> int:
-    folder = sessions_home(home) / "locks"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return os.open(folder / session, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 def _write(path: Path, entries: list[SessionStoreEntry]) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from toolkit.errors import RunError
-from toolkit.runs._stored_run import State, StoredRun, remove_folder
+from toolkit.runs._stored_run import State, StoredRun, forget_unused, remove_folder, stored_in
 from toolkit.runs.store import LAST, runs_home
 
 __all__ = ["State", "StoredRun", "find_run", "list_runs", "load_run", "remove_older_than"]
@@ -32,7 +32,7 @@ def list_runs(
     A run that cannot be read is left out and given to `on_damaged`; without one it is logged.
     """
     found = []
-    for run in _folders(home):
+    for run in stored_in(runs_home(home)):
         try:
             found.append((float(run.facts["began"]), run))
         except (RunError, KeyError, TypeError, ValueError) as error:
@@ -50,7 +50,7 @@ def find_run(name: str, home: Path | str | None = None) -> StoredRun:
     if name == LAST:
         runs = list_runs(home, on_damaged=lambda damage: None)[:1]
     else:
-        every = _folders(home)
+        every = stored_in(runs_home(home))
         begins = [run for run in every if name and run.id.startswith((name, f"run-{name}"))]
         runs = [run for run in every if run.id == name] or begins
     if len(runs) == 1:
@@ -77,29 +77,26 @@ def load_run(name: str, home: Path | str | None = None) -> StoredRun:
 def remove_older_than(seconds: float, home: Path | str | None = None) -> list[str]:
     """Remove the runs that ended longer ago than this, with their workspaces, and give their ids.
 
-    Runs that live, and those whose workspace is in use, are left as they are.
+    Runs that live, and those whose workspace is in use, are left as they are. Conversations to which no run
+    belongs any more go along.
     """
-    now, removed = time.time(), []
-    for run in _folders(home):
+    now, removed, sessions = time.time(), [], set[str]()
+    for run in stored_in(runs_home(home)):
         ended = run.ended
         if ended is None or now - ended < seconds:
             continue
+        session = run.session
         try:
-            run.remove()
+            run.remove(forgetting=False)
         except RunError as error:
             _log.warning("%s", error)
         else:
             removed.append(run.id)
+            sessions |= {session} if session is not None else set()
+    if sessions:
+        forget_unused(sessions, runs_home(home))
     _sweep(runs_home(home), now)
     return removed
-
-
-def _folders(home: Path | str | None) -> list[StoredRun]:
-    try:
-        entries = sorted(runs_home(home).iterdir())
-    except FileNotFoundError:
-        return []
-    return [StoredRun(entry) for entry in entries if not entry.name.startswith(".") and entry.is_dir()]
 
 
 def _sweep(home: Path, now: float) -> None:

@@ -84,6 +84,10 @@ class Turn:
 
     def __post_init__(self) -> None:
         _check_blocks(self.blocks)
+        if not isinstance(self.usage, Mapping):
+            raise TestingError(
+                f"Turn: usage={self.usage!r} is no mapping", fix='Give counts, for example {"output_tokens": 7}.'
+            )
         if self.stop_reason is not None and self.stop_reason not in _STOP_REASONS:
             raise TestingError(
                 f"Turn: {self.stop_reason!r} is no stop reason", fix=f"Use one of: {', '.join(_STOP_REASONS)}"
