@@ -22,7 +22,19 @@ from toolkit.sandbox._canary import Flight, fly
 from toolkit.sandbox._launcher import Launcher
 from toolkit.sandbox.checks import check_launcher
 
-ROWS = ["read", "write", "port", "unix", "abstract", "environment", "pid1", "processes", "namespaces", "privileges"]
+ROWS = [
+    "read",
+    "handles",
+    "write",
+    "port",
+    "unix",
+    "abstract",
+    "environment",
+    "pid1",
+    "processes",
+    "namespaces",
+    "privileges",
+]
 ROWS += ["kernel", "nested", "tools", "workspace"]
 
 
@@ -117,15 +129,31 @@ def _in_script(old: str, new: str) -> Callable[[Launcher], None]:
     [
         (_without("--unshare-net"), {"port", "abstract", "namespaces"}),
         (_with("--bind", tempfile.gettempdir(), tempfile.gettempdir()), {"read", "write", "unix"}),
-        (_with("--ro-bind", "/", "/var"), set()),
+        (_with("--ro-bind", "/", "/var"), {"read"}),
+        (_with("--ro-bind", "/usr/share", "/mnt"), set()),
         (_without("--unshare-pid"), {"namespaces"}),
         (_without("--unshare-ipc"), {"namespaces"}),
         (_without("--unshare-cgroup"), {"namespaces"}),
         (_in_script("env -i ", "env "), {"environment", "pid1", "processes"}),
         (_in_script("--seccomp 8 ", ""), {"privileges"}),
+        (_in_script("[ -e /proc/self/fd/0 ]", "true"), {"handles"}),
+        (_in_script("exec 8<", "exec 5</; exec 8<"), {"handles"}),
         (_in_script("exec 8<", "echo 'tried read'; exit 0; exec 8<"), {"jail"}),
     ],
-    ids=["network", "/tmp", "harmless", "processes", "ipc", "cgroup", "environment", "no filter", "never started"],
+    ids=[
+        "network",
+        "/tmp",
+        "the host's root",
+        "harmless",
+        "processes",
+        "ipc",
+        "cgroup",
+        "environment",
+        "no filter",
+        "closed input",
+        "an open folder",
+        "never started",
+    ],
 )
 def test_every_hole_is_noticed(workspace: Path, hole: Callable[[Launcher], None], noticed: set[str]) -> None:
     with a_jail(workspace) as launcher:

@@ -65,7 +65,7 @@ def test_nothing_survives(tmp_path: Path, jails: Path, way: str) -> None:
         assert driver.stdout is not None
         assert driver.stdout.readline() == "ready\n", driver.stderr.read() if driver.stderr else ""
         if way in _SIGNALS:
-            assert len(_marked(marker)) >= 4
+            assert _soon(lambda: len(_marked(marker)) >= 4)
             driver.send_signal(_SIGNALS[way])
         driver.communicate(timeout=30)
     finally:
@@ -121,3 +121,36 @@ def test_a_state_is_swept_only_when_its_owner_is_gone(jails: Path, monkeypatch: 
     assert fresh.is_dir()
     held.close()
     fresh.rmdir()
+
+
+_KILLED_WHILE_IT_LOOKS = """
+import os, signal, sys
+from pathlib import Path
+from toolkit.sandbox import _canary
+from toolkit.sandbox.checks import check
+
+def killed(*_):
+    print(*[path for path in Path(sys.argv[1]).iterdir()], flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+_canary._script = killed
+check(sys.argv[1])
+"""
+
+
+@needs_jail
+def test_no_bait_is_left_by_a_check_that_was_killed(tmp_path: Path, jails: Path) -> None:
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", _KILLED_WHILE_IT_LOOKS, str(workspace)],
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TMPDIR": str(jails)},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == -signal.SIGKILL
+    assert "-note" in done.stdout
+    assert _soon(lambda: not list(workspace.iterdir()) and not list(jails.iterdir()))

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import shlex
+import signal
+import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.sandbox.jails import a_jail, inside, needs_jail, needs_root
+from tests.serving._client import wait_until
 from toolkit.errors import SandboxError
 from toolkit.sandbox import python_environment
 from toolkit.sandbox._folders import usable_home, usable_readable, usable_workspace
@@ -149,6 +154,62 @@ def test_no_group_of_root_is_left(workspace: Path) -> None:
         os.setgroups(before)
 
     assert seen.stdout.split() == ["Gid:", *["1000"] * 4, "Groups:"]
+
+
+@needs_jail
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&-", "<&- 2>&-", "<&- >&- 2>&-"])
+def test_a_closed_handle_is_no_way_out(workspace: Path, tmp_path: Path, closed: str) -> None:
+    """Bubblewrap's own handles on the host must not take its place: its first process keeps the first three."""
+    tmp_path.chmod(0o777)
+    look = "for f in /proc/[0-9]*/fd/*; do [ -d $f/ ] && echo $f; done; echo looked"
+    with a_jail(workspace) as launcher:
+        command = f'exec "$@" {closed}'
+        program = ["/bin/sh", "-c", command, "sh", str(launcher.script), "/bin/bash", "-c", f"{{ {look}; }} > found"]
+        subprocess.run(program, timeout=60, check=False, stdin=subprocess.DEVNULL)
+
+    assert (workspace / "found").read_text() == "looked\n"
+
+
+@needs_jail
+@pytest.mark.parametrize("apart", [{}, {"start_new_session": True}, {"process_group": 0}], ids=["", "session", "group"])
+def test_a_jail_is_the_callers_own_child(workspace: Path, apart: dict[str, Any]) -> None:
+    """Only then does it end with the caller: nothing in between may wait for it."""
+    with a_jail(workspace) as launcher:
+        process = subprocess.Popen([launcher.script, "sleep", "60"], **apart)
+        wait_until(lambda: Path(f"/proc/{process.pid}/comm").read_text() == "bwrap\n")
+        launcher.kill()
+        assert process.wait(timeout=10) == -signal.SIGKILL
+
+
+@needs_jail
+@needs_root
+def test_a_path_that_was_replaced_is_shown_as_it_is_now(workspace: Path, tmp_path: Path) -> None:
+    file = tmp_path / "it's a file"
+    file.write_text("old")
+    with a_jail(workspace, readable=(file,)) as launcher:
+        assert inside(launcher, f"cat {shlex.quote(str(file))}").stdout == "old"
+        (tmp_path / "new").write_text("new")
+        (tmp_path / "new").rename(file)
+        for _ in range(2):
+            assert inside(launcher, f"cat {shlex.quote(str(file))}").stdout == "new"
+        file.unlink()
+        gone = inside(launcher, "true")
+
+    assert gone.returncode != 0
+    assert "it's a file" in gone.stderr
+
+
+@needs_jail
+@needs_root
+def test_a_workspace_belongs_to_one_jail_at_a_time(workspace: Path) -> None:
+    (workspace / "inner").mkdir()
+    with a_jail(workspace) as launcher:
+        for folder in (workspace, workspace / "inner"):
+            with pytest.raises(SandboxError, match="in use by another jail"), a_jail(folder):
+                pass
+        assert inside(launcher, "echo x > file; cat file").stdout == "x\n"
+    with a_jail(workspace) as launcher:
+        assert inside(launcher, "cat file").stdout == "x\n"
 
 
 @needs_jail

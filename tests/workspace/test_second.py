@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from toolkit.workspace import HostMount, WorkspaceBudgetError, WorkspaceError, WorkspaceSection
-from toolkit_workspace import _sharing
+from toolkit_workspace import _second, _sharing
 from toolkit_workspace._second import Second
 
 FOLDERS, FILES, ENOUGH = 25, 20, 200
@@ -158,6 +159,25 @@ def test_a_budget_is_exact_with_two_processes(project: Path, watched: Watched) -
         section.prepare()
     assert caught.value.needed > needed - 1
     assert list((project.parent / "work").iterdir()) == []
+
+
+def test_scarce_handles_are_not_used_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watched: Watched) -> None:
+    for number in range(150):
+        (tmp_path / "project" / f"d{number}").mkdir(parents=True)
+        (tmp_path / "project" / f"d{number}/file").write_bytes(b"one")
+    (tmp_path / "work").mkdir()
+    monkeypatch.setattr(_sharing, "ENOUGH_FILES", 0)
+    monkeypatch.setattr(_second, "_FEWEST_HANDLES", 0)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = [path.name for path in Path("/proc/self/fd").iterdir()]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, used)) + 40, before[1]))
+    try:
+        with _section(tmp_path / "project") as section:
+            assert _tree(section.temp_dir / "project") == _tree(tmp_path / "project")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert watched.names > 0
+    assert [path.name for path in Path("/proc/self/fd").iterdir()] == used
 
 
 def test_an_error_in_the_second_process_leaves_nothing_behind(

@@ -15,7 +15,6 @@ import shlex
 import shutil
 import socket
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from toolkit.sandbox._launcher import MARK, Launcher
 from toolkit.sandbox.jail import SOCKET
 
 _SECONDS = 20
+_BASH = ("/bin/bash", "--noprofile", "--norc", "-c")
 _NAMESPACES = ("user", "pid", "net", "ipc", "uts", "mnt", "cgroup")
 _FEW = 8
 """Processes that may be visible inside: bubblewrap, the canary and what it runs."""
@@ -53,8 +53,9 @@ class Flight:
 class _Plant:
     """Bait on the host: readable, writable and connectable by anyone who is not in a jail."""
 
-    def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="toolkit-canary-"))
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self.folder = folder
         self.folder.chmod(0o777)
         self.word = "canary" + secrets.token_hex(12)
         self.secret = self.folder / "secret"
@@ -78,14 +79,15 @@ class _Plant:
 
 def fly(launcher: Launcher, cli: Path | None) -> Flight:
     """Run the canary in a launcher and say what it reached."""
-    plant = _Plant()
+    plant = _Plant(launcher.state.bait)
     try:
-        with _note_in(launcher.jail.workspace, plant.word, launcher.tenant) as (note, answer):
+        with _note_in(launcher, plant.word) as (note, answer):
             script = _script(launcher, plant, cli, note, answer)
             environment = {**os.environ, "TOOLKIT_CANARY": plant.word + "-environment"}
             try:
                 done = subprocess.run(
-                    [launcher.script, "/bin/bash", "--noprofile", "--norc", "-c", script],
+                    # With its input closed: what bubblewrap opens must not take that place.
+                    ["/bin/sh", "-c", 'exec "$@" <&-', "sh", launcher.script, *_BASH, script],
                     stdin=subprocess.DEVNULL,
                     capture_output=True,
                     env=environment,
@@ -104,13 +106,13 @@ def fly(launcher: Launcher, cli: Path | None) -> Flight:
 
 
 @contextmanager
-def _note_in(workspace: Path, word: str, tenant: int | None) -> Iterator[tuple[Path, Path]]:
+def _note_in(launcher: Launcher, word: str) -> Iterator[tuple[Path, Path]]:
     """A file for the canary to read in the workspace, and the one it should write; neither stays."""
-    note, answer = (workspace / f".{word}-{name}" for name in ("note", "answer"))
+    note, answer = launcher.state.notes_in(launcher.jail.workspace)
     try:
         note.write_text(word + "-note", encoding="ascii")
-        if tenant is not None:
-            os.chown(note, tenant, tenant)
+        if launcher.tenant is not None:
+            os.chown(note, launcher.tenant, launcher.tenant)
         yield note, answer
     finally:
         for path in (note, answer):
@@ -128,13 +130,15 @@ variables() { for file; do mapfile -d '' -t text < "$file" && printf '%s\\n' "${
 def _script(launcher: Launcher, plant: _Plant, cli: Path | None, note: Path, answer: Path) -> str:
     """Every line is allowed to fail; what it got is printed, then that it was tried.
 
-    What needs a program runs side by side; who is there is looked at before.
+    What needs a program runs side by side; who is there, and what they hold, is looked at before.
     """
     secret, written = shlex.quote(str(plant.secret)), shlex.quote(str(plant.written))
     tries = {
         "start": ":",
         "processes": "printf 'process %s\\n' /proc/[0-9]*; variables /proc/[0-9]*/environ",
-        "read": f"show {secret} /proc/1/root{secret} /proc/self/root{secret} /../..{secret}",
+        "read": f"show {secret} /proc/1/root{secret} /proc/self/root{secret} /../..{secret}; "
+        f'while read -r _ _ _ _ place _; do show "$place"{secret}; done < /proc/self/mountinfo',
+        "handles": 'for file in /proc/[0-9]*/fd/*; do [ -d "$file/" ] && echo "folder $file"; done',
         "write": f"echo x > {written}; echo x > /usr/{plant.word}; echo x > /etc/{plant.word}; echo x > /{plant.word}",
         "port": f": 3<>/dev/tcp/127.0.0.1/{plant.tcp.getsockname()[1]}",
         "environment": "export -p",
@@ -146,7 +150,7 @@ def _script(launcher: Launcher, plant: _Plant, cli: Path | None, note: Path, ans
         "workspace": f"show {shlex.quote(str(note))}; echo $UID > {shlex.quote(str(answer))}",
     }
     aside = _programs(launcher, plant, cli)
-    lines = [_HELPERS, *(_try(name, tries.pop(name)) for name in ("start", "processes"))]
+    lines = [_HELPERS, *(_try(name, tries.pop(name)) for name in ("start", "processes", "handles"))]
     lines += [f"exec {{{name}}}< <( {what} )\n" for name, what in aside.items()]
     lines += [_try(name, what) for name, what in tries.items()]
     lines += [_try(name, f"show /dev/fd/${name}") for name in aside]
@@ -199,6 +203,8 @@ def _judge(launcher: Launcher, plant: _Plant, text: str, answer: Path) -> Iterat
         return any(word in line for line in printed.get(name, ()))
 
     yield outcome("read", plant.word + "-file" not in text, "a planted secret stays unread", "read a secret outside")
+    folders = has("handles", "folder ")
+    yield outcome("handles", not folders, "no folder outside is held open", "a handle leads to a folder outside")
     yield outcome("write", not plant.written.exists(), "nothing can be written outside", "wrote a file outside")
     for name, listener in (("port", plant.tcp), ("unix", plant.unix), ("abstract", plant.abstract)):
         reached = _was_reached(listener)

@@ -20,8 +20,8 @@ from pathlib import Path
 
 from toolkit.errors import SandboxError, UnconfinedError
 from toolkit.sandbox._seccomp import seccomp_filter
-from toolkit.sandbox._stage import PLACE, stage
-from toolkit.sandbox._state import State
+from toolkit.sandbox._stage import PLACE, Stage
+from toolkit.sandbox._state import State, is_lent
 from toolkit.sandbox._tenant import choose_tenant, lend
 from toolkit.sandbox.jail import SYNTHETIC_ETC, Jail
 from toolkit.sandbox.limits import LimitPlan
@@ -35,6 +35,7 @@ _PASSED = (
     "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING",
 )
 _GONE_SECONDS = 10.0
+_STANDARD = ((0, "<"), (1, ">"), (2, ">"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,8 @@ class Launcher:
     state: State
     tenant: int | None
     """The host uid it runs as when root starts it."""
+    stage: Stage | None
+    """Where that user finds what the jail is made of."""
 
     @property
     def script(self) -> Path:
@@ -65,19 +68,24 @@ class Launcher:
 
     def kill(self) -> None:
         """End every jail of this launcher and wait until nothing of them is left."""
-        everyone = [int(folder.name) for folder in Path("/proc").glob("[0-9]*")]
-        ours = {pid for pid in everyone if self._is_marked(pid, "environ")}.union(self.processes())
-        for pid in ours:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
         end = time.monotonic() + _GONE_SECONDS
+        killed = self._kill_marked()
         # The first process in a jail has ended only when the kernel has ended all others in it.
-        while alive := [pid for pid in ours if _is_alive(pid)]:
+        while alive := [pid for pid in killed if _is_alive(pid)]:
+            killed |= self._kill_marked()  # what one of them started in its last moment
             if time.monotonic() > end:
                 raise SandboxError(
                     f"a jail did not end: process {alive[0]}", fix="It is stuck in the kernel; see: ps -o wchan"
                 )
             time.sleep(0.005)
+
+    def _kill_marked(self) -> set[int]:
+        everyone = [int(folder.name) for folder in Path("/proc").glob("[0-9]*")]
+        ours = {pid for pid in everyone if self._is_marked(pid, "environ")}.union(self.processes())
+        for pid in ours:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return ours
 
     def _is_marked(self, pid: int, where: str) -> bool:
         """Whether a process is ours; its pid alone says nothing, that may long be someone else's.
@@ -102,10 +110,15 @@ def make_launcher(jail: Jail, plan: LimitPlan, state: State) -> Launcher:
     """Write the launcher of a jail; as root, also lend its folders to an unprivileged user."""
     tenant = choose_tenant()
     state.record(folders=(jail.workspace, jail.home), tenant=tenant, cgroups=_groups(plan))
+    if tenant is not None and is_lent(jail.workspace, state.folder):
+        raise SandboxError(
+            f"the workspace '{jail.workspace}' is in use by another jail",
+            fix="Wait until that one has ended, or give each a copy of its own.",
+        )
     needed = ["bwrap", "env", "prlimit", "setsid"]
     if tenant is not None:
-        needed += ["chown", "nsenter"]
-    tools = {name: find_program(name) for name in needed}
+        needed += ["chown", "nsenter", "mount", "umount"]
+    tools = {name: shlex.quote(find_program(name)) for name in needed}
     for name, text in SYNTHETIC_ETC.items():
         (state.shown / "etc" / name).write_text(text, encoding="utf-8")
         (state.shown / "etc" / name).chmod(0o644)
@@ -114,10 +127,12 @@ def make_launcher(jail: Jail, plan: LimitPlan, state: State) -> Launcher:
     staged = None if tenant is None else [_staged_source(bind.source, places) for bind in jail.binds()]
     arguments = "\0".join(jail.arguments(staged)) + "\0"
     (state.folder / "arguments").write_bytes(os.fsencode(arguments))
-    launcher = Launcher(jail=jail, plan=plan, state=state, tenant=tenant)
+    stage = None
     if tenant is not None:
         (state.folder / "stage").mkdir()
-        state.hold(stage(places, state.folder / "stage"))
+        stage = Stage(places, state.folder / "stage")
+        state.hold(stage)
+    launcher = Launcher(jail=jail, plan=plan, state=state, tenant=tenant, stage=stage)
     write_script(launcher.script, _script(launcher, tools))
     if tenant is not None:
         for folder in (jail.home, jail.workspace):
@@ -160,21 +175,28 @@ def _script(launcher: Launcher, tools: dict[str, str]) -> str:
     quoted = " ".join(shlex.quote(f"{name}={value}") for name, value in environment.items())
     passed = " ".join(f'${{{name}+"{name}=${name}"}}' for name in _PASSED)
     terminal = '${TERM+"TERM=$TERM"}' if launcher.jail.terminal else ""
-    lines = ["#!/bin/sh", "set -eu", "umask 022", f": > {shlex.quote(str(folder / 'pids'))}/$$"]
+    lines = ["#!/bin/sh", "set -eu", "umask 022"]
+    # One that is closed would be the next handle bubblewrap opens, and its first process keeps these three: a way out.
+    lines += [f"[ -e /proc/self/fd/{number} ] || exec {number}{way}/dev/null" for number, way in _STANDARD]
+    lines += [f": > {shlex.quote(str(folder / 'pids'))}/$$"]
     if not launcher.jail.terminal:
         # Whoever holds a terminal, even to write to it, can read what is typed there.
-        lines += [f"[ ! -t {number} ] || exec {number}{way}/dev/null" for number, way in ((0, "<"), (1, ">"), (2, ">"))]
+        lines += [f"[ ! -t {number} ] || exec {number}{way}/dev/null" for number, way in _STANDARD]
     lines += plan.cgroup.joining() if plan.cgroup else []
     lines += [f"exec 8<{shlex.quote(str(folder / 'seccomp'))} 9<{shlex.quote(str(folder / 'arguments'))}"]
     drop = ""
-    if tenant is not None:
-        drop = f"{tools['nsenter']} --mount={launcher.state.held} --setgid={tenant} --setuid={tenant} -- "
+    if launcher.stage is not None:
+        lines += launcher.stage.renewing(tools)
+        drop = f"{tools['nsenter']} --mount={launcher.stage.path} --setgid={tenant} --setuid={tenant} -- "
     scope = shlex.join(plan.cgroup.prefix) + " " if plan.cgroup and plan.cgroup.prefix else ""
     jail = f"{tools['bwrap']} --seccomp 8 --args 9 -- {tools['prlimit']} {shlex.join(plan.rlimits)} --"
-    # Ctrl-C on a terminal goes to all that runs in it: a run decides for itself what that means for its agent.
-    apart = "" if launcher.jail.terminal else f"{tools['setsid']} --wait "
-    lines += [f'exec {apart}{scope}{drop}{tools["env"]} -i {quoted} {passed} {terminal} {jail} "$@"']
-    return "\n".join(lines) + "\n"
+    lines += [f'set -- {scope}{drop}{tools["env"]} -i {quoted} {passed} {terminal} {jail} "$@"']
+    if not launcher.jail.terminal:
+        # Ctrl-C on a terminal goes to all that runs in it: a run decides for itself what that means for its agent.
+        # Whoever leads a group already is apart; for it setsid would fork, and the jail would lose its parent.
+        lines += ["read -r pid name state parent group rest < /proc/$$/stat"]
+        lines += [f'[ "$group" = $$ ] || set -- {tools["setsid"]} "$@"']
+    return "\n".join([*lines, 'exec "$@"', ""])
 
 
 def _groups(plan: LimitPlan) -> tuple[Path, ...]:

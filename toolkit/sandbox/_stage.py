@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import shlex
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,14 +26,61 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mount.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p)
 
 
-def stage(places: Mapping[Path, Path], folder: Path) -> int:
-    """Make a mount namespace in which each path is also found at its place below PLACE; a handle of it.
+class Stage:
+    """A mount namespace in which each path is also found at its place below PLACE.
 
     `folder` is an empty one to build it in.
 
     Raises:
         UnconfinedError: the kernel refuses.
     """
+
+    def __init__(self, places: Mapping[Path, Path], folder: Path) -> None:
+        self._places = places
+        self._known = [os.open(path, os.O_PATH | os.O_CLOEXEC) for path in places]
+        """The paths as they were staged."""
+        try:
+            self._namespace = _in_a_thread(places, folder)
+        except OSError as error:
+            _close(self._known)
+            raise UnconfinedError(
+                f"refusing to start: a mount namespace cannot be made: {error.strerror}",
+                rules=("jail",),
+                fix=IN_CONTAINER,
+            ) from error
+
+    @property
+    def path(self) -> str:
+        """Where other processes find the namespace."""
+        return _held(self._namespace)
+
+    def renewing(self, tools: Mapping[str, str]) -> list[str]:
+        """Shell lines that stage a path again that was replaced by another file or folder."""
+        lines = []
+        for (path, place), known in zip(self._places.items(), self._known, strict=True):
+            again = f"{tools['umount']} -l {place}; {tools['mount']} --rbind {shlex.quote(str(path))} {place}"
+            inside = f"{tools['nsenter']} --mount={self.path} -- /bin/sh -ec {shlex.quote(again)}"
+            lines.append(f"[ {shlex.quote(str(path))} -ef {_held(known)} ] || {inside}")
+        return lines
+
+    def close(self) -> None:
+        """Give it up; it is gone with the last process in it."""
+        _close([self._namespace, *self._known])
+        self._namespace, self._known = -1, []
+
+
+def _held(handle: int) -> str:
+    return f"/proc/{os.getpid()}/fd/{handle}"
+
+
+def _close(handles: list[int]) -> None:
+    for handle in handles:
+        if handle >= 0:
+            os.close(handle)
+
+
+def _in_a_thread(places: Mapping[Path, Path], folder: Path) -> int:
+    """A namespace belongs to a thread: one takes it on and ends, the rest of the process stays where it is."""
     made: list[int | OSError] = []
 
     def build() -> None:
@@ -41,18 +89,12 @@ def stage(places: Mapping[Path, Path], folder: Path) -> int:
         except OSError as error:
             made.append(error)
 
-    # A namespace belongs to a thread: this one takes it on and ends, the rest of the process stays where it is.
     builder = threading.Thread(target=build, name="toolkit-stage")
     builder.start()
     builder.join()
-    handle = made[0]
-    if isinstance(handle, OSError):
-        raise UnconfinedError(
-            f"refusing to start: a mount namespace cannot be made: {handle.strerror}",
-            rules=("jail",),
-            fix=IN_CONTAINER,
-        ) from handle
-    return handle
+    if isinstance(made[0], OSError):
+        raise made[0]
+    return made[0]
 
 
 def _build(places: Mapping[Path, Path], folder: Path) -> int:

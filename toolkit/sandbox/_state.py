@@ -22,6 +22,7 @@ from pathlib import Path
 
 from toolkit.errors import SandboxError
 from toolkit.sandbox._cgroup import remove_group
+from toolkit.sandbox._stage import Stage
 from toolkit.sandbox._tenant import take_back, take_back_command
 
 PREFIX = "toolkit-jail-"
@@ -32,8 +33,12 @@ _CLEANER = """
 read -r end || :
 [ -d {state} ] || exit 0
 for file in {state}/pids/*; do
-    tries=0
-    while kill -0 "${{file##*/}}" 2>/dev/null && [ $tries -lt 100 ]; do sleep 0.05; tries=$((tries + 1)); done
+    pid=${{file##*/}} tries=0
+    while kill -0 "$pid" 2>/dev/null && [ $tries -lt 100 ]; do
+        if [ $tries -ge 10 ] && grep -qs {name} "/proc/$pid/environ" "/proc/$pid/cmdline"; then kill -9 "$pid"; fi
+        sleep 0.05
+        tries=$((tries + 1))
+    done
 done
 {give_back}
 chmod -R u+rwX -- {state}
@@ -49,33 +54,41 @@ class State:
         self.name = self.folder.name
         self._lock = os.open(self.folder / "owner", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
-        self._held = -1
+        self._stage: Stage | None = None
         self._cleaner: subprocess.Popen[bytes] | None = None
         self.shown = self.folder / "shown"
         """The part of it that appears in the jail."""
+        self.bait = self.folder.with_name(self.name.replace(PREFIX, "toolkit-canary-"))
+        """Where the canary's bait is laid out, in anybody's reach."""
         for path in (self.folder / "pids", self.shown, self.shown / "etc", self.shown / "home"):
             path.mkdir()
             path.chmod(0o755)  # whatever the umask: the folder around it is private
 
-    def hold(self, handle: int) -> None:
-        """Keep a descriptor open as long as this state; only one."""
-        self._held = handle
+    def notes_in(self, workspace: Path) -> tuple[Path, Path]:
+        """What the canary reads in the workspace, and what it writes there."""
+        return workspace / f".{self.name}-note", workspace / f".{self.name}-answer"
 
-    @property
-    def held(self) -> str:
-        """Where other processes find what is held."""
-        return f"/proc/{os.getpid()}/fd/{self._held}"
+    def hold(self, stage: Stage) -> None:
+        """Keep a stage as long as this state."""
+        self._stage = stage
 
     def record(self, *, folders: Sequence[Path], tenant: int | None, cgroups: Sequence[Path]) -> None:
-        """Write down what must be given back, and start the helper that does it if we are killed."""
+        """Write down what must be given back, and start the helper that does it if we are killed.
+
+        The first of `folders` is the workspace.
+        """
         names, groups = [str(folder) for folder in folders], [str(group) for group in cgroups]
-        facts = {"folders": names, "tenant": tenant, "cgroups": groups}
+        traces = [str(trace) for trace in (self.bait, *self.notes_in(folders[0]))]
+        facts = {"folders": names, "tenant": tenant, "cgroups": groups, "traces": traces}
         (self.folder / "lent").write_text(json.dumps(facts), encoding="utf-8")
         removals = [shlex.join(["rmdir", "--", group]) for group in groups]
         give_back = [f"for try in $(seq 60); do {remove} && break; sleep 0.05; done" for remove in removals]
         if tenant is not None:
             give_back += [shlex.join(take_back_command(folder, tenant)) for folder in folders]
-        script = _CLEANER.format(state=shlex.quote(str(self.folder)), give_back="\n".join(give_back))
+        give_back += [shlex.join(["rm", "-rf", "--", *traces])]
+        script = _CLEANER.format(
+            state=shlex.quote(str(self.folder)), name=shlex.quote(self.name), give_back="\n".join(give_back)
+        )
         self._cleaner = subprocess.Popen(
             ["/bin/sh", "-c", script],
             stdin=subprocess.PIPE,
@@ -87,9 +100,8 @@ class State:
 
     def close(self) -> None:
         """Give back what was lent and remove the folder."""
-        if self._held >= 0:
-            os.close(self._held)
-            self._held = -1
+        if self._stage is not None:
+            self._stage.close()
         try:
             dispose(self.folder)
         finally:
@@ -109,6 +121,8 @@ def dispose(folder: Path) -> None:
         lent = json.loads((folder / "lent").read_text(encoding="utf-8"))
         for group in lent["cgroups"]:
             remove_group(Path(group))
+        for trace in map(Path, lent["traces"]):
+            remove_trace(trace)
         for lost in map(Path, lent["folders"] if lent["tenant"] is not None else ()):
             if lost.is_relative_to(folder):
                 continue  # it is removed anyway
@@ -119,6 +133,27 @@ def dispose(folder: Path) -> None:
     _remove(folder)
     if problem is not None:
         raise problem
+
+
+def remove_trace(path: Path) -> None:
+    """Remove a file or a folder that may be gone already."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+def is_lent(folder: Path, besides: Path) -> bool:
+    """Whether another jail that lives has this folder, one in it or one around it; `besides` is our own state."""
+    for state in Path(tempfile.gettempdir()).glob(PREFIX + "*"):
+        with contextlib.suppress(OSError, ValueError, KeyError, IndexError):
+            lent = json.loads((state / "lent").read_text(encoding="utf-8"))
+            other = Path(lent["folders"][0])
+            touches = other.is_relative_to(folder) or folder.is_relative_to(other)
+            if state != besides and touches and lent["tenant"] is not None and not _is_abandoned(state):
+                return True
+    return False
 
 
 def sweep() -> list[Path]:

@@ -89,6 +89,7 @@ class CheckReport:
 
 _RULES = {
     "read": "files outside the workspace stay unread",
+    "handles": "files outside the workspace stay unread",
     "write": "nothing outside the workspace is written",
     "port": "no connection to the host's ports",
     "unix": "no connection to the host's sockets",

@@ -234,6 +234,7 @@ class Copier:
             os.utime(target, ns=(st.st_atime_ns, st.st_mtime_ns))
             made = os.fstat(target)
         except TooLarge:
+            self._count_unreported(job)
             raise OverBudget(host_path, st.st_size) from None
         except OSError as error:
             if error.errno not in _BAD_SOURCE:
@@ -255,6 +256,13 @@ class Copier:
             return job.room
         self._sharing.settle()
         return job.room - self._sharing.claimed()
+
+    def _count_unreported(self, job: Job) -> None:
+        """Take what was copied and not yet settled into account, for the message that ends it all."""
+        for batch, (rest, sizes, _, _) in self._sharing.unreported():
+            names = [name for position, name in enumerate(batch.names) if position not in rest]
+            self._count(job, batch.place.host_path, list(zip(names, sizes, strict=True)), most_named=0)
+            job.room -= sum(sizes)
 
     def _count(self, job: Job, host_folder: bytes, copied: Sequence[Named], most_named: int) -> None:
         """Add copied files of one folder to the tally, and show the first of them in the outline."""

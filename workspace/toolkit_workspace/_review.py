@@ -30,8 +30,13 @@ class Review:
 
     def start_keeping(self) -> None:
         """Keep base bytes in the background from now on."""
-        self._keeper = threading.Thread(target=self._keep, name="toolkit-workspace-bases", daemon=True)
-        self._keeper.start()
+        keeper = threading.Thread(target=self._keep, name="toolkit-workspace-bases", daemon=True)
+        try:
+            keeper.start()
+        except RuntimeError:  # there may be no thread to be had
+            self._keep()
+        else:
+            self._keeper = keeper
 
     def _keep(self) -> None:
         # A workspace that is removed meanwhile, or a full disk: what was not kept is a conflict later, no more.

@@ -10,6 +10,7 @@ import contextlib
 import errno
 import marshal
 import os
+import resource
 import select
 import socket
 import subprocess
@@ -29,7 +30,10 @@ MOST_NAMES = 48
 """A request holds at most this many names: a folder of thousands is shared between the two processes."""
 _MOST_WAITING = 96
 """Names asked for and not answered: enough never to leave it idle, few enough not to wait for it in the end."""
+_MOST_REQUESTS = 8
+"""Requests not answered: each keeps two folders open, and handles can be scarce."""
 _LONGEST_SILENCE = 600.0
+_FEWEST_HANDLES = 128
 _HOW = (READ_FILE, CREATE_FILE, SMALL, ROW.format)
 
 small_files = SmallFiles(*_HOW)
@@ -51,11 +55,14 @@ class Second:
     @classmethod
     def start(cls) -> Second | None:
         """Start it; None where it would not help or cannot be had."""
-        if len(os.sched_getaffinity(0)) < 2 or "python" not in Path(sys.executable or "").name:
+        handles = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        if len(os.sched_getaffinity(0)) < 2 or handles < _FEWEST_HANDLES:
+            return None
+        if "python" not in Path(sys.executable or "").name:
             return None
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            command = [sys.executable, "-I", "-S", _small_files.__file__]
+            command = [sys.executable, "-I", "-S", _small_files.__file__, str(os.getpid())]
             nothing = subprocess.DEVNULL
             try:
                 # A group of its own: Ctrl-C is for us to act on.
@@ -73,7 +80,7 @@ class Second:
     @property
     def is_busy(self) -> bool:
         """Whether it has enough to do."""
-        return sum(self._waiting) >= _MOST_WAITING
+        return len(self._waiting) >= _MOST_REQUESTS or sum(self._waiting) >= _MOST_WAITING
 
     @property
     def is_asked(self) -> bool:
@@ -111,7 +118,10 @@ class Second:
         if not message:
             raise SecondGone
         self._waiting.popleft()
-        result: Result | int = marshal.loads(message)
+        try:
+            result: Result | int = marshal.loads(message)
+        except (EOFError, ValueError, TypeError) as error:
+            raise SecondGone from error  # it is something else than we started
         if isinstance(result, int):
             raise OSError(result, os.strerror(result))
         return result

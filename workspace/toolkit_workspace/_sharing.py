@@ -68,6 +68,10 @@ class Sharing:
         written = sum(sum(sizes) for _, (_, sizes, _, _) in self._answered)
         return written + sum(_most(batch) for batch in self._asked)
 
+    def unreported(self) -> Iterator[tuple[Batch, Result]]:
+        """What was answered and waits to be reported."""
+        yield from self._answered
+
     def close(self) -> None:
         """End the second process, whatever it was asked."""
         if self._second is not None:
@@ -78,10 +82,14 @@ class Sharing:
         second, most = self._second, _most(batch)
         if second is None or second.is_busy or most > room:
             return False
-        if not second.ask(batch.names, batch.source, batch.into, batch.mount, most):
+        try:
+            source, into = batch.place.expect(batch.source, batch.into)
+        except OSError:
             return False
-        batch.source, batch.into = batch.place.expect(batch.source, batch.into)
-        batch.is_shared = True
+        if not second.ask(batch.names, source, into, batch.mount, most):
+            batch.place.unexpect()
+            return False
+        batch.source, batch.into, batch.is_shared = source, into, True
         self._asked.append(batch)
         return True
 

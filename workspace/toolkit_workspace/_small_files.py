@@ -10,6 +10,7 @@ import marshal
 import os
 import socket
 import struct
+import sys
 from array import array
 from collections.abc import Sequence
 
@@ -73,11 +74,18 @@ class SmallFiles:
 
 
 def main() -> None:
-    """Answer one message after the other until the other end is closed; a number is the error that ended a copy."""
-    channel = socket.socket(fileno=0)
+    """Answer one message after the other until the other end is closed; a number is the error that ended a copy.
+
+    A child of our parent may hold the other end as well, so we also look whether the parent still lives.
+    """
+    channel, parent_process = socket.socket(fileno=0), int(sys.argv[1])
+    channel.settimeout(1.0)
     small = SmallFiles(*marshal.loads(channel.recv(LONGEST_MESSAGE)))
-    while True:
-        message, handles, _, _ = socket.recv_fds(channel, LONGEST_MESSAGE, 2)
+    while os.getppid() == parent_process:
+        try:
+            message, handles, _, _ = socket.recv_fds(channel, LONGEST_MESSAGE, 2)
+        except TimeoutError:
+            continue
         if not message:
             return
         parent, into = handles

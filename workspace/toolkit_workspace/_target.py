@@ -58,11 +58,27 @@ class Place:
     """How many requests for files in it are unanswered."""
 
     def expect(self, source: int, into: int) -> tuple[int, int]:
-        """Stay open for one more answer; the handles that are good until then."""
+        """Stay open for one more answer; the handles that are good until then.
+
+        Raises:
+            OSError: there are no handles left.
+        """
         if self.into < 0:
-            self.source, self.into = os.dup(source), os.dup(into)
+            self.source = os.dup(source)
+            try:
+                self.into = os.dup(into)
+            except OSError:
+                os.close(self.source)
+                self.source = -1
+                raise
         self.awaited += 1
         return self.source, self.into
+
+    def unexpect(self) -> None:
+        """The answer will not come after all."""
+        self.awaited -= 1
+        if not self.awaited:
+            self.close()
 
     def close(self) -> None:
         """Nothing more is awaited."""
