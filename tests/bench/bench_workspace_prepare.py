@@ -27,7 +27,7 @@ from toolkit_workspace._select_pattern import read_globs
 
 FILES = 30_000
 MODULES = 60_000
-ROUNDS = 7
+ROUNDS = 15
 EXCLUDE = ("node_modules/", "*.pyc", "build/")
 
 

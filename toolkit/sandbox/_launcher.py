@@ -35,6 +35,18 @@ _PASSED = (
     "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING",
 )
 _GONE_SECONDS = 10.0
+# Inside: bubblewrap's first process closes its handles on the host a moment after it has started the command, and
+# through one of them there would be a way out. What cannot be waited for is not started.
+_SETTLED = """\
+tries=0
+for handle in /proc/1/fd/*; do
+    while [ -d "$handle/" ]; do
+        tries=$((tries + 1))
+        [ $tries -lt 1000000 ] || exit 125
+    done
+done
+exec "$@"
+"""
 _STANDARD = ((0, "<"), (1, ">"), (2, ">"))
 
 
@@ -108,6 +120,7 @@ class Launcher:
 
 def make_launcher(jail: Jail, plan: LimitPlan, state: State) -> Launcher:
     """Write the launcher of a jail; as root, also lend its folders to an unprivileged user."""
+    _refuse_movable(jail)
     tenant = choose_tenant()
     state.record(folders=(jail.workspace, jail.home), tenant=tenant, cgroups=_groups(plan))
     if tenant is not None and is_lent(jail.workspace, state.folder):
@@ -138,6 +151,21 @@ def make_launcher(jail: Jail, plan: LimitPlan, state: State) -> Launcher:
         for folder in (jail.home, jail.workspace):
             lend(folder, tenant)
     return launcher
+
+
+def _refuse_movable(jail: Jail) -> None:
+    """What is shown must not lie deep where the agent writes.
+
+    A folder above it could be renamed and a link put in its place, which the next start would follow. What is
+    shown directly in the workspace cannot be moved: it is mounted there.
+    """
+    for folder in (jail.home,) if jail.read_only else (jail.workspace, jail.home):
+        for bind in jail.binds():
+            if folder in bind.source.parent.parents:
+                raise SandboxError(
+                    f"'{bind.source}' lies in '{folder}', where the agent could replace it",
+                    fix="Name a place outside, or one directly in that folder.",
+                )
 
 
 def _is_alive(pid: int) -> bool:
@@ -189,7 +217,8 @@ def _script(launcher: Launcher, tools: dict[str, str]) -> str:
         lines += launcher.stage.renewing(tools)
         drop = f"{tools['nsenter']} --mount={launcher.stage.path} --setgid={tenant} --setuid={tenant} -- "
     scope = shlex.join(plan.cgroup.prefix) + " " if plan.cgroup and plan.cgroup.prefix else ""
-    jail = f"{tools['bwrap']} --seccomp 8 --args 9 -- {tools['prlimit']} {shlex.join(plan.rlimits)} --"
+    limited = f"{tools['prlimit']} {shlex.join(plan.rlimits)} --"
+    jail = f"{tools['bwrap']} --seccomp 8 --args 9 -- /bin/sh -c {shlex.quote(_SETTLED)} sh {limited}"
     lines += [f'set -- {scope}{drop}{tools["env"]} -i {quoted} {passed} {terminal} {jail} "$@"']
     if not launcher.jail.terminal:
         # Ctrl-C on a terminal goes to all that runs in it: a run decides for itself what that means for its agent.

@@ -68,8 +68,8 @@ class SmallFiles:
             room -= size
             sizes.append(size)
             stamps += (made.st_ctime_ns, made.st_ino)
-            host = (st.st_mtime_ns, st.st_ctime_ns, st.st_ino)
-            rows.append(pack(0, 1, mount, made.st_mode, size, made.st_mtime_ns, size, *host, -1))
+            mtime, host_mtime, host_ctime = made.st_mtime_ns, st.st_mtime_ns, st.st_ctime_ns
+            rows.append(pack(0, 1, mount, made.st_mode, size, mtime, size, host_mtime, host_ctime, st.st_ino, -1))
         return rest, sizes, array("Q", stamps).tobytes(), b"".join(rows)
 
 
