@@ -136,7 +136,7 @@ def _in_script(old: str, new: str) -> Callable[[Launcher], None]:
         (_without("--unshare-cgroup"), {"namespaces"}),
         (_in_script("env -i ", "env "), {"environment", "pid1", "processes"}),
         (_in_script("--seccomp 8 ", ""), {"privileges"}),
-        (_in_script("[ -e /proc/self/fd/0 ]", "true"), {"handles"}),
+        (_in_script("[ -e /proc/self/fd/0 ]", "true"), {"jail"}),
         (_in_script("exec 8<", "exec 5</; exec 8<"), {"handles"}),
         (_in_script("exec 8<", "echo 'tried read'; exit 0; exec 8<"), {"jail"}),
     ],
