@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from toolkit.errors import RunError
 from toolkit.runs._event_file import EventFile, Following, last_turn_has_finished
 from toolkit.runs._rebuild import rebuilt
-from toolkit.runs._transcripts import forget
+from toolkit.runs._transcripts import forget, sessions_home
 from toolkit.runs.events import Event
 from toolkit.runs.result import RunResult
 from toolkit.runs.store import FORMAT
@@ -322,7 +322,7 @@ def forget_unused(sessions: set[str], folder: Path) -> None:
     """Forget those of `sessions` that no run in the folder of all runs belongs to."""
     used = {run.session for run in stored_in(folder)}
     for session in sessions - used:
-        forget(folder.parent / "sessions", session)
+        forget(sessions_home(folder.parent), session)
 
 
 def remove_folder(folder: Path) -> None:

@@ -59,8 +59,6 @@ class Launcher:
     state: State
     tenant: int | None
     """The host uid it runs as when root starts it."""
-    stage: Stage | None
-    """Where that user finds what the jail is made of."""
 
     @property
     def script(self) -> Path:
@@ -145,8 +143,8 @@ def make_launcher(jail: Jail, plan: LimitPlan, state: State) -> Launcher:
         (state.folder / "stage").mkdir()
         stage = Stage(places, state.folder / "stage")
         state.hold(stage)
-    launcher = Launcher(jail=jail, plan=plan, state=state, tenant=tenant, stage=stage)
-    write_script(launcher.script, _script(launcher, tools))
+    launcher = Launcher(jail=jail, plan=plan, state=state, tenant=tenant)
+    write_script(launcher.script, _script(launcher, tools, stage))
     if tenant is not None:
         for folder in (jail.home, jail.workspace):
             lend(folder, tenant)
@@ -196,7 +194,7 @@ INSTALL = {
 }
 
 
-def _script(launcher: Launcher, tools: dict[str, str]) -> str:
+def _script(launcher: Launcher, tools: dict[str, str], stage: Stage | None) -> str:
     """The shell text; everything that varies is quoted in here, nothing is looked up later."""
     folder, plan, tenant = launcher.state.folder, launcher.plan, launcher.tenant
     environment = {**dict(launcher.jail.environment), MARK: launcher.state.name}
@@ -213,9 +211,9 @@ def _script(launcher: Launcher, tools: dict[str, str]) -> str:
     lines += plan.cgroup.joining() if plan.cgroup else []
     lines += [f"exec 8<{shlex.quote(str(folder / 'seccomp'))} 9<{shlex.quote(str(folder / 'arguments'))}"]
     drop = ""
-    if launcher.stage is not None:
-        lines += launcher.stage.renewing(tools)
-        drop = f"{tools['nsenter']} --mount={launcher.stage.path} --setgid={tenant} --setuid={tenant} -- "
+    if stage is not None:
+        lines += stage.renewing(tools)
+        drop = f"{tools['nsenter']} --mount={stage.path} --setgid={tenant} --setuid={tenant} -- "
     scope = shlex.join(plan.cgroup.prefix) + " " if plan.cgroup and plan.cgroup.prefix else ""
     limited = f"{tools['prlimit']} {shlex.join(plan.rlimits)} --"
     jail = f"{tools['bwrap']} --seccomp 8 --args 9 -- /bin/sh -c {shlex.quote(_SETTLED)} sh {limited}"

@@ -37,16 +37,19 @@ class Stage:
 
     def __init__(self, places: Mapping[Path, Path], folder: Path) -> None:
         self._places = places
-        self._known = [os.open(path, os.O_PATH | os.O_CLOEXEC) for path in places]
+        self._known: list[int] = []
         """The paths as they were staged."""
         try:
+            for path in places:
+                self._known.append(os.open(path, os.O_PATH | os.O_CLOEXEC))
             self._namespace = _in_a_thread(places, folder)
         except OSError as error:
             _close(self._known)
             raise UnconfinedError(
                 f"refusing to start: a mount namespace cannot be made: {error.strerror}",
                 rules=("jail",),
-                fix=IN_CONTAINER,
+                where=[str(error.filename)] if error.filename else (),
+                fix=IN_CONTAINER if error.errno in (errno.EPERM, errno.EACCES) else "",
             ) from error
 
     @property

@@ -121,7 +121,7 @@ def dispose(folder: Path) -> None:
         lent = json.loads((folder / "lent").read_text(encoding="utf-8"))
         for group in lent["cgroups"]:
             remove_group(Path(group))
-        for trace in map(Path, lent["traces"]):
+        for trace in map(Path, lent.get("traces", ())):
             remove_trace(trace)
         for lost in map(Path, lent["folders"] if lent["tenant"] is not None else ()):
             if lost.is_relative_to(folder):
@@ -151,7 +151,8 @@ def is_lent(folder: Path, besides: Path) -> bool:
             lent = json.loads((state / "lent").read_text(encoding="utf-8"))
             other = Path(lent["folders"][0])
             touches = other.is_relative_to(folder) or folder.is_relative_to(other)
-            if state != besides and touches and lent["tenant"] is not None and not _is_abandoned(state):
+            is_ours = state != besides and state.lstat().st_uid == os.geteuid()
+            if is_ours and touches and lent["tenant"] is not None and not _is_abandoned(state):
                 return True
     return False
 
