@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from toolkit.errors import SandboxError
 from toolkit.sandbox import python_environment
 from toolkit.sandbox._folders import usable_home, usable_readable, usable_workspace
 from toolkit.sandbox._seccomp import seccomp_filter
+from toolkit.sandbox._state import is_lent
 
 
 @pytest.fixture
@@ -217,6 +220,36 @@ def test_a_workspace_belongs_to_one_jail_at_a_time(workspace: Path) -> None:
         assert inside(launcher, "echo x > file; cat file").stdout == "x\n"
     with a_jail(workspace) as launcher:
         assert inside(launcher, "cat file").stdout == "x\n"
+
+
+@needs_jail
+@needs_root
+def test_somebody_else_cannot_say_that_a_workspace_is_in_use(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jails = tmp_path / "jails"
+    jails.mkdir(mode=0o755)
+    monkeypatch.setattr(tempfile, "tempdir", str(jails))
+    with a_jail(workspace) as launcher:
+        lie = launcher.state.folder
+        os.chown(lie, 12345, 12345)
+        try:
+            assert not is_lent(workspace, jails / "our own")
+        finally:
+            os.chown(lie, 0, 0)
+        assert is_lent(workspace, jails / "our own")
+
+
+@needs_jail
+@needs_root
+def test_what_an_older_version_lent_is_given_back(workspace: Path) -> None:
+    with a_jail(workspace) as launcher:
+        file = launcher.state.folder / "lent"
+        facts = json.loads(file.read_text(encoding="utf-8"))
+        del facts["traces"]
+        file.write_text(json.dumps(facts), encoding="utf-8")
+
+    assert workspace.stat().st_uid == 0
 
 
 @needs_jail
