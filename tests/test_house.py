@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 ROOMS = {
+    "toolkit._base": ROOT / "toolkit" / "_base",
     "toolkit.errors": ROOT / "toolkit" / "errors.py",
     "toolkit.tools": ROOT / "toolkit" / "tools",
     "toolkit.sandbox": ROOT / "toolkit" / "sandbox",
@@ -27,16 +28,17 @@ ROOMS = {
 
 ALL = frozenset(ROOMS)
 MAY_IMPORT: dict[str, frozenset[str]] = {
+    "toolkit._base": frozenset(),
     "toolkit.errors": frozenset(),
-    "toolkit.tools": frozenset({"toolkit.errors"}),
-    "toolkit_workspace": frozenset({"toolkit.errors"}),
-    "toolkit.sandbox": frozenset({"toolkit.errors"}),
-    "toolkit_servers": frozenset({"toolkit.errors", "toolkit.tools", "toolkit_workspace"}),
+    "toolkit.tools": frozenset({"toolkit._base", "toolkit.errors"}),
+    "toolkit_workspace": frozenset({"toolkit._base", "toolkit.errors"}),
+    "toolkit.sandbox": frozenset({"toolkit._base", "toolkit.errors"}),
+    "toolkit_servers": frozenset({"toolkit._base", "toolkit.errors", "toolkit.tools", "toolkit_workspace"}),
     "toolkit.runs": ALL - {"toolkit.cli", "toolkit.report", "toolkit.testing"},
     "toolkit.testing": ALL - {"toolkit.cli", "toolkit.report"},
     "toolkit.report": ALL - {"toolkit.cli", "toolkit.testing"},
     "toolkit.demo": ALL - {"toolkit.cli"},
-    "toolkit.doctor": frozenset({"toolkit.errors", "toolkit.runs", "toolkit.sandbox"}),
+    "toolkit.doctor": frozenset({"toolkit._base", "toolkit.errors", "toolkit.runs", "toolkit.sandbox"}),
     "toolkit.cli": ALL,
 }
 

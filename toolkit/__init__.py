@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
-from toolkit._lazy import lazy_names
+from toolkit._base.lazy import lazy_names
 
 if TYPE_CHECKING:
     from toolkit.errors import ToolError as ToolError

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toolkit._lazy import lazy_names
+from toolkit._base.lazy import lazy_names
 
 if TYPE_CHECKING:
     from toolkit_servers.build import build_server as build_server

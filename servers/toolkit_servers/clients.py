@@ -10,15 +10,16 @@ import json
 import os
 import shlex
 import shutil
+import stat
 import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from toolkit._base import json_text
+from toolkit._base.files import umask, write_whole
 from toolkit.errors import ClientConfigError
-from toolkit_servers import _json_edit
 from toolkit_servers._user_imports import is_user_file
 from toolkit_servers.target import Target
 
@@ -125,9 +126,9 @@ def write_server(server: Server, client: Client, file: Path) -> Written:
     old = _read(file)
     bom, text = ("\ufeff", old[1:]) if old and old.startswith("\ufeff") else ("", old or "")
     try:
-        data = _json_edit.read(text, comments=client.comments)
+        data = json_text.read(text, comments=client.comments)
         entry = _merged(server, client, data, file)
-        new = bom + _json_edit.with_member(text, (client.key, server.name), entry, comments=client.comments)
+        new = bom + json_text.with_member(text, (client.key, server.name), entry, comments=client.comments)
     except json.JSONDecodeError as error:
         raise ClientConfigError(
             f"{file} is not valid JSON: {error.msg}",
@@ -135,13 +136,13 @@ def write_server(server: Server, client: Client, file: Path) -> Written:
             where=(f"{file}:{error.lineno}:{error.colno}",),
             fix="Correct the file, or run this without --write and copy the entry yourself; nothing was changed",
         ) from error
-    except _json_edit.NotAnObject as error:
+    except json_text.NotAnObject as error:
         raise ClientConfigError(
             f"{file}: {'.'.join(error.path) or 'the whole file'} is not a JSON object",
             file=file,
             fix="Correct the file, or run this without --write and copy the entry yourself; nothing was changed",
         ) from error
-    if old is not None and _json_edit.read(new.removeprefix("\ufeff"), comments=client.comments) == data:
+    if old is not None and json_text.read(new.removeprefix("\ufeff"), comments=client.comments) == data:
         return Written(file, None, changed=False)
     try:
         backup = _back_up(file) if old is not None else None
@@ -191,26 +192,8 @@ def _back_up(file: Path) -> Path:
 def _replace(file: Path, text: str) -> None:
     """Write the file in one step: it is either the old or the new one, never half of it."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(text.encode("utf-8"))
-            stream.flush()
-            os.fsync(stream.fileno())
-        if file.exists():
-            shutil.copymode(file, temporary)
-        else:
-            Path(temporary).chmod(0o644 & ~_umask())
-        Path(temporary).replace(file)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    mode = stat.S_IMODE(file.stat().st_mode) if file.exists() else 0o644 & ~umask()
+    write_whole(file, text, mode=mode, durable=True)
 
 
 def _unusable(file: Path, error: OSError | UnicodeDecodeError) -> ClientConfigError:

@@ -17,8 +17,8 @@ import pytest
 
 from tests.ready._client import names_in, refused, said
 from toolkit import Toolbox
+from toolkit._base import handles as _handles
 from toolkit_servers.ready.files import files
-from toolkit_workspace import _handles
 
 SECRET = "the-secret-of-the-host"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-import toolkit_workspace._handles as handles
+import toolkit._base.handles as handles
 from tests.workspace.hostile import SECRET, Place, a_place
 from toolkit.workspace import HostMount, WorkspaceBudgetError, WorkspaceError, WorkspaceSection
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.workspace.hostile import ODDITIES, Oddity, Place, Witness, a_place, run_as
+from toolkit._base.handles import PATH_HANDLE, READ_FILE, open_beneath
 from toolkit.workspace import HostMount, WorkspaceSection
-from toolkit_workspace._handles import PATH_HANDLE, READ_FILE, open_beneath
 
 pytestmark = pytest.mark.usefixtures("crew")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import toolkit_workspace._handles as handles
+import toolkit._base.handles as handles
 from toolkit.workspace import HostMount, WorkspaceError, WorkspaceSection, WorkspaceSecurityError
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolkit.cli._visible import one_line, visible
+from toolkit._base.words import safe_line, safe_text
 
 if TYPE_CHECKING:
     from toolkit.cli._run_display import Display
@@ -50,12 +50,12 @@ class TerminalApprover:
 
     async def _ask(self, question: Question) -> str:
         lines = about_to_happen(question.tool, question.input)
-        _say(f"\n{visible(question.tool)} ({visible(question.reason)})\n")
+        _say(f"\n{safe_text(question.tool)} ({safe_text(question.reason)})\n")
         _say("".join(f"  {line}\n" for line in lines[:_MOST_LINES]))
         hidden = len(lines) - _MOST_LINES
         if hidden > 0:
             _say(f"  … {hidden} more line{'' if hidden == 1 else 's'}: v shows all\n")
-        about = one_line(question.subject, 60)
+        about = safe_line(question.subject, 60)
         keys = f"y = once, s = all {about} in this session, p = in this project, a = always, n = no"
         for _ in range(_TRIES):
             self._forget_keys()
@@ -107,7 +107,7 @@ def about_to_happen(tool: str, arguments: Mapping[str, Any]) -> list[str]:
         lines = [str(arguments.get("file_path", "")), *(f"+{line}" for line in content)]
     else:
         lines = json.dumps(dict(arguments), indent=1, ensure_ascii=False, default=str).split("\n")
-    return [visible(line).replace("\n", "\\n") for line in lines]
+    return [safe_text(line).replace("\n", "\\n") for line in lines]
 
 
 def _say(text: str) -> None:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolkit.cli._units import shown_duration
-from toolkit.cli._visible import one_line, visible
+from toolkit._base.words import duration_text, safe_line, safe_text
 
 if TYPE_CHECKING:
     from toolkit.runs import Event, RunResult
@@ -68,8 +67,8 @@ class Display:
             return
         asked, since = next(reversed(self._open.values()))
         more = f" and {len(self._open) - 1} more" if len(self._open) > 1 else ""
-        times = f"{more}  {shown_duration(max(0.0, self._clock() - since) * 1000)}  {self._so_far(self._clock())}"
-        self._say(f"{_CLEAR}… {one_line(asked, self._width - len(times) - 3)}{times}")
+        times = f"{more}  {duration_text(max(0.0, self._clock() - since) * 1000)}  {self._so_far(self._clock())}"
+        self._say(f"{_CLEAR}… {safe_line(asked, self._width - len(times) - 3)}{times}")
         self._live = True
 
     def hold(self) -> None:
@@ -94,17 +93,17 @@ class Display:
         mark = "ok" if data["ok"] else "refused" if data["denied"] else "stopped" if data["interrupted"] else "failed"
         so_far = self._so_far(event.t)
         room = max(16, self._width - len(so_far) - 21)
-        line = f"{mark:<8}{one_line(asked, room):<{room}} {shown_duration(data['ms']):>9}  {so_far}"
+        line = f"{mark:<8}{safe_line(asked, room):<{room}} {duration_text(data['ms']):>9}  {so_far}"
         self._line(line, red=not data["ok"])
         self.tick()
 
     def _so_far(self, now: float) -> str:
         """Time and tokens of the whole run until now. Dollars are known at its end only: the CLI counts them."""
         passed = max(0.0, now - (self._began or now)) * 1000
-        return f"{shown_duration(passed):>9} {self._tokens:>9,} tokens"
+        return f"{duration_text(passed):>9} {self._tokens:>9,} tokens"
 
     def _line(self, text: str, *, red: bool = False) -> None:
-        plain = visible(text).replace("\n", " ")
+        plain = safe_text(text).replace("\n", " ")
         line = (click.style(plain, fg="red") if red and self._terminal else plain) + "\n"
         if self._held is not None:
             self._held.append(line)
@@ -121,7 +120,7 @@ class Display:
 def summary(result: RunResult[Any], *, kept: bool = True) -> list[str]:
     """The lines that end a run."""
     lines = [f"{result.code}: {result.message}", totals(result)]
-    lines += [visible(f"refused: {denied.name}: {denied.reason}") for denied in result.denied]
+    lines += [safe_text(f"refused: {denied.name}: {denied.reason}") for denied in result.denied]
     lines += [f"not enforced here: {name}" for name in result.unenforced]
     if result.changes:
         lines += ["", result.changes.summary()]
@@ -134,7 +133,7 @@ def totals(result: RunResult[Any]) -> str:
     """What a run used, on one line."""
     calls = f"{_count(result.calls, 'model call')}, {_count(result.tools, 'tool call')}"
     unexplained = f" ({result.unattributed.total:,} of them in no call)" if result.unattributed.total else ""
-    return f"{shown_duration(result.ms)}, {calls}, {result.total.total:,} tokens{unexplained}, ${result.cost:.4f}"
+    return f"{duration_text(result.ms)}, {calls}, {result.total.total:,} tokens{unexplained}, ${result.cost:.4f}"
 
 
 def _count(items: Iterable[Any], noun: str) -> str:

@@ -26,11 +26,3 @@ class Duration(click.ParamType[float]):
         if not parts or "".join(number + unit for number, unit in parts) != text:
             self.fail(f"{value!r} is no length of time: write 90s, 10m or 1h30m", param, ctx)
         return sum(float(number) * _SECONDS[unit] for number, unit in parts)
-
-
-def shown_duration(ms: float) -> str:
-    """A length of time as people say it: 340 ms, 2.1 s, 3 m 20 s."""
-    if ms < 1000:
-        return f"{ms:.0f} ms"
-    seconds = ms / 1000
-    return f"{seconds:.1f} s" if seconds < 60 else f"{int(seconds // 60)} m {int(seconds % 60)} s"

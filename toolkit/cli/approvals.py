@@ -41,8 +41,8 @@ def approvals() -> None:
 @click.option("--json", "wants_json", is_flag=True, help="One line of JSON for each.")
 def watch(run: str, wants_json: bool) -> None:
     """Show a run's questions and answers as they happen."""
+    from toolkit._base.words import safe_text
     from toolkit.cli._ask import about_to_happen
-    from toolkit.cli._visible import visible
     from toolkit.runs.events import as_line
 
     with _client(run) as client:
@@ -54,7 +54,7 @@ def watch(run: str, wants_json: bool) -> None:
                 click.echo(f"{said['answered']['id']}  {said['answered']['decision']} ({said['answered']['by']})")
                 continue
             asked = said["asked"]
-            click.echo(visible(f"{asked['id']}  {asked['tool']}  {asked['reason']}").replace("\n", " "))
+            click.echo(safe_text(f"{asked['id']}  {asked['tool']}  {asked['reason']}").replace("\n", " "))
             for line in about_to_happen(asked["tool"], asked["input"]):
                 click.echo(f"    {line}")
 
@@ -86,7 +86,7 @@ def answer(run: str, question: str, choice: str, message: str, stop: bool) -> No
 @click.option("--json", "wants_json", is_flag=True, help="As JSON.")
 def list_(wants_json: bool) -> None:
     """List what was allowed for a project or for always."""
-    from toolkit.cli._visible import visible
+    from toolkit._base.words import safe_text
     from toolkit.runs.decisions import Remembered
 
     remembered = Remembered("")
@@ -97,7 +97,7 @@ def list_(wants_json: bool) -> None:
         click.echo(json.dumps([{"scope": scope, "project": place, "subject": what} for scope, place, what in rows]))
         return
     for scope, place, what in rows:
-        click.echo(visible(f"{scope:<8} {what:<40} {place}".rstrip()).replace("\n", "\\n"))
+        click.echo(safe_text(f"{scope:<8} {what:<40} {place}".rstrip()).replace("\n", "\\n"))
     if not rows:
         click.echo("nothing is remembered", err=True)
 

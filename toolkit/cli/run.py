@@ -105,7 +105,7 @@ def result_data(result: RunResult[Any]) -> dict[str, Any]:
 
 def _printed(result: RunResult[Any], given: dict[str, Any], *, terminal: bool) -> str:
     """What goes to stdout at the end."""
-    from toolkit.cli._visible import visible
+    from toolkit._base.words import safe_text
     from toolkit.runs.events import as_line
 
     data = result_data(result)
@@ -115,7 +115,7 @@ def _printed(result: RunResult[Any], given: dict[str, Any], *, terminal: bool) -
         return as_json(json.loads(as_line(data)))
     if result.output is not None:
         return as_line(data["output"])
-    return visible(result.text) if terminal else result.text
+    return safe_text(result.text) if terminal else result.text
 
 
 def _spec(given: dict[str, Any]) -> RunSpec:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
+from toolkit._base.words import duration_text, safe_line, safe_text
 from toolkit.cli import Entry, LazyGroup
 from toolkit.cli._help import CommandWithExample
 from toolkit.cli._results import as_json, take_stdout, write_result
@@ -127,16 +128,14 @@ def _row(run: StoredRun) -> dict[str, Any] | None:
 
 
 def _table(rows: list[dict[str, Any]]) -> str:
-    from toolkit.cli._units import shown_duration
-    from toolkit.cli._visible import one_line
 
     ids = max(len(row["run"]) for row in rows)
     states = max(8, *(len(row["code"] or row["state"]) for row in rows))
     lines = [f"{'RUN':<{ids}}  {'STATE':<{states}}  {'BEGAN':<16}  {'TOOK':>9}  {'TOKENS':>10}  {'COST':>9}  PROMPT"]
     for row in rows:
         began = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["began"]))
-        used = f"{shown_duration(row['ms']):>9}  {row['tokens']:>10,}  {'$' + format(row['cost'], '.4f'):>9}"
-        prompt = one_line(row["prompt"] or "", 60)
+        used = f"{duration_text(row['ms']):>9}  {row['tokens']:>10,}  {'$' + format(row['cost'], '.4f'):>9}"
+        prompt = safe_line(row["prompt"] or "", 60)
         lines.append(
             f"{row['run']:<{ids}}  {row['code'] or row['state']:<{states}}  {began}  {used}  {prompt}".rstrip()
         )
@@ -145,30 +144,27 @@ def _table(rows: list[dict[str, Any]]) -> str:
 
 def _story(stored: StoredRun, state: str, facts: dict[str, Any], result: RunResult[Any]) -> list[str]:
     from toolkit.cli._run_display import totals
-    from toolkit.cli._visible import one_line, visible
 
     began = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(facts["began"]))
     how = "running" if state == "running" else f"{result.code}: {result.message}"
     lines = [f"{stored.id}  began {began}", how, totals(result)]
-    lines += [f"model      {one_line(result.model, 80)}"] if result.model else []
+    lines += [f"model      {safe_line(result.model, 80)}"] if result.model else []
     lines += [f"session    {result.session}"] if result.session else []
     lines += [f"workspace  {facts['workspace']}"] if "workspace" in facts else []
     limits = ", ".join(f"{name} {value:g}" for name, value in (facts.get("limits") or {}).items())
     lines += [f"limits     {limits}"] if limits else []
     lines += ["", "Asked:", *_indented(facts.get("prompt") or "")]
     if result.text:
-        lines += ["", "Said:", *_indented(visible(result.text))]
+        lines += ["", "Said:", *_indented(safe_text(result.text))]
     if result.tools:
         lines += ["", "Tools:", *(_tool_line(use) for use in result.tools)]
-        lines += [f"  refused {visible(one.name)}: {visible(one.reason)}" for one in result.denied]
+        lines += [f"  refused {safe_text(one.name)}: {safe_text(one.reason)}" for one in result.denied]
     return [*lines, *_changed(stored, state)]
 
 
 def _tool_line(use: ToolUse) -> str:
-    from toolkit.cli._units import shown_duration
-    from toolkit.cli._visible import one_line
 
-    return f"  {'ok' if use.ok else 'failed':<8}{one_line(use.name, 40):<40} {shown_duration(use.ms):>9}"
+    return f"  {'ok' if use.ok else 'failed':<8}{safe_line(use.name, 40):<40} {duration_text(use.ms):>9}"
 
 
 def _changed(stored: StoredRun, state: str) -> list[str]:
@@ -186,9 +182,7 @@ def _changed(stored: StoredRun, state: str) -> list[str]:
 
 
 def _indented(text: str) -> list[str]:
-    from toolkit.cli._visible import visible
-
-    return [f"  {line}" for line in visible(text).splitlines()]
+    return [f"  {line}" for line in safe_text(text).splitlines()]
 
 
 def _complain(error: ToolkitError) -> None:

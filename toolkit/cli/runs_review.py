@@ -69,7 +69,7 @@ def diff(run: str, stat: bool, wants_json: bool) -> None:
     'git apply' takes it, binary files and modes included. What was applied already is not in it.
     """
     stdout = take_stdout()
-    from toolkit.cli._visible import visible
+    from toolkit._base.words import safe_text
     from toolkit.runs.stored import load_run
 
     changes = load_run(run).changes()
@@ -78,11 +78,11 @@ def diff(run: str, stat: bool, wants_json: bool) -> None:
     elif stat:
         write_result(stdout, changes.summary())
     elif stdout.isatty():
-        write_result(stdout, visible(changes.patch().decode(errors="replace")))
+        write_result(stdout, safe_text(changes.patch().decode(errors="replace")))
     else:
         write_result(stdout, changes.patch())
     for path, reason in [] if wants_json or stat else changes.not_in_patch():
-        click.echo(visible(f"not in the patch: {path}: {reason}"), err=True)
+        click.echo(safe_text(f"not in the patch: {path}: {reason}"), err=True)
 
 
 @click.command(cls=CommandWithExample, example=APPLY_EXAMPLE)
@@ -99,7 +99,7 @@ def apply(run: str, paths: tuple[str, ...], wants_json: bool, **chosen: Any) -> 
     shows them. All or nothing: if the host changed in a way that does not merge, nothing is written.
     """
     stdout = take_stdout()
-    from toolkit.cli._visible import visible
+    from toolkit._base.words import safe_text
     from toolkit.runs.stored import load_run
 
     applied = load_run(run).apply(
@@ -112,9 +112,9 @@ def apply(run: str, paths: tuple[str, ...], wants_json: bool, **chosen: Any) -> 
         write_result(stdout, as_json(applied.to_json()))
         return
     for one in applied.changes:
-        write_result(stdout, visible(f"{one.action:<10} {one.path}"))
+        write_result(stdout, safe_text(f"{one.action:<10} {one.path}"))
     for path, reason in applied.left:
-        click.echo(visible(f"left       {path}: {reason}"), err=True)
+        click.echo(safe_text(f"left       {path}: {reason}"), err=True)
     if applied.dry_run:
         click.echo("Nothing was written: this was a dry run.", err=True)
     elif not applied.changes:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from toolkit._base.words import safe_name, safe_text
 from toolkit.cli._help import CommandWithExample
 
 if TYPE_CHECKING:
@@ -140,12 +141,11 @@ def _print_patch(patch: bytes) -> None:
     """To a file or pipe byte by byte; on a terminal without the codes that could rewrite the screen."""
     if sys.stdout.isatty():
         text = patch.decode("utf-8", "backslashreplace")
-        click.echo("".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text), nl=False)
+        click.echo(safe_text(text), nl=False)
     else:
         sys.stdout.buffer.write(patch)
 
 
 def _shown(path: str) -> str:
-    from toolkit_workspace._render import shown
 
-    return shown(path)
+    return safe_name(path)

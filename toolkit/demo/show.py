@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from toolkit._base.words import safe_line
 from toolkit.demo.story import CONNECTED, PROMPT, SECRET, Fix, script
 from toolkit.demo.tools import box
 from toolkit.report import write_report
@@ -133,5 +134,4 @@ def _host() -> Iterator[tuple[Path, Path, int]]:
 
 
 def _line(text: str, width: int = _LONGEST - 11) -> str:
-    flat = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return flat if len(flat) <= width else flat[: width - 1] + "…"
+    return safe_line(text, width)

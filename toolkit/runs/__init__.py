@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toolkit._lazy import lazy_names
+from toolkit._base.lazy import lazy_names
 
 if TYPE_CHECKING:
     from toolkit.runs.approvals import Approvals as Approvals

@@ -327,7 +327,7 @@ def forget_unused(sessions: set[str], folder: Path) -> None:
 
 def remove_folder(folder: Path) -> None:
     """Remove a folder in which an agent worked: whatever modes and odd files it left."""
-    from toolkit_workspace._handles import remove_tree
+    from toolkit._base.handles import remove_tree
 
     parent = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

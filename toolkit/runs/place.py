@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from toolkit._base.handles import open_beneath
 from toolkit.errors import RunError
 from toolkit.runs.spec import RunSpec
 from toolkit.runs.store import RunFolder
 from toolkit.tools import Toolbox
 from toolkit_servers.target import load_target
-from toolkit_workspace._handles import open_beneath
 
 if TYPE_CHECKING:
     from toolkit_workspace import Changes, WorkspaceSection

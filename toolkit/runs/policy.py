@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Literal, get_args
 
+from toolkit._base.words import did_you_mean
 from toolkit.errors import RunError
-from toolkit.tools._words import did_you_mean
 
 Choice = Literal["allow", "ask", "deny"]
 OWN_MODES = ("yolo", "normal", "read-only")

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from toolkit._base.words import did_you_mean
 from toolkit.errors import RunError
 from toolkit.runs.limits import Limits
 from toolkit.runs.output import OutputShape, output_shape
 from toolkit.runs.policy import Policy
 from toolkit.runs.prompt import Prompt
 from toolkit.tools import Toolbox
-from toolkit.tools._words import did_you_mean
 
 if TYPE_CHECKING:
     from claude_agent_sdk import SessionStore, Transport

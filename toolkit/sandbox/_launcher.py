@@ -18,6 +18,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolkit._base.processes import is_running
 from toolkit.errors import SandboxError, UnconfinedError
 from toolkit.sandbox._seccomp import seccomp_filter
 from toolkit.sandbox._stage import PLACE, Stage
@@ -81,7 +82,7 @@ class Launcher:
         end = time.monotonic() + _GONE_SECONDS
         killed = self._kill_marked()
         # The first process in a jail has ended only when the kernel has ended all others in it.
-        while alive := [pid for pid in killed if _is_alive(pid)]:
+        while alive := [pid for pid in killed if is_running(pid)]:
             killed |= self._kill_marked()  # what one of them started in its last moment
             if time.monotonic() > end:
                 raise SandboxError(
@@ -164,14 +165,6 @@ def _refuse_movable(jail: Jail) -> None:
                     f"'{bind.source}' lies in '{folder}', where the agent could replace it",
                     fix="Name a place outside, or one directly in that folder.",
                 )
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return False
-    return text.rpartition(")")[2].split()[0] not in ("Z", "X")
 
 
 def find_program(name: str) -> str:

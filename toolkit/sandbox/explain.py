@@ -17,9 +17,9 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from toolkit._base.json_text import Scan, scan
 from toolkit.errors import SettingsError
 from toolkit.sandbox import _explain_holes
-from toolkit.sandbox._json_lines import JsonLines, json_lines
 from toolkit.sandbox.settings import (
     Closed,
     SandboxSettings,
@@ -79,18 +79,18 @@ def explain_text(text: str, *, is_project_file: bool = False) -> list[Problem]:
         return [Problem("error", "", line, f"is not JSON: {wrong}", "The CLI exits 1 and starts nothing.")]
     except RecursionError:
         return [Problem("error", "", None, "is nested too deeply", "The CLI cannot be expected to read it.")]
-    lines = json_lines(text)
+    places = scan(text)
     if not isinstance(data, dict):
         return [Problem("error", "", 1, "is not a JSON object", "The CLI takes no settings from it.")]
-    problems = [*_repeated(lines), *_Form(data, lines).problems(SandboxSettings, data, ())]
+    problems = [*_repeated(places), *_Form(data, places).problems(SandboxSettings, data, ())]
     for found in _explain_holes.holes(data, is_project_file=is_project_file):
         level, loc, what, consequence, fix = found
-        problems.append(Problem(level, join_path(*loc), lines.of(loc), what, consequence, fix))
+        problems.append(Problem(level, join_path(*loc), places.line_of(loc), what, consequence, fix))
     return sorted(problems, key=lambda problem: (problem.level != "error", problem.line or 0))
 
 
-def _repeated(lines: JsonLines) -> Iterator[Problem]:
-    for loc, line in lines.repeated:
+def _repeated(places: Scan) -> Iterator[Problem]:
+    for loc, line in places.repeated:
         yield Problem(
             "error", join_path(*loc), line, "stands twice", "Only the last one counts.", "Keep one of the two."
         )
@@ -99,11 +99,11 @@ def _repeated(lines: JsonLines) -> Iterator[Problem]:
 class _Form:
     """What the closed model says about a file: all of it, not just the first."""
 
-    def __init__(self, data: dict[str, Any], lines: JsonLines) -> None:
+    def __init__(self, data: dict[str, Any], places: Scan) -> None:
         sandbox = data.get("sandbox")
         self._has_sandbox = "sandbox" in data
         self._is_on = isinstance(sandbox, dict) and sandbox.get("enabled") is True
-        self._lines = lines
+        self._places = places
 
     def problems(self, model: type[Closed], data: dict[str, Any], loc: Loc) -> Iterator[Problem]:
         keys = model.keys()
@@ -128,7 +128,7 @@ class _Form:
         is_the_switch = meant is not None and meant.endswith(("'sandbox'?", "'sandbox.enabled'?"))
         lost = "the sandbox would be off" if is_the_switch and not self._is_on else "it has no effect"
         consequence = f"The CLI ignores it in silence: {lost}."
-        yield Problem("error", key, self._lines.of(loc), "is an unknown key", consequence, meant or "Remove it.")
+        yield Problem("error", key, self._places.line_of(loc), "is an unknown key", consequence, meant or "Remove it.")
 
     def _wrong(self, loc: Loc, said: str) -> Problem:
         consequence = (
@@ -136,7 +136,7 @@ class _Form:
             if self._has_sandbox
             else "With no 'sandbox' block, the CLI drops all settings in silence."
         )
-        return Problem("error", join_path(*loc), self._lines.of(loc), said, consequence)
+        return Problem("error", join_path(*loc), self._places.line_of(loc), said, consequence)
 
 
 def _value_errors(annotation: Any, value: object) -> list[tuple[Loc, str]]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toolkit._lazy import lazy_names
+from toolkit._base.lazy import lazy_names
 
 if TYPE_CHECKING:
     from toolkit.testing._cassette import record as record

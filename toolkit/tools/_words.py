@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import json
-from collections.abc import Iterable
 from typing import Any
 
 from pydantic import ValidationError
 
 _MOST_SHOWN = 80
 """Characters of a wrong value that are repeated to the model."""
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of a sentence about an unknown name: the nearest known one, or all of them."""
-    known = list(known)
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    if near:
-        return f"; did you mean '{near[0]}'?"
-    return f"; there are: {', '.join(known)}" if known else "; there are none"
 
 
 def in_words(name: str, value: Any, error: ValidationError) -> list[str]:

@@ -8,9 +8,9 @@ from typing import Any, Protocol, TypedDict, TypeVar, Unpack, overload
 
 from typing_extensions import ParamSpec
 
+from toolkit._base.words import did_you_mean
 from toolkit.errors import ToolDefinitionError
 from toolkit.tools._subject import Subject, read_subject
-from toolkit.tools._words import did_you_mean
 from toolkit.tools.tool import Options, Tool
 
 P = ParamSpec("P")

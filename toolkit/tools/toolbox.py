@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+from toolkit._base.words import did_you_mean
 from toolkit.errors import ToolDefinitionError
-from toolkit.tools._words import did_you_mean
 from toolkit.tools.context import ToolContext
 from toolkit.tools.reply import Reply
 from toolkit.tools.tool import Tool, as_tool

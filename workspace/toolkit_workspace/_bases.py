@@ -14,10 +14,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from toolkit._base.handles import READ_DIR, READ_FILE, open_beneath
 from toolkit.errors import WorkspaceSecurityError
 from toolkit_workspace._content import Content, ContentGone, open_file
 from toolkit_workspace._folder_table import Folder
-from toolkit_workspace._handles import READ_DIR, READ_FILE, open_beneath
 from toolkit_workspace._hosts import Hosts
 from toolkit_workspace._manifest import FRESH_NS, Entry, Manifest, join
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Literal
 
+from toolkit._base.handles import READ_DIR, READ_FILE, open_beneath
 from toolkit.errors import WorkspaceError
-from toolkit_workspace._handles import READ_DIR, READ_FILE, open_beneath
 
 NodeKind = Literal["f", "d", "l", "s"]
 """A file, a folder, a link, or something special (FIFO, socket, device) that is never opened."""

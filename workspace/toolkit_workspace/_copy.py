@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
+from toolkit._base.handles import CREATE_FILE, READ_FILE, make_folders, open_beneath
+from toolkit._base.words import safe_name, size_text
 from toolkit.errors import WorkspaceSecurityError
 from toolkit_workspace._bytes import Mover, TooLarge
-from toolkit_workspace._handles import CREATE_FILE, READ_FILE, make_folders, open_beneath
 from toolkit_workspace._manifest import Manifest, join
 from toolkit_workspace._notes import Notes
 from toolkit_workspace._outline import Outline
-from toolkit_workspace._render import shown, size_text
 from toolkit_workspace._roots import AllowedRoots
 from toolkit_workspace._second import MOST_NAMES
 from toolkit_workspace._sharing import Batch, Sharing
@@ -171,7 +171,7 @@ class Copier:
         for name, link in folder.links:
             self._copy_link(job, folder, name, link, target)
         links = folder.links[: outline.most_names] if outline.keeps(folder.path) else []
-        outline.add(folder.path, 0, 0, [(name, f"-> {shown(link)}") for name, link in links])
+        outline.add(folder.path, 0, 0, [(name, f"-> {safe_name(link)}") for name, link in links])
         for name, host in folder.followed:
             copied = self._copy_followed(job, folder, host, name, target)
             self._count(job, folder.path, copied, most_named=outline.most_names - len(folder.files))

@@ -12,15 +12,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from toolkit._base.files import umask
+from toolkit._base.handles import READ_DIR, open_beneath
 from toolkit_workspace._bases import LARGEST_FRESH, LARGEST_KEPT, Bases
 from toolkit_workspace._content import Content, ContentGone, Node
-from toolkit_workspace._handles import READ_DIR, open_beneath
 from toolkit_workspace._host_state import HostState, Seen, look
 from toolkit_workspace._hosts import host_path_of
 from toolkit_workspace._journal import PlannedStep, Source
 from toolkit_workspace._manifest import Entry, join
 from toolkit_workspace._merge import mark_differences, merge
-from toolkit_workspace._modes import is_executable, new_mode, umask
+from toolkit_workspace._modes import is_executable, new_mode
 from toolkit_workspace._patch import is_binary
 from toolkit_workspace._steps import Step
 from toolkit_workspace.changes import Change

@@ -6,7 +6,7 @@ import hashlib
 import os
 import stat
 
-from toolkit_workspace._handles import READ_FILE
+from toolkit._base.handles import READ_FILE
 from toolkit_workspace._notes import Notes, Why
 from toolkit_workspace._select import Selection
 from toolkit_workspace._walk import Walk

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 from types import TracebackType
 
+from toolkit._base.handles import READ_DIR, open_beneath
 from toolkit.errors import WorkspaceSecurityError
-from toolkit_workspace._handles import READ_DIR, open_beneath
 from toolkit_workspace._manifest import Entry, Manifest, MountRecord
 
 

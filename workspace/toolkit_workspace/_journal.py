@@ -20,9 +20,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from toolkit._base.handles import READ_DIR, open_beneath
 from toolkit.errors import WorkspaceError
 from toolkit_workspace._content import Content
-from toolkit_workspace._handles import READ_DIR, open_beneath
 from toolkit_workspace._host_state import HostState
 from toolkit_workspace._hosts import Hosts
 from toolkit_workspace._steps import Move, Step, make

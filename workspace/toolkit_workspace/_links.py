@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from toolkit_workspace._handles import PATH_HANDLE, open_beneath
+from toolkit._base.handles import PATH_HANDLE, open_beneath
 
 
 def placed_target(target: bytes, folder: bytes, root: int, real_paths: tuple[bytes, ...]) -> bytes | None:

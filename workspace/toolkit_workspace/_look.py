@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Iterator
 
-from toolkit_workspace._handles import READ_DIR, open_beneath
+from toolkit._base.handles import READ_DIR, open_beneath
 from toolkit_workspace._manifest import join
 from toolkit_workspace._sync import Affected, WatchEvent
 

@@ -19,13 +19,13 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from toolkit._base.handles import READ_DIR, open_beneath
 from toolkit.errors import WorkspaceError
 from toolkit_workspace._entry import NO_MOUNT as NO_MOUNT
 from toolkit_workspace._entry import Entry as Entry
 from toolkit_workspace._entry import MountRecord as MountRecord
 from toolkit_workspace._folder_table import CODES, KINDS, ROW, Folder
 from toolkit_workspace._folder_table import Kind as Kind
-from toolkit_workspace._handles import READ_DIR, open_beneath
 
 _MAGIC = b"toolkit workspace manifest 1\n"
 _COARSE_CLOCK = 5  # CLOCK_REALTIME_COARSE: the clock most file systems stamp with

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from toolkit_workspace._content import Node
 from toolkit_workspace.changes import Change
 
@@ -20,11 +18,3 @@ def new_mode(change: Change, host_mode: int) -> int:
     if was == now:
         return mode
     return mode | (mode & 0o444) >> 2 if now else mode & ~0o111
-
-
-def umask() -> int:
-    """The process's umask, without setting it: other threads may be making files."""
-    for line in Path("/proc/self/status").read_text(encoding="utf-8", errors="replace").splitlines():
-        if line.startswith("Umask:"):
-            return int(line.split()[1], 8)
-    return 0o022

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from toolkit_workspace._render import count_text, shown, size_text
+from toolkit._base.words import count_text, safe_name, size_text
 
 _MOST_NODES = 2_000
 
@@ -80,13 +80,13 @@ class Outline:
         lines = []
         for child in node.children:
             inner = self._nodes[child]
-            name = shown(child.rpartition(b"/")[2])
+            name = safe_name(child.rpartition(b"/")[2])
             lines.append(f"{pad}{name}/  {count_text(inner.files, 'file')}, {size_text(inner.size)}")
             if level < most_depth:
                 lines.extend(self._draw(child, level + 1, most_depth))
         names = sorted(node.names)
-        files = [f"{pad}{shown(name)}  {remark}" for name, remark in names if not remark.startswith("->")]
-        links = [f"{pad}{shown(name)}  {remark}" for name, remark in names if remark.startswith("->")]
+        files = [f"{pad}{safe_name(name)}  {remark}" for name, remark in names if not remark.startswith("->")]
+        links = [f"{pad}{safe_name(name)}  {remark}" for name, remark in names if remark.startswith("->")]
         lines.extend(files + links)
         unnamed = node.own_files - len(files)
         if unnamed > 0:

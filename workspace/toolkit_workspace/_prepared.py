@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolkit._base.handles import READ_DIR
 from toolkit.errors import WorkspaceError
 from toolkit_workspace._bases import BaseStore
 from toolkit_workspace._content import Content, open_file
-from toolkit_workspace._handles import READ_DIR
 from toolkit_workspace._manifest import Manifest
 
 

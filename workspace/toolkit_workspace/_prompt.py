@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from toolkit._base.words import count_text, safe_name, size_text
 from toolkit_workspace._copy import Tally
 from toolkit_workspace._notes import LeftOut, Notes, Why
-from toolkit_workspace._render import count_text, shown, size_text
 from toolkit_workspace.plan import left_out_lines
 
 _MOST_TREE_LINES = 60
@@ -59,9 +59,9 @@ class MountText:
         )
 
     def lines(self) -> list[str]:
-        where = "the working directory itself" if self.landing == "." else shown(self.landing) + "/"
+        where = "the working directory itself" if self.landing == "." else safe_name(self.landing) + "/"
         if self.is_file:
-            return [f"{shown(self.landing)}  {size_text(self.size)}", *self._left_lines()]
+            return [f"{safe_name(self.landing)}  {size_text(self.size)}", *self._left_lines()]
         links = f", {count_text(self.links, 'link')}" if self.links else ""
         head = f"{where}  {count_text(self.files, 'file')}, {size_text(self.size)}{links}"
         return [head, *(f"  {line}" for line in self.tree), *self._left_lines()]

@@ -11,11 +11,11 @@ import os
 import secrets
 from collections.abc import Callable, Sequence
 
+from toolkit._base.handles import CREATE_FILE, READ_DIR, READ_FILE, open_beneath, remove_tree
+from toolkit._base.words import safe_name
 from toolkit.errors import WorkspaceError
 from toolkit_workspace._compare import Pair, has_equal_content
 from toolkit_workspace._content import ContentGone, Node
-from toolkit_workspace._handles import CREATE_FILE, READ_DIR, READ_FILE, open_beneath, remove_tree
-from toolkit_workspace._render import shown
 
 _Act = Callable[[int, bytes], None]
 """Does something to a name in an open folder."""
@@ -44,7 +44,7 @@ def _refuse_lost(pairs: Sequence[Pair]) -> None:
     if lost:
         raise WorkspaceError(
             f"cannot rewind: the bytes of {len(lost)} files are lost; the workspace was not touched",
-            where=[shown(path) for path in lost[:10]],
+            where=[safe_name(path) for path in lost[:10]],
             fix="The host changed these files since, and they were too large to be kept.",
         )
 

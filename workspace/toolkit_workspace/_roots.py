@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from toolkit._base.handles import PATH_HANDLE, open_beneath
+from toolkit._base.words import safe_name
 from toolkit.errors import WorkspaceError, WorkspaceSecurityError
-from toolkit_workspace._handles import PATH_HANDLE, open_beneath
-from toolkit_workspace._render import shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +113,10 @@ class AllowedRoots:
         name = os.fsdecode(path)
         roots = self.paths
         if escape.root:
-            what, rule = f"{shown(name)} leads out of the allowed root {shown(escape.root)}", "link-out"
+            what, rule = f"{safe_name(name)} leads out of the allowed root {safe_name(escape.root)}", "link-out"
         else:
-            what, rule = f"{shown(name)} lies in no allowed host root", "allowed-roots"
-        where = [f"allowed: {shown(root)}" for root in roots] or ["allowed: none (no root allows nothing)"]
+            what, rule = f"{safe_name(name)} lies in no allowed host root", "allowed-roots"
+        where = [f"allowed: {safe_name(root)}" for root in roots] or ["allowed: none (no root allows nothing)"]
         fix = "Allow the folder it lies in: allowed_host_roots=[…], or mount another path."
         return WorkspaceSecurityError(what, path=name, roots=roots, rule=rule, where=where, fix=fix)
 
@@ -127,7 +127,7 @@ def _open_root(path: str | os.PathLike[str]) -> _Root:
         handle = os.open(text, PATH_HANDLE | os.O_DIRECTORY)
     except OSError as error:
         raise WorkspaceError(
-            f"allowed host root {shown(text)} cannot be opened as a folder",
+            f"allowed host root {safe_name(text)} cannot be opened as a folder",
             where=[error.strerror or str(error)],
             fix="Write folders that exist in allowed_host_roots.",
         ) from error

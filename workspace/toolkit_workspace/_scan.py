@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolkit._base.handles import PATH_HANDLE, READ_DIR, open_beneath
 from toolkit_workspace._folder_table import Folder
-from toolkit_workspace._handles import PATH_HANDLE, READ_DIR, open_beneath
 from toolkit_workspace._manifest import Manifest, join
 
 _MOST_LEVELS = 60  # folders held open at once; what is deeper is reached from the top again

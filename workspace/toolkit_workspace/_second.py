@@ -20,10 +20,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from toolkit._base.handles import CREATE_FILE, READ_FILE
 from toolkit_workspace import _small_files
 from toolkit_workspace._bytes import SMALL
 from toolkit_workspace._folder_table import ROW
-from toolkit_workspace._handles import CREATE_FILE, READ_FILE
 from toolkit_workspace._small_files import LONGEST_MESSAGE, Result, SmallFiles
 
 MOST_NAMES = 48

@@ -16,8 +16,8 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 
+from toolkit._base.handles import READ_FILE, open_beneath
 from toolkit.errors import WorkspaceError
-from toolkit_workspace._handles import READ_FILE, open_beneath
 from toolkit_workspace._select_pattern import GitPattern, match_many, read_globs, read_lines
 
 MOST_RULE_BYTES = 1_000_000

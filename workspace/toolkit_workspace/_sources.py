@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolkit._base.handles import READ_DIR
+from toolkit._base.words import safe_name
 from toolkit.errors import WorkspaceError
-from toolkit_workspace._handles import READ_DIR
 from toolkit_workspace._manifest import MountRecord
 from toolkit_workspace._notes import Notes
-from toolkit_workspace._render import shown
 from toolkit_workspace._roots import AllowedRoots
 from toolkit_workspace._select import Selection
 from toolkit_workspace._walk import Walk
@@ -84,8 +84,8 @@ def check_landings(mounts: Sequence[HostMount]) -> None:
         other = above.get(steps[-1]) or next((landed[step] for step in steps if step in landed), None)
         if other is not None:
             raise WorkspaceError(
-                f"two mounts land on the same place: {shown(mount.landing)}",
-                where=[f"{shown(str(m.host_path))} at {shown(m.landing)}" for m in (other, mount)],
+                f"two mounts land on the same place: {safe_name(mount.landing)}",
+                where=[f"{safe_name(str(m.host_path))} at {safe_name(m.landing)}" for m in (other, mount)],
                 fix="Give one another mount_path.",
             )
         landed[steps[-1]] = mount
@@ -106,7 +106,7 @@ def open_sources(mounts: Sequence[HostMount], roots: AllowedRoots) -> list[Sourc
                 sources.append(_open_source(mount, roots))
             except OSError as error:
                 raise WorkspaceError(
-                    f"mount {shown(str(mount.host_path))} cannot be opened: {error.strerror}",
+                    f"mount {safe_name(str(mount.host_path))} cannot be opened: {error.strerror}",
                     fix="Mount a file or folder that exists and can be read.",
                 ) from error
     except BaseException:
@@ -133,12 +133,12 @@ def _open_source(mount: HostMount, roots: AllowedRoots) -> Source:
         os.close(handle)
     if not stat.S_ISREG(st.st_mode):
         raise WorkspaceError(
-            f"mount {shown(str(mount.host_path))} is neither a file nor a folder",
+            f"mount {safe_name(str(mount.host_path))} is neither a file nor a folder",
             fix="Only regular files and folders can be mounted.",
         )
     if not landing:
         raise WorkspaceError(
-            f"mount {shown(str(mount.host_path))}: a single file cannot land on the workspace itself",
+            f"mount {safe_name(str(mount.host_path))}: a single file cannot land on the workspace itself",
             fix="Leave mount_path away, or write a file name.",
         )
     above, _, name = real.rpartition(b"/")
@@ -147,5 +147,5 @@ def _open_source(mount: HostMount, roots: AllowedRoots) -> Source:
     folder = os.fstat(parent)
     if (inside.st_dev, inside.st_ino) != (st.st_dev, st.st_ino):
         os.close(parent)
-        raise WorkspaceError(f"mount {shown(str(mount.host_path))} changed while it was opened", fix="Try again.")
+        raise WorkspaceError(f"mount {safe_name(str(mount.host_path))} changed while it was opened", fix="Try again.")
     return Source(mount, landing, parent, MountRecord(above or b"/", landing, folder.st_dev, folder.st_ino, name))

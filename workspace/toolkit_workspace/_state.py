@@ -21,9 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from toolkit._base.handles import READ_DIR, READ_FILE, open_beneath, remove_tree
+from toolkit._base.processes import boot_id, started_at
+from toolkit._base.words import safe_name
 from toolkit.errors import WorkspaceError
-from toolkit_workspace._handles import READ_DIR, READ_FILE, open_beneath, remove_tree
-from toolkit_workspace._render import shown
 
 PREFIX = "toolkit-workspace-"
 _SUFFIX = ".state"
@@ -99,7 +100,7 @@ def create(parent: Path) -> State:
         unborn.mkdir(mode=0o700)
     except OSError as error:
         raise WorkspaceError(
-            f"no workspace can be made below {shown(str(parent))}: {error.strerror}",
+            f"no workspace can be made below {safe_name(str(parent))}: {error.strerror}",
             fix="Choose a folder that exists and can be written: WorkspaceSection(…, parent='…')",
         ) from error
     # Locked before it has the name that `find` looks for: nobody sees it without an owner.
@@ -129,13 +130,14 @@ def adopt(temp_dir: Path) -> State:
     state_dir = state_dir_of(whole)
     if not (state_dir / "owner.json").is_file() or not whole.is_dir():
         raise WorkspaceError(
-            f"{shown(str(temp_dir))} is no prepared workspace",
+            f"{safe_name(str(temp_dir))} is no prepared workspace",
             fix="See: toolkit workspace list",
         )
     lock = _take_lock(state_dir)
     if lock is None:
         raise WorkspaceError(
-            f"the workspace {shown(str(temp_dir))} is in use", where=[f"by process {_read_owner(state_dir).get('pid')}"]
+            f"the workspace {safe_name(str(temp_dir))} is in use",
+            where=[f"by process {_read_owner(state_dir).get('pid')}"],
         )
     return State(whole, state_dir, lock)
 
@@ -235,28 +237,15 @@ def _status(state_dir: Path, owner: dict[str, Any]) -> Status:
 
 def _is_alive(owner: dict[str, Any]) -> bool:
     pid = owner.get("pid")
-    if not isinstance(pid, int) or owner.get("boot") != _boot():
+    if not isinstance(pid, int) or owner.get("boot") != boot_id():
         return False
     started = owner.get("started")
-    return pid != os.getpid() and started is not None and _start_of(pid) == started
+    return pid != os.getpid() and started is not None and started_at(pid) == started
 
 
 def _owner() -> dict[str, Any]:
     pid = os.getpid()
-    return {"pid": pid, "started": _start_of(pid), "boot": _boot()}
-
-
-def _start_of(pid: int) -> int | None:
-    """When a process started, in ticks since the boot; None if there is no such process."""
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19])
-    return None
-
-
-def _boot() -> str:
-    with contextlib.suppress(OSError):
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    return ""
+    return {"pid": pid, "started": started_at(pid), "boot": boot_id()}
 
 
 def _read_owner(state_dir: Path) -> dict[str, Any]:

@@ -12,9 +12,9 @@ import errno
 import os
 from dataclasses import dataclass
 
+from toolkit._base.handles import CREATE_FILE, READ_DIR, READ_FILE, open_beneath
 from toolkit.errors import WorkspaceConflictError, WorkspaceSecurityError
 from toolkit_workspace._content import Content, ContentGone
-from toolkit_workspace._handles import CREATE_FILE, READ_DIR, READ_FILE, open_beneath
 from toolkit_workspace._host_state import HostState, Seen, look
 from toolkit_workspace._hosts import Hosts, leads_elsewhere
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from toolkit._base.words import safe_name, size_text
 from toolkit_workspace._content import ContentGone
 from toolkit_workspace._lines import matching_blocks, split_lines
-from toolkit_workspace._render import shown, size_text
 
 if TYPE_CHECKING:
     from toolkit_workspace.changes import Change, Changes
@@ -54,12 +54,12 @@ def _is_implied(change: Change, told: set[str]) -> bool:
 
 
 def _name(change: Change) -> str:
-    name = shown(change.path)
+    name = safe_name(change.path)
     if change.old_path is not None:
-        name = f"{shown(change.old_path)} → {name}"
+        name = f"{safe_name(change.old_path)} → {name}"
     if change.type == "folder":
         return name + "/"
-    return f"{name} → {shown(change.target)}" if change.target is not None else name
+    return f"{name} → {safe_name(change.target)}" if change.target is not None else name
 
 
 def _row(change: Change, name: str, width: int) -> str:

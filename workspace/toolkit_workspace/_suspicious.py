@@ -13,8 +13,8 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection
 
+from toolkit._base.handles import READ_DIR, open_beneath
 from toolkit_workspace._content import Node
-from toolkit_workspace._handles import READ_DIR, open_beneath
 
 _OBEYED_FOLDERS = {
     ".claude": "settings and commands of an agent",

@@ -18,9 +18,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from toolkit._base.handles import CREATE_FILE, READ_DIR, READ_FILE, open_beneath
 from toolkit.errors import WorkspaceError
 from toolkit_workspace._bytes import Mover, TooLarge
-from toolkit_workspace._handles import CREATE_FILE, READ_DIR, READ_FILE, open_beneath
 from toolkit_workspace._manifest import Entry, Manifest, join
 from toolkit_workspace._notes import Notes
 from toolkit_workspace._roots import AllowedRoots

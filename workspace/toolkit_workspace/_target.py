@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from toolkit_workspace._handles import DirStack, make_folders, open_folder
+from toolkit._base.handles import DirStack, make_folders, open_folder
 from toolkit_workspace._manifest import Kind, Manifest, join
 from toolkit_workspace._walk import Folder
 

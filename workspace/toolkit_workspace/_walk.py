@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from toolkit._base.handles import READ_DIR, DirStack, open_folder
+from toolkit._base.words import safe_name
 from toolkit.errors import WorkspaceError, WorkspaceSecurityError
-from toolkit_workspace._handles import READ_DIR, DirStack, open_folder
 from toolkit_workspace._links import placed_target
 from toolkit_workspace._notes import Notes, Why
-from toolkit_workspace._render import shown
 from toolkit_workspace._roots import AllowedRoots
 from toolkit_workspace._select import FolderRules, Selection, read_rule_file
 
@@ -152,7 +152,7 @@ class Walk:
             raise error
         elif self._strict:
             raise WorkspaceError(
-                f"{shown(path)} cannot be read: {error.strerror}",
+                f"{safe_name(path)} cannot be read: {error.strerror}",
                 fix="Make it readable, exclude it, or leave strict=True away.",
             ) from error
         else:
@@ -228,7 +228,7 @@ class Walk:
             folder.links.append((name, placed))
             return
         if self._follow is None:
-            self._notes.add(path, "link leads out", detail=f"-> {shown(target)}")
+            self._notes.add(path, "link leads out", detail=f"-> {safe_name(target)}")
             return
         host = (
             target if target.startswith(b"/") else b"/".join([base.real_paths[0], *([below] if below else []), target])
@@ -245,13 +245,13 @@ class Walk:
         try:
             handle = self._follow.open(host)
         except WorkspaceSecurityError:
-            self._notes.add(path, "link leads out", detail=f"-> {shown(target)}, in no allowed root")
+            self._notes.add(path, "link leads out", detail=f"-> {safe_name(target)}, in no allowed root")
             return 0
         except OSError as error:
             if error.errno == errno.ELOOP:
-                self._notes.add(path, "link loop", detail=f"-> {shown(target)}")
+                self._notes.add(path, "link loop", detail=f"-> {safe_name(target)}")
             else:
-                self._notes.add(path, "link leads out", detail=f"-> {shown(target)}: {error.strerror}")
+                self._notes.add(path, "link leads out", detail=f"-> {safe_name(target)}: {error.strerror}")
             return 0
         kind = stat.S_IFMT(os.fstat(handle).st_mode)
         os.close(handle)
@@ -268,7 +268,7 @@ class Walk:
         try:
             handle = self._follow.open(host, READ_DIR & ~os.O_NOFOLLOW)
         except (OSError, WorkspaceSecurityError) as error:
-            self._notes.add(path, "link leads out", detail=f"-> {shown(host)}: {error}".splitlines()[0])
+            self._notes.add(path, "link leads out", detail=f"-> {safe_name(host)}: {error}".splitlines()[0])
             return
         st = os.fstat(handle)
         identity = (st.st_dev, st.st_ino)
@@ -282,7 +282,7 @@ class Walk:
             or base.nested >= _MOST_NESTED_FOLLOWS
         ):
             os.close(handle)
-            self._notes.add(path, "link loop", detail=f"-> {shown(host)}")
+            self._notes.add(path, "link loop", detail=f"-> {safe_name(host)}")
             return
         self._followed.add(identity)
         real = os.fsencode(Path(f"/proc/self/fd/{handle}").readlink())

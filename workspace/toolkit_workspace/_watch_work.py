@@ -6,8 +6,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from toolkit._base.handles import READ_DIR
 from toolkit_workspace._bases import keep_base
-from toolkit_workspace._handles import READ_DIR
 from toolkit_workspace._look import Look
 from toolkit_workspace._prepared import Prepared
 from toolkit_workspace._roots import AllowedRoots

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from toolkit._base.words import safe_name
 from toolkit.errors import WorkspaceConflictError, WorkspaceError, WorkspaceSecurityError
 from toolkit_workspace._bases import Bases
 from toolkit_workspace._choose import choose
@@ -28,7 +29,6 @@ from toolkit_workspace._hosts import Hosts, host_path_of, mount_name
 from toolkit_workspace._journal import Journal, PlannedStep
 from toolkit_workspace._manifest import Entry, Manifest
 from toolkit_workspace._prepared import Prepared
-from toolkit_workspace._render import shown
 from toolkit_workspace._state import has_unfinished_apply
 from toolkit_workspace._suspicious import LEADS_OUT, LinkReader, leads_out, links_below
 from toolkit_workspace.changes import Change, changes_of
@@ -258,7 +258,7 @@ def _refuse_links_leading_out(prepared: Prepared, hosts: Hosts, chosen: Sequence
     for (mount, host_path), change in places.items():
         target = targets[mount, host_path]
         if target is not None and (LEADS_OUT in change.suspicious or leads_out(reader(mount), host_path, target)):
-            out.append(f"{shown(change.path)} → {shown(target)}")
+            out.append(f"{safe_name(change.path)} → {safe_name(target)}")
     if out:
         raise WorkspaceSecurityError(
             "refusing to apply links that lead out of their mount",
@@ -268,7 +268,7 @@ def _refuse_links_leading_out(prepared: Prepared, hosts: Hosts, chosen: Sequence
 
 
 def _conflict(conflicts: list[tuple[str, str]]) -> WorkspaceConflictError:
-    first = [f"{shown(path)}: {reason}" for path, reason in conflicts[:_MOST_SHOWN]]
+    first = [f"{safe_name(path)}: {reason}" for path, reason in conflicts[:_MOST_SHOWN]]
     more = [f"… and {len(conflicts) - _MOST_SHOWN} more"] if len(conflicts) > _MOST_SHOWN else []
     return WorkspaceConflictError(
         f"the host changed since the workspace was prepared: {len(conflicts)} of the changes cannot be applied",

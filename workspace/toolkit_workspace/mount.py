@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolkit._base.words import safe_name
 from toolkit.errors import WorkspaceError, WorkspaceSecurityError
-from toolkit_workspace._render import shown
 from toolkit_workspace._select_pattern import read_globs
 
 
@@ -64,7 +64,7 @@ class HostMount:
         name = Path(os.path.abspath(self.host_path)).name  # noqa: PTH100 - links in the path must stay
         if not name:
             raise WorkspaceError(
-                f"mount {shown(str(self.host_path))}: it has no name to land under",
+                f"mount {safe_name(str(self.host_path))}: it has no name to land under",
                 fix="Write where it lands: HostMount(…, mount_path='data')",
             )
         return name
@@ -77,7 +77,7 @@ def _landing(path: str) -> str:
         rule = "holds a NUL byte"
     if rule:
         raise WorkspaceSecurityError(
-            f"mount_path {shown(path)} {rule}: a mount lands inside the workspace",
+            f"mount_path {safe_name(path)} {rule}: a mount lands inside the workspace",
             path=path,
             rule="mount-path",
             fix="Write a path relative to the workspace, for example: mount_path='src'",
@@ -94,7 +94,7 @@ def _globs(globs: str | Iterable[str], option: str) -> tuple[str, ...]:
         patterns = read_globs((glob,), option)
         if not patterns or not patterns[0].can_match:
             raise WorkspaceError(
-                f"{option}: the pattern {shown(glob)} can never match",
+                f"{option}: the pattern {safe_name(glob)} can never match",
                 fix="Patterns are written as in a .gitignore file; escape '#', '[' and a last '\\' with a backslash.",
             )
     return written

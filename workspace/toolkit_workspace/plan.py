@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from toolkit._base.words import count_text, safe_name, size_text
 from toolkit.errors import WorkspaceBudgetError
 from toolkit_workspace._bytes import bytes_to_write
 from toolkit_workspace._notes import LeftOut, Notes, Why
 from toolkit_workspace._outline import Outline
-from toolkit_workspace._render import count_text, shown, size_text
 from toolkit_workspace._roots import AllowedRoots
 from toolkit_workspace._sources import Source
 from toolkit_workspace._walk import Folder, Walk
@@ -83,9 +83,9 @@ class Plan:
         """The plan as a tree with sizes, each mount followed by what stays behind and why."""
         lines = []
         for mount in self.mounts:
-            head = f"{shown(mount.mount_path)}  {count_text(mount.files, 'file')}, {size_text(mount.size)}"
+            head = f"{safe_name(mount.mount_path)}  {count_text(mount.files, 'file')}, {size_text(mount.size)}"
             over = f"  over max_bytes={mount.max_bytes}" if mount.is_over_budget else ""
-            lines.append(f"{head}  from {shown(mount.host_path)}{over}")
+            lines.append(f"{head}  from {safe_name(mount.host_path)}{over}")
             lines += [f"  {line}" for line in mount.outline.lines(most_lines)]
             if mount.left_counts:
                 lines.append("  left out or remarked:")
@@ -101,10 +101,10 @@ def left_out_lines(
     for (why, rule), count in list(counts.items())[:most]:
         same = [one for one in examples if one.why == why and (not rule or one.detail == rule)]
         listed = ", ".join(
-            shown(one.path) + (f" ({one.detail})" if one.detail and not rule else "") for one in same[:names]
+            safe_name(one.path) + (f" ({one.detail})" if one.detail and not rule else "") for one in same[:names]
         )
         more = f", … {count - names:,} more" if count > names else ""
-        by = f" by {shown(rule)}" if rule and why in ("excluded", "ignored") else f" ({rule})" if rule else ""
+        by = f" by {safe_name(rule)}" if rule and why in ("excluded", "ignored") else f" ({rule})" if rule else ""
         lines.append(f"{count:,} {why}{by}: {listed}{more}")
     if len(counts) > most:
         rest = sum(list(counts.values())[most:])
@@ -164,7 +164,7 @@ class _Sums:
             handle = roots.open(host)
             self.add_file(os.fstat(handle), prefix + os.fsencode(name))
             os.close(handle)
-        first += [(name, f"-> {shown(target)}") for name, target in folder.links[: self.outline.most_names]]
+        first += [(name, f"-> {safe_name(target)}") for name, target in folder.links[: self.outline.most_names]]
         self.links += len(folder.links)
         if folder.depth and (folder.is_wanted or folder.files or folder.links):
             self.folders += 1
@@ -187,10 +187,10 @@ def over_budget(
 ) -> WorkspaceBudgetError:
     """The error for a mount that is larger than it may be."""
     return WorkspaceBudgetError(
-        f"mount {shown(mount_path)} needs at least {needed:,} bytes; max_bytes allows {max_bytes:,}",
+        f"mount {safe_name(mount_path)} needs at least {needed:,} bytes; max_bytes allows {max_bytes:,}",
         max_bytes=max_bytes,
         needed=needed,
         largest=largest,
-        where=[f"{size:>15,}  {shown(path)}" for path, size in largest],
+        where=[f"{size:>15,}  {safe_name(path)}" for path, size in largest],
         fix="Exclude the largest entries (exclude_glob=…) or raise max_bytes.",
     )

@@ -13,12 +13,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from toolkit._base.handles import READ_DIR
 from toolkit.errors import WorkspaceError
 from toolkit_workspace import _state
 from toolkit_workspace._bases import BaseStore, keep_bases
 from toolkit_workspace._copy import Copier, Job, OverBudget, Progress, Ticker
 from toolkit_workspace._fingerprint import fingerprint_of
-from toolkit_workspace._handles import READ_DIR
 from toolkit_workspace._manifest import Manifest
 from toolkit_workspace._notes import LeftOut, Notes
 from toolkit_workspace._prepared import Prepared

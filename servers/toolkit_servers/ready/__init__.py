@@ -62,7 +62,7 @@ def load_ready(name: str, /, **options: Any) -> Toolbox:
     """
     from pydantic import ConfigDict, ValidationError, validate_call
 
-    from toolkit.tools._words import did_you_mean
+    from toolkit._base.words import did_you_mean
 
     ready = READY.get(name)
     if ready is None:

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolkit._base.words import count_text, safe_name, size_text
 from toolkit.errors import TargetError, ToolError, WorkspaceError
 from toolkit.tools import Toolbox, tool
 from toolkit_workspace import Change, Changes, WorkspaceSection
 from toolkit_workspace._compare import Pair
-from toolkit_workspace._render import count_text, shown, size_text
 from toolkit_workspace._rewrite import rewrite
 
 _MOST_ROWS = 200
@@ -70,7 +70,7 @@ class Overview:
             changes = self._section.changes()
             chosen = [at for at, change in enumerate(changes) if _lies_in(change, inside)]
             if changes and not chosen:
-                raise ToolError(f"nothing was changed in {shown(path)}; list_changes shows where something was")
+                raise ToolError(f"nothing was changed in {safe_name(path)}; list_changes shows where something was")
             return self._diff(changes, chosen)
 
     @tool(destructive=True, idempotent=True, timeout=120)
@@ -93,11 +93,11 @@ class Overview:
             try:
                 rewrite(handle, list(pairs.values()))
             except OSError as error:
-                raise ToolError(f"{shown(inside)} cannot be put back: {error.strerror}") from error
+                raise ToolError(f"{safe_name(inside)} cannot be put back: {error.strerror}") from error
             finally:
                 os.close(handle)
             more = f" and {len(restored) - _MOST_NAMED} more" if len(restored) > _MOST_NAMED else ""
-            return f"Restored {', '.join(shown(path) for path in restored[:_MOST_NAMED])}{more}."
+            return f"Restored {', '.join(safe_name(path) for path in restored[:_MOST_NAMED])}{more}."
 
     @contextlib.contextmanager
     def _ready(self) -> Iterator[None]:
@@ -114,7 +114,7 @@ class Overview:
         if posixpath.isabs(clean):
             clean = posixpath.relpath(clean, self._section.temp_dir)
         if clean == ".." or clean.startswith("../"):
-            raise ToolError(f"{shown(path)} is outside the workspace; write the path from its top on")
+            raise ToolError(f"{safe_name(path)} is outside the workspace; write the path from its top on")
         return "" if clean == "." else clean
 
     def _diff(self, changes: Changes, chosen: list[int]) -> Diff:
@@ -123,12 +123,12 @@ class Overview:
         for at in chosen:
             change = changes[at]
             if change.binary:
-                notes.append(f"{change.kind}: {shown(change.path)} is binary, {size_text(change.size or 0)}")
+                notes.append(f"{change.kind}: {safe_name(change.path)} is binary, {size_text(change.size or 0)}")
                 continue
             piece = changes[at : at + 1].patch().decode("utf-8", "replace").rstrip("\n")
             if len(piece) > room and not pieces:
                 pieces.append(piece[:room])
-                notes.append(f"{len(piece) - room:,} more characters of {shown(change.path)} are not shown")
+                notes.append(f"{len(piece) - room:,} more characters of {safe_name(change.path)} are not shown")
             elif len(piece) > room:
                 unshown += 1
             elif piece:
@@ -189,7 +189,7 @@ def _back(changes: Changes, inside: str) -> dict[str, Pair]:
             continue
         there = now.get(before_at)
         if there is not None and there.kind == "d" != change.before.kind:
-            raise ToolError(f"{shown(before_at)} is a folder now; move or remove it first")
+            raise ToolError(f"{safe_name(before_at)} is a folder now; move or remove it first")
         pairs[before_at] = Pair(os.fsencode(before_at), there, change.before)
     return pairs
 
@@ -197,7 +197,7 @@ def _back(changes: Changes, inside: str) -> dict[str, Pair]:
 def _why_nothing(changes: Changes, inside: str) -> str:
     for change in changes:
         if change.path == inside and change.old_path is not None:
-            return f"{shown(inside)} was {shown(change.old_path)} at first: restore that"
+            return f"{safe_name(inside)} was {safe_name(change.old_path)} at first: restore that"
         if change.path == inside and change.kind == "added":
-            return f"{shown(inside)} was not there when the workspace was prepared; remove it if it is not wanted"
-    return f"nothing to restore in {shown(inside or '.')}: nothing that was there at first has changed"
+            return f"{safe_name(inside)} was not there when the workspace was prepared; remove it if it is not wanted"
+    return f"nothing to restore in {safe_name(inside or '.')}: nothing that was there at first has changed"

@@ -14,12 +14,12 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from toolkit._base.words import did_you_mean
 from toolkit.errors import RunError
 from toolkit.runs.events import Event
 from toolkit.runs.result import RunResult
 from toolkit.runs.views._texts import Texts
 from toolkit.runs.views._view import View, listener, said
-from toolkit.tools._words import did_you_mean
 
 Break = Literal["text_end", "message_end"]
 Answer = Callable[..., Any]

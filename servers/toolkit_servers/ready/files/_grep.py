@@ -13,11 +13,11 @@ from typing import Any, Literal
 
 import re2  # type: ignore[import-untyped]
 
+from toolkit._base.words import count_text
 from toolkit.errors import ToolError
 from toolkit_servers.ready.files._root import Place, Root, as_path
 from toolkit_servers.ready.files._walk import Globs, Walk
 from toolkit_workspace._patch import is_binary
-from toolkit_workspace._render import count_text
 
 Show = Literal["lines", "files", "count"]
 

@@ -6,10 +6,10 @@ import os
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from toolkit._base.words import size_text
 from toolkit.errors import ToolError
 from toolkit_servers.ready.files._root import Place
 from toolkit_workspace._patch import is_binary
-from toolkit_workspace._render import size_text
 
 _BLOCK = 1 << 20
 _COUNTED = 64 << 20

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from toolkit._base.words import size_text
 from toolkit.errors import ToolError, ToolkitError
 from toolkit.tools import Audio, Image, Resource, ToolContext, tool
 from toolkit_servers.ready.files import _grep
@@ -17,7 +18,6 @@ from toolkit_servers.ready.files._root import FindRoot, Place
 from toolkit_servers.ready.files._shown import Entry, Info, Listing, Paths, SortBy, Tree, fitting
 from toolkit_servers.ready.files._walk import Globs, Walk
 from toolkit_workspace._patch import is_binary
-from toolkit_workspace._render import size_text
 
 _LARGEST_MEDIA = 10_000_000
 _LARGEST_OTHER = 1_000_000

@@ -18,11 +18,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolkit._base.handles import PATH_HANDLE, READ_DIR, open_beneath
+from toolkit._base.words import did_you_mean, safe_name
 from toolkit.errors import TargetError, ToolError
 from toolkit.tools import ToolContext
-from toolkit.tools._words import did_you_mean
-from toolkit_workspace._handles import PATH_HANDLE, READ_DIR, open_beneath
-from toolkit_workspace._render import shown
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -74,7 +73,7 @@ class Place:
 
 def as_path(path: str) -> str:
     """A path as the model reads it: on one line, nothing hidden, never shortened."""
-    return shown(path or ".", longest=10_000)
+    return safe_name(path or ".", longest=10_000)
 
 
 FindRoot = Callable[[ToolContext], "Root"]

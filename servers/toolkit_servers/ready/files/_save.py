@@ -16,10 +16,10 @@ import secrets
 import stat
 from collections.abc import Iterator
 
+from toolkit._base.handles import CREATE_FILE, make_folders, open_beneath, remove_tree
+from toolkit._base.words import count_text
 from toolkit.errors import ToolError
 from toolkit_servers.ready.files._root import Place, Root, as_path, require_regular
-from toolkit_workspace._handles import CREATE_FILE, make_folders, open_beneath, remove_tree
-from toolkit_workspace._render import count_text
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NO_REPLACE = 1

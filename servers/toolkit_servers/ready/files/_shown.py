@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
+from toolkit._base.words import count_text, size_text
 from toolkit_servers.ready.files._root import Place, as_path, kind_of
 from toolkit_servers.ready.files._walk import Walk
-from toolkit_workspace._render import count_text, size_text
 
 SortBy = Literal["name", "size", "modified"]
 MOST_ENTRIES = 1_000

@@ -10,11 +10,11 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from toolkit._base.handles import DirStack
+from toolkit._base.words import count_text
 from toolkit.errors import ToolError, WorkspaceError
 from toolkit.tools import ToolContext
 from toolkit_servers.ready.files._root import Place, Root, as_path
-from toolkit_workspace._handles import DirStack
-from toolkit_workspace._render import count_text
 from toolkit_workspace._select_pattern import GitPattern
 
 _MOST_VISITED = 500_000

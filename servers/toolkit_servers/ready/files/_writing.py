@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from toolkit._base.words import count_text, size_text
 from toolkit.errors import ToolError
 from toolkit.tools import ToolContext, tool
 from toolkit_servers.ready.files import _save
@@ -15,7 +16,6 @@ from toolkit_servers.ready.files._edits import Edit, apply_edits, diff
 from toolkit_servers.ready.files._lines import require_text
 from toolkit_servers.ready.files._root import FindRoot, Place, Root
 from toolkit_servers.ready.files._shown import Written
-from toolkit_workspace._render import count_text, size_text
 
 _LARGEST_EDITED = 4 << 20
 

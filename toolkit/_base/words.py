@@ -1,0 +1,92 @@
+"""Write names, numbers and other people's text for a person, a terminal or a prompt.
+
+A file name, a model's answer and a tool's output are data of a stranger: they can
+hold newlines, terminal codes and whole sentences. What comes out of `safe_name`,
+`safe_line` and `safe_text` cannot steer a terminal or be mistaken for our own words.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import unicodedata
+from collections.abc import Iterable
+
+_LONGEST_NAME = 120
+_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+_CONFUSING = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
+
+
+def safe_name(name: str | bytes, longest: int = _LONGEST_NAME) -> str:
+    """A name on one line: control and invisible characters escaped, quotes around it where it holds spaces."""
+    text = os.fsdecode(name)
+    out = []
+    is_odd = not text
+    for char in text:
+        if char in '\\"`<>' or (char != " " and unicodedata.category(char) in _CONFUSING):
+            out.append(_escaped(char))
+            is_odd = True
+        else:
+            out.append(char)
+            is_odd = is_odd or char == " "
+    line = "".join(out)
+    if len(line) > longest:
+        line = line[: longest - 1] + "…"
+    return f'"{line}"' if is_odd else line
+
+
+def safe_line(text: str, width: int) -> str:
+    """At most `width` visible characters on one line."""
+    flat = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    return flat if len(flat) <= width else flat[: max(0, width - 1)] + "…"
+
+
+def safe_text(text: str) -> str:
+    """The same text with its line breaks, and whatever steers a terminal written out."""
+    return "".join(char if char.isprintable() or char in "\n\t" else f"\\x{ord(char):02x}" for char in text)
+
+
+def size_text(size: int) -> str:
+    """1,536 bytes as "1.5 kB": powers of a thousand, two or three digits."""
+    value, unit = float(size), 0
+    while value >= 999.5 and unit < len(_UNITS) - 1:
+        value /= 1000
+        unit += 1
+    return f"{value:.0f} {_UNITS[unit]}" if not unit or value >= 9.95 else f"{value:.1f} {_UNITS[unit]}"
+
+
+def count_text(count: int, noun: str) -> str:
+    """A number and its noun: 1 file, 2,000 files, 3 entries."""
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count:,} {noun[:-1]}ies" if noun.endswith("ry") else f"{count:,} {noun}s"
+
+
+def duration_text(ms: float) -> str:
+    """A length of time as people say it: 340 ms, 2.1 s, 3 m 20 s."""
+    if ms < 1000:
+        return f"{ms:.0f} ms"
+    seconds = ms / 1000
+    return f"{seconds:.1f} s" if seconds < 60 else f"{int(seconds // 60)} m {int(seconds % 60)} s"
+
+
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The known name that was probably meant, if one is near enough."""
+    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)), None)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence about an unknown name: the nearest known one, or all of them."""
+    known = list(known)
+    if near := nearest(name, known):
+        return f"; did you mean '{near}'?"
+    return f"; there are: {', '.join(known)}" if known else "; there are none"
+
+
+def _escaped(char: str) -> str:
+    code = ord(char)
+    if char in '\\"':
+        return "\\" + char
+    if 0xDC80 <= code <= 0xDCFF:  # a byte of a name that is not UTF-8
+        return f"\\x{code - 0xDC00:02x}"
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
