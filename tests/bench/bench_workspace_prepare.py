@@ -22,8 +22,8 @@ import pathspec
 
 from tests.bench._common import Pair, Row, child_env
 from toolkit.workspace import HostMount, WorkspaceSection
-from toolkit_workspace._select import RuleList
-from toolkit_workspace._select_pattern import read_globs
+from toolkit_workspace.selecting.pattern import read_globs
+from toolkit_workspace.selecting.selection import RuleList
 
 FILES = 30_000
 MODULES = 60_000

@@ -14,7 +14,7 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 from toolkit.workspace import HostMount, WorkspaceSection
-from toolkit_workspace._prepared import Prepared
+from toolkit_workspace.record.prepared import Prepared
 
 Tree = dict[bytes, tuple[str, bytes]]
 """Path → what it is ('-', 'x' for an executable, 'l', 'd') and its bytes or target."""

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.workspace.copies import Tree, make_tree, prepare, tree_of
-from toolkit_workspace._prepared import Prepared
-from toolkit_workspace.apply import apply_changes, resume, undo
-from toolkit_workspace.changes import changes_of
+from toolkit_workspace.applying.apply import apply_changes, resume, undo
+from toolkit_workspace.changes.changes import changes_of
+from toolkit_workspace.record.prepared import Prepared
 
 LINES = b"".join(b"line %d\n" % n for n in range(20))
 COUNTED = ("rename", "replace", "link", "unlink", "symlink", "mkdir", "rmdir", "fsync", "fchmod", "write", "utime")

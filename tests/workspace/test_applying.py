@@ -11,9 +11,9 @@ from hypothesis import given, settings
 
 from tests.workspace.copies import Edit, Tree, build, edit, edits, make_tree, memory_folder, prepare, tree_of, trees
 from toolkit.errors import WorkspaceConflictError, WorkspaceError, WorkspaceSecurityError
-from toolkit_workspace._prepared import Prepared
-from toolkit_workspace.apply import apply_changes, undo
-from toolkit_workspace.changes import changes_of
+from toolkit_workspace.applying.apply import apply_changes, undo
+from toolkit_workspace.changes.changes import changes_of
+from toolkit_workspace.record.prepared import Prepared
 
 LINES = b"".join(b"line %d\n" % n for n in range(30))
 

@@ -13,9 +13,9 @@ import pytest
 
 from tests.workspace.copies import make_tree, memory_folder, prepare, tree_of
 from toolkit.errors import WorkspaceError
-from toolkit_workspace._prepared import Prepared
-from toolkit_workspace.apply import apply_changes, undo
-from toolkit_workspace.changes import changes_of
+from toolkit_workspace.applying.apply import apply_changes, undo
+from toolkit_workspace.changes.changes import changes_of
+from toolkit_workspace.record.prepared import Prepared
 
 ROUNDS = 150
 _EXCHANGE = 2

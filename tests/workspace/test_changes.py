@@ -23,8 +23,8 @@ from tests.workspace.copies import (
     trees,
 )
 from tests.workspace.hostile import a_place, run_as
-from toolkit_workspace._prepared import Prepared
-from toolkit_workspace.changes import Changes, changes_of
+from toolkit_workspace.changes.changes import Changes, changes_of
+from toolkit_workspace.record.prepared import Prepared
 
 
 @pytest.fixture

@@ -111,7 +111,7 @@ def test_each_mount_has_its_own_budget(project: Path) -> None:
 
 
 def test_an_interrupt_removes_what_was_made(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolkit_workspace._copy._TICK_SECONDS", 0.0)
+    monkeypatch.setattr("toolkit_workspace.copying.copy._TICK_SECONDS", 0.0)
     for number in range(300):
         (project / f"d{number}").mkdir()
         (project / f"d{number}/f").write_bytes(b"x" * 20_000)
@@ -128,7 +128,7 @@ def test_an_interrupt_removes_what_was_made(project: Path, monkeypatch: pytest.M
 
 
 def test_progress_counts_up(project: Path, monkeypatch: pytest.MonkeyPatch, crew: str) -> None:
-    monkeypatch.setattr("toolkit_workspace._copy._TICK_SECONDS", 0.0)
+    monkeypatch.setattr("toolkit_workspace.copying.copy._TICK_SECONDS", 0.0)
     for number in range(20):
         (project / f"d{number:02}").mkdir()
         (project / f"d{number:02}/f").write_bytes(b"1234")

@@ -12,10 +12,10 @@ import pytest
 from tests.workspace.copies import make_tree, memory_folder, prepare, tree_of
 from toolkit.errors import WorkspaceError
 from toolkit.workspace import WorkspaceSection
-from toolkit_workspace import _steps
-from toolkit_workspace._prepared import Prepared
-from toolkit_workspace._state import clean, find, has_unfinished_apply
-from toolkit_workspace.apply import apply_changes, resume, undo
+from toolkit_workspace.applying import steps as _steps
+from toolkit_workspace.applying.apply import apply_changes, resume, undo
+from toolkit_workspace.record.prepared import Prepared
+from toolkit_workspace.record.state import clean, find, has_unfinished_apply
 
 ROOT = Path(__file__).parents[2]
 
@@ -79,7 +79,7 @@ def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Prepared:
         made.append(args)
         real(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("toolkit_workspace._journal.make", stops)
+    monkeypatch.setattr("toolkit_workspace.applying.journal.make", stops)
     with pytest.raises(SystemExit):
         apply_changes(ws)
     monkeypatch.undo()

@@ -9,8 +9,8 @@ import pytest
 
 from tests.workspace.copies import make_tree, prepare
 from toolkit.errors import WorkspaceError
-from toolkit_workspace._folder_table import ROW
-from toolkit_workspace._manifest import Entry, Manifest, MountRecord
+from toolkit_workspace.record.folder_table import ROW
+from toolkit_workspace.record.manifest import Entry, Manifest, MountRecord
 
 
 def test_a_record_read_from_disk_is_the_one_that_was_written(tmp_path: Path) -> None:

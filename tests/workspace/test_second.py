@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from toolkit.workspace import HostMount, WorkspaceBudgetError, WorkspaceError, WorkspaceSection
-from toolkit_workspace import _second, _sharing
-from toolkit_workspace._second import Second
+from toolkit_workspace.copying import second as _second
+from toolkit_workspace.copying import sharing as _sharing
+from toolkit_workspace.copying.second import Second
 
 FOLDERS, FILES, ENOUGH = 25, 20, 200
 
@@ -183,7 +184,7 @@ def test_scarce_handles_are_not_used_up(tmp_path: Path, monkeypatch: pytest.Monk
 def test_an_error_in_the_second_process_leaves_nothing_behind(
     project: Path, watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolkit_workspace._second._HOW", (os.O_RDONLY, os.O_WRONLY, 1 << 18, "<BBhIqqqqqQq"))
+    monkeypatch.setattr("toolkit_workspace.copying.second._HOW", (os.O_RDONLY, os.O_WRONLY, 1 << 18, "<BBhIqqqqqQq"))
     with pytest.raises(WorkspaceError, match="cannot be filled: No such file"):
         _section(project).prepare()
     assert _has_ended(watched.seconds[0])
@@ -192,7 +193,7 @@ def test_an_error_in_the_second_process_leaves_nothing_behind(
 
 _PARENT = """
 import os, signal
-from toolkit_workspace._second import Second
+from toolkit_workspace.copying.second import Second
 second = Second.start()
 print(second._process.pid, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 
 from tests.workspace.copies import Edit, Tree, build, edit, edits, make_tree, memory_folder, prepare, tree_of, trees
 from toolkit.errors import WorkspaceError
-from toolkit_workspace._prepared import Prepared
-from toolkit_workspace.apply import apply_changes
-from toolkit_workspace.changes import changes_of
-from toolkit_workspace.snapshot import Snapshots
+from toolkit_workspace.applying.apply import apply_changes
+from toolkit_workspace.changes.changes import changes_of
+from toolkit_workspace.moments.snapshot import Snapshots
+from toolkit_workspace.record.prepared import Prepared
 
 
 @pytest.fixture

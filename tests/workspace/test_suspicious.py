@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.workspace.copies import make_tree, prepare
-from toolkit_workspace._prepared import Prepared
-from toolkit_workspace.changes import changes_of
+from toolkit_workspace.changes.changes import changes_of
+from toolkit_workspace.record.prepared import Prepared
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from toolkit_workspace._lines import matching_blocks, split_lines
-from toolkit_workspace._merge import mark_differences, merge
+from toolkit_workspace.applying.merge import mark_differences, merge
+from toolkit_workspace.changes.lines import matching_blocks, split_lines
 
 BASE = b"".join(b"line %d\n" % n for n in range(12))
 

@@ -188,7 +188,7 @@ async def test_the_slow_look_catches_what_no_event_told(project: Path, monkeypat
         yield set()
 
     monkeypatch.setattr("watchfiles.awatch", deaf)
-    monkeypatch.setattr("toolkit_workspace.watch._AGAIN_SECONDS", ())
+    monkeypatch.setattr("toolkit_workspace.watching.watch._AGAIN_SECONDS", ())
     with WorkspaceSection([HostMount(project)], [project]) as section:
         async with section.watch(rescan_seconds=0.3) as watching:
             await watching.settle()

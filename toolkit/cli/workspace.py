@@ -208,7 +208,7 @@ def list_(parent: str | None, as_json: bool) -> None:
     Example:
       toolkit workspace list
     """
-    from toolkit_workspace import _state
+    from toolkit_workspace.record import state as _state
 
     found = _state.find(Path(parent).absolute() if parent else _state.default_parent())
     rows = [
@@ -238,7 +238,7 @@ def clean(parent: str | None, kept: bool, as_json: bool) -> None:
     Example:
       toolkit workspace clean
     """
-    from toolkit_workspace import _state
+    from toolkit_workspace.record import state as _state
 
     removed = [
         str(one.temp_dir)

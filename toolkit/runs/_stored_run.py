@@ -23,8 +23,8 @@ from toolkit.runs.store import FORMAT
 
 if TYPE_CHECKING:
     from toolkit_workspace import WorkspaceSection
-    from toolkit_workspace.apply import Applied
-    from toolkit_workspace.changes import Changes
+    from toolkit_workspace.applying.apply import Applied
+    from toolkit_workspace.changes.changes import Changes
 
 State = Literal["running", "finished", "crashed"]
 _TRIES = 20
@@ -231,7 +231,7 @@ class StoredRun:
             section.release()
 
     def _refuse_used_workspace(self) -> None:
-        from toolkit_workspace._state import find
+        from toolkit_workspace.record.state import find
 
         used = [found for found in find(self.folder) if found.status == "in use"]
         if used:

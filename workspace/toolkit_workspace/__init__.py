@@ -6,16 +6,16 @@ from toolkit.errors import (
     WorkspaceError,
     WorkspaceSecurityError,
 )
-from toolkit_workspace._copy import Progress
-from toolkit_workspace._notes import LeftOut
-from toolkit_workspace._sync import WatchEvent
-from toolkit_workspace.apply import Applied, AppliedChange
-from toolkit_workspace.changes import Change, Changes
+from toolkit_workspace.applying.apply import Applied, AppliedChange
+from toolkit_workspace.changes.changes import Change, Changes
+from toolkit_workspace.copying.copy import Progress
+from toolkit_workspace.moments.snapshot import Snapshot
 from toolkit_workspace.mount import HostMount
-from toolkit_workspace.plan import MountPlan, Plan
 from toolkit_workspace.section import WorkspaceSection
-from toolkit_workspace.snapshot import Snapshot
-from toolkit_workspace.watch import Watching
+from toolkit_workspace.selecting.left_behind import LeftOut
+from toolkit_workspace.selecting.plan import MountPlan, Plan
+from toolkit_workspace.watching.sync import WatchEvent
+from toolkit_workspace.watching.watch import Watching
 
 __all__ = [
     "Applied",

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolkit._base.words import count_text, safe_name, size_text
-from toolkit_workspace._copy import Tally
-from toolkit_workspace._notes import LeftOut, Notes, Why
-from toolkit_workspace.plan import left_out_lines
+from toolkit_workspace.copying.copy import Tally
+from toolkit_workspace.selecting.left_behind import LeftOut, Notes, Why
+from toolkit_workspace.selecting.plan import left_out_lines
 
 _MOST_TREE_LINES = 60
 _MOST_LEFT_LINES = 12

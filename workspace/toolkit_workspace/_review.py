@@ -12,11 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from toolkit.errors import WorkspaceError
-from toolkit_workspace._bases import keep_bases
-from toolkit_workspace._prepared import Prepared
-from toolkit_workspace.apply import Applied, apply_changes, resume, undo
-from toolkit_workspace.changes import Changes, changes_of
-from toolkit_workspace.snapshot import Snapshot, Snapshots
+from toolkit_workspace.applying.apply import Applied, apply_changes, resume, undo
+from toolkit_workspace.changes.changes import Changes, changes_of
+from toolkit_workspace.moments.snapshot import Snapshot, Snapshots
+from toolkit_workspace.record.bases import keep_bases
+from toolkit_workspace.record.prepared import Prepared
 
 
 class Review:

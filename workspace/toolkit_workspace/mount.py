@@ -13,7 +13,7 @@ from pathlib import Path
 
 from toolkit._base.words import safe_name
 from toolkit.errors import WorkspaceError, WorkspaceSecurityError
-from toolkit_workspace._select_pattern import read_globs
+from toolkit_workspace.selecting.pattern import read_globs
 
 
 @dataclass(frozen=True, init=False, slots=True)

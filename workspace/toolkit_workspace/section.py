@@ -15,24 +15,24 @@ from typing import Any, Self
 
 from toolkit._base.handles import READ_DIR
 from toolkit.errors import WorkspaceError
-from toolkit_workspace import _state
-from toolkit_workspace._bases import BaseStore, keep_bases
-from toolkit_workspace._copy import Copier, Job, OverBudget, Progress, Ticker
-from toolkit_workspace._fingerprint import fingerprint_of
-from toolkit_workspace._manifest import Manifest
-from toolkit_workspace._notes import LeftOut, Notes
-from toolkit_workspace._prepared import Prepared
 from toolkit_workspace._prompt import MountText, prompt_text
 from toolkit_workspace._review import Review
-from toolkit_workspace._roots import AllowedRoots
-from toolkit_workspace._sources import Source, check_landings, close_sources, open_sources
-from toolkit_workspace._watch_work import HostToWorkspace, WorkspaceToEvents
-from toolkit_workspace.apply import Applied
-from toolkit_workspace.changes import Changes
+from toolkit_workspace.applying.apply import Applied
+from toolkit_workspace.changes.changes import Changes
+from toolkit_workspace.copying.copy import Copier, Job, OverBudget, Progress, Ticker
+from toolkit_workspace.moments.snapshot import Snapshot
 from toolkit_workspace.mount import HostMount
-from toolkit_workspace.plan import Plan, over_budget, plan_source
-from toolkit_workspace.snapshot import Snapshot
-from toolkit_workspace.watch import Direction, Watching, Work
+from toolkit_workspace.record import state as _state
+from toolkit_workspace.record.bases import BaseStore, keep_bases
+from toolkit_workspace.record.fingerprint import fingerprint_of
+from toolkit_workspace.record.manifest import Manifest
+from toolkit_workspace.record.prepared import Prepared
+from toolkit_workspace.selecting.left_behind import LeftOut, Notes
+from toolkit_workspace.selecting.plan import Plan, over_budget, plan_source
+from toolkit_workspace.selecting.roots import AllowedRoots
+from toolkit_workspace.selecting.sources import Source, check_landings, close_sources, open_sources
+from toolkit_workspace.watching.watch import Direction, Watching, Work
+from toolkit_workspace.watching.work import HostToWorkspace, WorkspaceToEvents
 
 
 class WorkspaceSection:

@@ -1,0 +1,1 @@
+"""Copy what was selected into the workspace."""

@@ -1,0 +1,1 @@
+"""Remember how a workspace looked, and go back."""

@@ -1,0 +1,138 @@
+"""Put paths of a workspace into another state, through directory handles and no link.
+
+What has to go is removed from below, what has to come is made from the top down;
+a file is written beside its place and moved over. Folders the agent closed are
+opened for us first.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Sequence
+
+from toolkit._base.handles import CREATE_FILE, READ_DIR, READ_FILE, open_beneath, remove_tree
+from toolkit._base.words import safe_name
+from toolkit.errors import WorkspaceError
+from toolkit_workspace.changes.compare import Pair, has_equal_content
+from toolkit_workspace.record.content import ContentGone, Node
+
+_Act = Callable[[int, bytes], None]
+"""Does something to a name in an open folder."""
+
+
+def rewrite(root: int, pairs: Sequence[Pair]) -> None:
+    """Turn the old version of every path into the new one.
+
+    Raises:
+        WorkspaceError: bytes that are needed are lost; nothing was touched.
+    """
+    _refuse_lost(pairs)
+    going = [pair for pair in pairs if pair.old and (pair.new is None or pair.new.kind != pair.old.kind)]
+    coming = [pair for pair in pairs if pair.new is not None and pair.new.kind != "s"]
+    for pair in sorted(going, key=_depth, reverse=True):
+        _in_folder(root, pair.path, _remove)
+    for pair in sorted(coming, key=_depth):
+        _come(root, pair)
+    for pair in sorted(coming, key=_depth, reverse=True):
+        if pair.new is not None and pair.new.kind == "d":
+            _set_mode(root, pair.path, pair.new.permissions)
+
+
+def _refuse_lost(pairs: Sequence[Pair]) -> None:
+    lost = [pair.path for pair in pairs if _needs_bytes(pair) and not _has_bytes(pair.new)]
+    if lost:
+        raise WorkspaceError(
+            f"cannot rewind: the bytes of {len(lost)} files are lost; the workspace was not touched",
+            where=[safe_name(path) for path in lost[:10]],
+            fix="The host changed these files since, and they were too large to be kept.",
+        )
+
+
+def _needs_bytes(pair: Pair) -> bool:
+    return pair.new is not None and pair.new.kind == "f" and not (pair.old and has_equal_content(pair.old, pair.new))
+
+
+def _has_bytes(node: Node | None) -> bool:
+    try:
+        return node is not None and node.content is not None and len(node.content.head(1)) == min(1, node.size)
+    except ContentGone:
+        return False
+
+
+def _depth(pair: Pair) -> int:
+    return pair.path.count(b"/")
+
+
+def _come(root: int, pair: Pair) -> None:
+    new = pair.new
+    assert new is not None
+    if new.kind == "d":
+        if pair.old is None or pair.old.kind != "d":
+            _in_folder(root, pair.path, lambda folder, name: os.mkdir(name, 0o700, dir_fd=folder))
+    elif new.kind == "l":
+        _in_folder(root, pair.path, lambda folder, name: _put_link(folder, name, new.target or b""))
+    elif pair.old is not None and pair.old.kind == "f" and has_equal_content(pair.old, new):
+        _in_folder(root, pair.path, lambda folder, name: _chmod(folder, name, new.permissions))
+    else:
+        _in_folder(root, pair.path, lambda folder, name: _put_file(folder, name, new))
+
+
+def _in_folder(root: int, path: bytes, act: _Act) -> None:
+    parent, _, name = path.rpartition(b"/")
+    folder = open_beneath(root, parent, READ_DIR)
+    try:
+        mode = os.fstat(folder).st_mode
+        if mode & 0o700 != 0o700:
+            os.fchmod(folder, mode & 0o7777 | 0o700)
+        act(folder, name)
+    finally:
+        os.close(folder)
+
+
+def _remove(folder: int, name: bytes) -> None:
+    remove_tree(folder, name)
+
+
+def _put_link(folder: int, name: bytes, target: bytes) -> None:
+    temporary = _temporary()
+    os.symlink(target, temporary, dir_fd=folder)
+    os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def _put_file(folder: int, name: bytes, node: Node) -> None:
+    assert node.content is not None
+    temporary = _temporary()
+    fd = os.open(temporary, CREATE_FILE, 0o600, dir_fd=folder)
+    try:
+        for piece in node.content.chunks():
+            view = memoryview(piece)
+            while view:
+                view = view[os.write(fd, view) :]
+        os.fchmod(fd, node.permissions)
+    except BaseException:
+        os.unlink(temporary, dir_fd=folder)
+        raise
+    finally:
+        os.close(fd)
+    os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def _chmod(folder: int, name: bytes, permissions: int) -> None:
+    fd = os.open(name, READ_FILE, dir_fd=folder)
+    try:
+        os.fchmod(fd, permissions)
+    finally:
+        os.close(fd)
+
+
+def _set_mode(root: int, path: bytes, permissions: int) -> None:
+    fd = open_beneath(root, path, READ_DIR)
+    try:
+        os.fchmod(fd, permissions)
+    finally:
+        os.close(fd)
+
+
+def _temporary() -> bytes:
+    return f".toolkit-rewind-{secrets.token_hex(6)}".encode()

@@ -1,0 +1,1 @@
+"""What a workspace was made of, and whose it is."""

@@ -1,0 +1,1 @@
+"""Which host files belong to a workspace: allowed roots, mounts, patterns, links."""

@@ -1,0 +1,316 @@
+"""Walk the selected part of a mount, folder by folder, through open handles.
+
+Each folder is yielded while its handle is open: what is in it, sorted, with rules
+applied and links judged. Excluded folders are never opened, special files are named
+and left alone, and a tree deeper than any path length needs no more descriptors.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from toolkit._base.handles import READ_DIR, DirStack, open_folder
+from toolkit._base.words import safe_name
+from toolkit.errors import WorkspaceError, WorkspaceSecurityError
+from toolkit_workspace.selecting.left_behind import Notes, Why
+from toolkit_workspace.selecting.links import placed_target
+from toolkit_workspace.selecting.roots import AllowedRoots
+from toolkit_workspace.selecting.selection import FolderRules, Selection, read_rule_file
+
+_MOST_NESTED_FOLLOWS = 16
+_KINDS = {
+    stat.S_IFIFO: "FIFO",
+    stat.S_IFSOCK: "socket",
+    stat.S_IFCHR: "character device",
+    stat.S_IFBLK: "block device",
+}
+
+
+@dataclass(slots=True)
+class Folder:
+    """One folder of the walk; `handle` is good until the next one is asked for."""
+
+    handle: int
+    path: bytes
+    """Relative to the mount; empty for the mount itself."""
+    depth: int
+    stat: os.stat_result
+    is_wanted: bool
+    """Whether the folder comes along even if nothing in it does."""
+    files: list[str] = field(default_factory=list)
+    links: list[tuple[str, bytes]] = field(default_factory=list)
+    """Links that stay in the mount: name, and the target as the copy has to say it."""
+    subfolders: tuple[str, ...] = ()
+    """The folders in it that the rules let through, followed links to folders among them."""
+    followed: list[tuple[str, bytes]] = field(default_factory=list)
+    """Links out of the mount whose target is a file in an allowed root: name, and its host path."""
+
+
+@dataclass(slots=True)
+class _Level:
+    path: bytes
+    rules: FolderRules
+    included: int
+    pending: list[str] = field(default_factory=list)
+    """Names of folders still to visit, last first."""
+    jumps: list[tuple[str, bytes]] = field(default_factory=list)
+    """Links to folders still to follow: name and host path."""
+
+
+@dataclass(slots=True)
+class _Base:
+    """The folder a walk started from: the mount, or a folder that a link led to."""
+
+    handle: int
+    path: bytes
+    real_paths: tuple[bytes, ...]
+    known: frozenset[tuple[int, int]]
+    """The folders above it, those before each jump included: going there again would be a loop."""
+    nested: int
+
+
+class Walk:
+    """A walk over one mount folder."""
+
+    def __init__(
+        self,
+        selection: Selection,
+        notes: Notes,
+        *,
+        follow: AllowedRoots | None = None,
+        strict: bool = False,
+        never: frozenset[tuple[int, int]] = frozenset(),
+        descend: Callable[[bytes], bool] | None = None,
+    ) -> None:
+        self._selection = selection
+        self._notes = notes
+        self._follow = follow
+        self._strict = strict
+        self._never = never
+        """Folders that are not entered: the workspace being filled, which a mount may contain."""
+        self._descend = descend
+        """Whether a folder is to be entered, asked after all rules; each one if not given."""
+        self._followed: set[tuple[int, int]] = set()
+
+    def folders(self, handle: int, real_paths: tuple[bytes, ...]) -> Iterator[Folder]:
+        """Every selected folder from the open folder `handle` on; the walk closes it."""
+        base = _Base(handle, b"", real_paths, frozenset(), 0)
+        return self._walk(base, 0, self._selection.root_scope(handle), 0)
+
+    def _walk(self, base: _Base, depth: int, rules: FolderRules, included: int) -> Iterator[Folder]:
+        stack = DirStack(base.handle)
+        try:
+            levels = [_Level(base.path, rules, included)]
+            yield self._read(base, base.handle, levels[-1], depth)
+            while levels:
+                level = levels[-1]
+                if level.jumps:
+                    yield from self._jump(base, stack, level, *level.jumps.pop(), depth + len(levels))
+                elif level.pending:
+                    name = level.pending.pop()
+                    path = _join(level.path, name)
+                    if self._descend is not None and not self._descend(path):
+                        continue
+                    inner = self._open(stack.top, name, path)
+                    if inner is None:
+                        continue
+                    number = self._selection.included(path, True, level.included)
+                    st = os.fstat(inner)
+                    if (st.st_dev, st.st_ino) in self._never:
+                        self._notes.add(path + b"/", "the workspace itself")
+                        os.close(inner)
+                        continue
+                    stack.push(inner, (st.st_dev, st.st_ino))
+                    levels.append(_Level(path, level.rules.inside(name), number))
+                    yield self._read(base, inner, levels[-1], depth + len(levels) - 1)
+                else:
+                    levels.pop()
+                    if levels:
+                        stack.pop()
+        finally:
+            stack.close()
+
+    def _open(self, parent: int, name: str, path: bytes) -> int | None:
+        try:
+            return open_folder(parent, name)
+        except OSError as error:
+            self.failed(path + b"/", error)
+            return None
+
+    def failed(self, path: bytes, error: OSError) -> None:
+        """Note a source that could not be opened or read; an error with strict."""
+        if error.errno in (errno.ENOENT, errno.ESTALE):
+            self._notes.add(path, "vanished")
+        elif error.errno in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO):
+            self._notes.add(path, "vanished", detail="became something else meanwhile")
+        elif error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+            raise error
+        elif self._strict:
+            raise WorkspaceError(
+                f"{safe_name(path)} cannot be read: {error.strerror}",
+                fix="Make it readable, exclude it, or leave strict=True away.",
+            ) from error
+        else:
+            self._notes.add(path, "unreadable", detail=error.strerror or "")
+
+    def _read(self, base: _Base, handle: int, level: _Level, depth: int) -> Folder:
+        """List one folder, apply the rules, judge its links, and note its subfolders in the level."""
+        files, folders, links, others = _listed(handle)
+        path = level.path
+        if level.rules.reads_files and ".gitignore" in files:
+            level.rules = self._with_own_rules(handle, path, level.rules)
+        if level.rules.chain is not None or not self._selection.takes_all:
+            files = [name for name in files if self._wanted(level, name, False)]
+            links = [name for name in links if self._wanted(level, name, False)]
+            others = [name for name in others if self._wanted(level, name, False)]
+            folders = [name for name in folders if self._wanted(level, name, True)]
+        for name in others:
+            self._note_special(handle, path, name)
+        folders.reverse()
+        level.pending = folders
+        folder = Folder(handle, path, depth, os.fstat(handle), self._selection.says_yes(level.included), files)
+        for name in links:
+            self._judge_link(base, folder, level, name)
+        folder.subfolders = (*folders, *(name for name, _ in level.jumps))
+        return folder
+
+    def _with_own_rules(self, handle: int, path: bytes, rules: FolderRules) -> FolderRules:
+        name = _join(path, ".gitignore")
+        try:
+            patterns = read_rule_file(handle, b".gitignore", os.fsdecode(name))
+        except OSError as error:
+            self.failed(name, error)
+            return rules
+        return rules.with_rules(patterns, path) if patterns else rules
+
+    def _wanted(self, level: _Level, name: str, is_folder: bool) -> bool:
+        path = _join(level.path, name)
+        if level.rules.chain is not None and self._left_by_rule(path, is_folder, level):
+            return False
+        if is_folder or self._selection.takes_all:
+            return True
+        if self._selection.says_yes(self._selection.included(path, False, level.included)):
+            return True
+        self._notes.add(path, "not included", "include_glob")
+        return False
+
+    def _left_by_rule(self, path: bytes, is_folder: bool, level: _Level) -> bool:
+        rule = level.rules.excluded_by(path, is_folder)
+        if rule is None:
+            return False
+        why: Why = "excluded" if rule.source == "exclude_glob" else "ignored"
+        self._notes.add(path + b"/" if is_folder else path, why, str(rule))
+        return True
+
+    def _note_special(self, handle: int, path: bytes, name: str) -> None:
+        try:
+            mode = os.stat(name, dir_fd=handle, follow_symlinks=False).st_mode
+        except OSError as error:
+            self.failed(_join(path, name), error)
+            return
+        self._notes.add(_join(path, name), "special file", _KINDS.get(stat.S_IFMT(mode), "became something else"))
+
+    def _judge_link(self, base: _Base, folder: Folder, level: _Level, name: str) -> None:
+        path = _join(folder.path, name)
+        try:
+            target = os.fsencode(os.readlink(name, dir_fd=folder.handle))
+        except OSError as error:
+            self.failed(path, error)
+            return
+        below = folder.path[len(base.path) :].lstrip(b"/")
+        placed = placed_target(target, below, base.handle, base.real_paths)
+        if placed is not None:
+            folder.links.append((name, placed))
+            return
+        if self._follow is None:
+            self._notes.add(path, "link leads out", detail=f"-> {safe_name(target)}")
+            return
+        host = (
+            target if target.startswith(b"/") else b"/".join([base.real_paths[0], *([below] if below else []), target])
+        )
+        kind = self._kind_behind(path, host, target)
+        if kind == stat.S_IFREG:
+            folder.followed.append((name, host))
+        elif kind == stat.S_IFDIR and not self._left_by_rule(path, True, level):
+            level.jumps.append((name, host))  # asked again: rules that end with a slash speak about it now
+
+    def _kind_behind(self, path: bytes, host: bytes, target: bytes) -> int:
+        """The kind of file a link out of the mount leads to, 0 if it may not be followed."""
+        assert self._follow is not None
+        try:
+            handle = self._follow.open(host)
+        except WorkspaceSecurityError:
+            self._notes.add(path, "link leads out", detail=f"-> {safe_name(target)}, in no allowed root")
+            return 0
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                self._notes.add(path, "link loop", detail=f"-> {safe_name(target)}")
+            else:
+                self._notes.add(path, "link leads out", detail=f"-> {safe_name(target)}: {error.strerror}")
+            return 0
+        kind = stat.S_IFMT(os.fstat(handle).st_mode)
+        os.close(handle)
+        if kind not in (stat.S_IFREG, stat.S_IFDIR):
+            self._notes.add(path, "special file", _KINDS.get(kind, "unknown"))
+        return kind
+
+    def _jump(
+        self, base: _Base, stack: DirStack, level: _Level, name: str, host: bytes, depth: int
+    ) -> Iterator[Folder]:
+        """Walk the folder a link leads to, unless that would go round in circles."""
+        assert self._follow is not None
+        path = _join(level.path, name)
+        try:
+            handle = self._follow.open(host, READ_DIR & ~os.O_NOFOLLOW)
+        except (OSError, WorkspaceSecurityError) as error:
+            self._notes.add(path, "link leads out", detail=f"-> {safe_name(host)}: {error}".splitlines()[0])
+            return
+        st = os.fstat(handle)
+        identity = (st.st_dev, st.st_ino)
+        if not base.nested:
+            self._followed.clear()
+        known = base.known | stack.identities()
+        if (
+            identity in self._never
+            or identity in known
+            or identity in self._followed
+            or base.nested >= _MOST_NESTED_FOLLOWS
+        ):
+            os.close(handle)
+            self._notes.add(path, "link loop", detail=f"-> {safe_name(host)}")
+            return
+        self._followed.add(identity)
+        real = os.fsencode(Path(f"/proc/self/fd/{handle}").readlink())
+        inner = _Base(handle, path, (real,), known, base.nested + 1)
+        yield from self._walk(inner, depth, level.rules, self._selection.included(path, True, level.included))
+
+
+def _listed(handle: int) -> tuple[list[str], list[str], list[str], list[str]]:
+    """The names in a folder, sorted: files, folders, links, and all else."""
+    files: list[str] = []
+    folders: list[str] = []
+    links: list[str] = []
+    others: list[str] = []
+    with os.scandir(handle) as entries:
+        for entry in entries:
+            if entry.is_file(follow_symlinks=False):
+                files.append(entry.name)
+            elif entry.is_dir(follow_symlinks=False):
+                folders.append(entry.name)
+            elif entry.is_symlink():
+                links.append(entry.name)
+            else:
+                others.append(entry.name)
+    files.sort()
+    folders.sort()
+    links.sort()
+    return files, folders, links, others
+
+
+def _join(folder: bytes, name: str) -> bytes:
+    return folder + b"/" + os.fsencode(name) if folder else os.fsencode(name)

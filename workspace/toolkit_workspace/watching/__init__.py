@@ -1,0 +1,1 @@
+"""Follow a workspace and its host while an agent works."""

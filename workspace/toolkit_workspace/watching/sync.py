@@ -1,0 +1,344 @@
+"""Bring what changed on the host into the workspace, without losing anything the agent did.
+
+A pass looks at some folders of a mount, by the same walk and rules as the copy, and
+compares them with the manifest. A file goes into place in one step and only over a
+copy nobody touched: it is exchanged, what came out is looked at, and put back if it
+was not what the manifest says. Everything else is a conflict and stays as it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from toolkit._base.handles import CREATE_FILE, READ_DIR, READ_FILE, open_beneath
+from toolkit.errors import WorkspaceError
+from toolkit_workspace.copying.transfer import Mover, TooLarge
+from toolkit_workspace.record.manifest import Entry, Manifest, join
+from toolkit_workspace.selecting.left_behind import Notes
+from toolkit_workspace.selecting.roots import AllowedRoots
+from toolkit_workspace.selecting.sources import Source
+from toolkit_workspace.selecting.walk import Folder
+
+EventKind = Literal["copied", "removed", "conflict", "over budget", "added", "modified", "deleted"]
+
+_NOREPLACE, _EXCHANGE = 1, 2
+_renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent:
+    """One thing that happened to a file, folder or link."""
+
+    kind: EventKind
+    """Host→workspace: copied, removed, conflict, over budget. Workspace→events: added, modified, deleted."""
+    path: str
+    """Relative to the workspace."""
+    detail: str = ""
+
+
+class Affected:
+    """Which folders of a mount a pass looks at."""
+
+    def __init__(self, folders: Iterable[bytes] = (), trees: Iterable[bytes] = ()) -> None:
+        """`folders` are looked at themselves, `trees` with all below them; the empty path is the mount itself."""
+        self.folders = frozenset(folders)
+        self.trees = frozenset(trees)
+        self._above = {above for path in (*self.folders, *self.trees) for above in _steps(path)}
+
+    def covers(self, path: bytes) -> bool:
+        """Whether a folder is one of those to be looked at."""
+        return path in self.folders or any(step in self.trees for step in _steps(path))
+
+    def leads_to(self, path: bytes) -> bool:
+        """Whether a folder has to be walked through, or looked at."""
+        return path in self._above or self.covers(path)
+
+
+def _steps(path: bytes) -> Iterator[bytes]:
+    """A path and all folders above it, up to the empty one."""
+    while path:
+        yield path
+        path = path.rpartition(b"/")[0]
+    yield b""
+
+
+class Sync:
+    """Keeps one mount's part of the workspace in step with the host."""
+
+    def __init__(self, index: int, source: Source, roots: AllowedRoots, manifest: Manifest, shelf: int) -> None:
+        self._index = index
+        self._source = source
+        self._roots = roots
+        self._manifest = manifest
+        self._shelf = shelf
+        """An open folder on the workspace's file system that the agent does not see."""
+        self._mover = Mover()
+        self._told: dict[bytes, tuple[int, int]] = {}
+        self._used = sum(entry.size for entry in manifest if entry.mount == index and entry.kind == "f")
+
+    def run(self, workspace: int, affected: Affected, never: frozenset[tuple[int, int]]) -> Iterator[WatchEvent]:
+        """One pass over the affected folders; what it did, as it goes."""
+        if self._source.record.name is not None:
+            yield from self._single(workspace)
+            return
+        walk = self._source.walk(Notes(), self._roots, strict=False, never=never, descend=affected.leads_to)
+        for folder in walk.folders(self._source.fresh_handle(), self._source.real_paths):
+            if affected.covers(folder.path):
+                yield from self._folder(workspace, folder)
+
+    def _single(self, workspace: int) -> Iterator[WatchEvent]:
+        name = self._source.record.name or b""
+        with self._opened(workspace, self._source.landing.rpartition(b"/")[0], make=False) as into:
+            if into is None:
+                return
+            entry = self._manifest.get(self._source.landing)
+            try:
+                st = os.stat(name, dir_fd=self._source.handle, follow_symlinks=False)
+            except FileNotFoundError:
+                if entry is not None:
+                    yield from self._remove(into, entry)
+                return
+            if stat.S_ISREG(st.st_mode) and not (entry is not None and entry.host_is_untouched(st)):
+                yield from self._file(into, self._source.handle, os.fsdecode(name), self._source.landing, b"", entry)
+
+    def _folder(self, workspace: int, folder: Folder) -> Iterator[WatchEvent]:
+        place = join(self._source.landing, folder.path) if folder.path else self._source.landing
+        known = self._manifest.entries_in(place)
+        is_new = bool(place) and self._manifest.get(place) is None
+        wanted = folder.is_wanted or bool(folder.files or folder.links)
+        with self._opened(workspace, place, make=is_new and wanted) as into:
+            if into is not None and is_new:
+                self._record_folder(into, place, folder)
+            for name in folder.files:
+                path = join(place, os.fsencode(name))
+                yield from self._seen(into, folder, name, path, known.pop(path, None))
+            if into is None:
+                return
+            for name, target in folder.links:
+                path = join(place, os.fsencode(name))
+                yield from self._link(into, folder, name, target, path, known.pop(path, None))
+            there = {join(place, os.fsencode(name)) for name in folder.subfolders}
+            there |= {join(place, os.fsencode(name)) for name, _ in folder.followed}
+            for path, entry in known.items():
+                if entry.mount == self._index and path not in there:
+                    yield from self._remove(into, entry)
+
+    @contextlib.contextmanager
+    def _opened(self, workspace: int, place: bytes, *, make: bool) -> Iterator[int | None]:
+        """The workspace folder at a place; None where the agent removed it or put something else there."""
+        above, _, name = place.rpartition(b"/")
+        try:
+            if make:
+                parent = open_beneath(workspace, above or b".", READ_DIR)
+                try:
+                    with contextlib.suppress(FileExistsError):
+                        os.mkdir(name, 0o700, dir_fd=parent)
+                finally:
+                    os.close(parent)
+            handle = open_beneath(workspace, place or b".", READ_DIR)
+        except OSError:
+            yield None
+            return
+        try:
+            yield handle
+        finally:
+            os.close(handle)
+
+    def _record_folder(self, into: int, place: bytes, folder: Folder) -> None:
+        st = folder.stat
+        os.fchmod(into, (st.st_mode & 0o777) | 0o700)
+        made = os.fstat(into)
+        stamps = (made.st_mode, 0, made.st_mtime_ns, made.st_ctime_ns, made.st_ino)
+        host = (0, st.st_mtime_ns, st.st_ctime_ns, st.st_ino)
+        self._manifest.put(Entry(self._index, place, "d", *stamps, None, folder.path, *host))
+
+    def _seen(
+        self, into: int | None, folder: Folder, name: str, path: bytes, entry: Entry | None
+    ) -> Iterator[WatchEvent]:
+        try:
+            st = os.stat(name, dir_fd=folder.handle, follow_symlinks=False)
+        except OSError:
+            return
+        if entry is not None and entry.kind == "f" and entry.host_is_untouched(st):
+            return
+        if into is None:
+            if not self._is_told(path, st):
+                self._told[path] = (st.st_ctime_ns, st.st_ino)
+                yield WatchEvent("conflict", os.fsdecode(path), "its folder was removed in the workspace")
+            return
+        host_path = join(folder.path, os.fsencode(name))
+        yield from self._file(into, folder.handle, name, path, host_path, entry)
+
+    def _file(
+        self, into: int, parent: int, name: str, path: bytes, host_path: bytes, entry: Entry | None
+    ) -> Iterator[WatchEvent]:
+        try:
+            source = os.open(name, READ_FILE, dir_fd=parent)
+        except OSError:
+            return  # gone or unreadable: the next pass sees what it became
+        try:
+            st = os.fstat(source)
+            if not stat.S_ISREG(st.st_mode) or self._is_told(path, st):
+                return
+            most = self._source.mount.max_bytes
+            room = (1 << 62) if most is None else most - self._used + (entry.size if entry else 0)
+            shelved = secrets.token_hex(8)
+            target = os.open(shelved, CREATE_FILE, (st.st_mode & 0o777) | 0o600, dir_fd=self._shelf)
+            try:
+                self._mover.move(source, target, st, room)
+                os.utime(target, ns=(st.st_atime_ns, st.st_mtime_ns))
+            except TooLarge:
+                os.unlink(shelved, dir_fd=self._shelf)
+                yield WatchEvent("over budget", os.fsdecode(path), f"max_bytes={most}")
+                self._told[path] = (st.st_ctime_ns, st.st_ino)
+                return
+            finally:
+                os.close(target)
+        finally:
+            os.close(source)
+        yield from self._into_place(into, shelved, path, host_path, st, entry, None)
+
+    def _link(
+        self, into: int, folder: Folder, name: str, target: bytes, path: bytes, entry: Entry | None
+    ) -> Iterator[WatchEvent]:
+        if entry is not None and entry.kind == "l" and entry.target == target:
+            return
+        try:
+            st = os.stat(name, dir_fd=folder.handle, follow_symlinks=False)
+        except OSError:
+            return
+        if self._is_told(path, st):
+            return
+        shelved = secrets.token_hex(8)
+        os.symlink(target, shelved, dir_fd=self._shelf)
+        yield from self._into_place(into, shelved, path, join(folder.path, os.fsencode(name)), st, entry, target)
+
+    def _is_told(self, path: bytes, st: os.stat_result) -> bool:
+        """Whether this very state of the host was reported as a conflict already."""
+        return self._told.get(path) == (st.st_ctime_ns, st.st_ino)
+
+    def _into_place(
+        self,
+        into: int,
+        shelved: str,
+        path: bytes,
+        host_path: bytes,
+        st: os.stat_result,
+        entry: Entry | None,
+        target: bytes | None,
+    ) -> Iterator[WatchEvent]:
+        """Put a shelved file where it belongs, if nobody touched what is there."""
+        name = os.fsdecode(path.rpartition(b"/")[2])
+        if not self._exchanged(into, name, shelved, entry):
+            os.unlink(shelved, dir_fd=self._shelf)
+            self._told[path] = (st.st_ctime_ns, st.st_ino)
+            yield WatchEvent("conflict", os.fsdecode(path), "changed on the host and in the workspace")
+            return
+        made = os.stat(name, dir_fd=into, follow_symlinks=False)
+        self._used += made.st_size - (entry.size if entry else 0)
+        kind: Literal["f", "l"] = "f" if target is None else "l"
+        stamps = (made.st_mode, made.st_size, made.st_mtime_ns, made.st_ctime_ns, made.st_ino)
+        host = (st.st_size, st.st_mtime_ns, st.st_ctime_ns, st.st_ino)
+        self._manifest.put(Entry(self._index, path, kind, *stamps, target, host_path, *host))
+        self._told.pop(path, None)
+        yield WatchEvent("copied", os.fsdecode(path))
+
+    def _exchanged(self, into: int, name: str, shelved: str, entry: Entry | None) -> bool:
+        """Whether the shelved file is in place now; the workspace is as it was if not."""
+        if entry is None or not _is_there(into, name):
+            # Something the agent removed stays removed; something new must not cover what the agent made.
+            return entry is None and _rename(self._shelf, shelved, into, name, _NOREPLACE)
+        if entry.kind == "d":
+            return False
+        now = os.stat(name, dir_fd=into, follow_symlinks=False)
+        if not entry.is_untouched(now) or not _rename(self._shelf, shelved, into, name, _EXCHANGE):
+            return False
+        out = os.stat(shelved, dir_fd=self._shelf, follow_symlinks=False)
+        if not _is_same(now, out):
+            _rename(self._shelf, shelved, into, name, _EXCHANGE)
+            return False
+        os.unlink(shelved, dir_fd=self._shelf)
+        return True
+
+    def _remove(self, into: int, entry: Entry) -> Iterator[WatchEvent]:
+        """Take away what is gone on the host, if nobody touched the copy."""
+        name = os.fsdecode(entry.path.rpartition(b"/")[2])
+        if entry.kind == "d":
+            yield from self._remove_folder(into, name, entry)
+            return
+        if not _is_there(into, name):
+            self._manifest.discard(entry.path, below=False)
+            return
+        now = os.stat(name, dir_fd=into, follow_symlinks=False)
+        if not entry.is_untouched(now):
+            if self._told.get(entry.path) != (0, 0):
+                self._told[entry.path] = (0, 0)
+                yield WatchEvent("conflict", os.fsdecode(entry.path), "removed on the host, changed in the workspace")
+            return
+        shelved = secrets.token_hex(8)
+        if not _rename(into, name, self._shelf, shelved, _NOREPLACE):
+            return
+        if not _is_same(now, os.stat(shelved, dir_fd=self._shelf, follow_symlinks=False)):
+            _rename(self._shelf, shelved, into, name, _NOREPLACE)
+            return
+        os.unlink(shelved, dir_fd=self._shelf)
+        self._used -= entry.size
+        self._manifest.discard(entry.path, below=False)
+        yield WatchEvent("removed", os.fsdecode(entry.path))
+
+    def _remove_folder(self, into: int, name: str, entry: Entry) -> Iterator[WatchEvent]:
+        try:
+            inner = os.open(name, READ_DIR, dir_fd=into)
+        except OSError:
+            self._manifest.discard(entry.path)
+            return
+        try:
+            for below in self._manifest.entries_in(entry.path).values():
+                yield from self._remove(inner, below)
+        finally:
+            os.close(inner)
+        try:
+            os.rmdir(name, dir_fd=into)
+        except OSError:
+            return  # the agent's own work is in it
+        self._manifest.discard(entry.path)
+        yield WatchEvent("removed", os.fsdecode(entry.path))
+
+
+def _is_there(folder: int, name: str) -> bool:
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _is_same(before: os.stat_result, after: os.stat_result) -> bool:
+    """Whether a file that was only renamed is still what it was; a rename changes its ctime."""
+    return (before.st_ino, before.st_size, before.st_mtime_ns, before.st_mode) == (
+        after.st_ino,
+        after.st_size,
+        after.st_mtime_ns,
+        after.st_mode,
+    )
+
+
+def _rename(from_folder: int, name: str, to_folder: int, other: str, flags: int) -> bool:
+    """Rename without replacing, or exchange, in one step; False where the names do not allow it."""
+    if not _renameat2(from_folder, os.fsencode(name), to_folder, os.fsencode(other), flags):
+        return True
+    code = ctypes.get_errno()
+    if code in (errno.EEXIST, errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.ENOTEMPTY):
+        return False
+    raise WorkspaceError(
+        f"the file system cannot exchange files: {os.strerror(code)}",
+        fix="Watch a workspace on a local file system (WorkspaceSection(…, parent=…)).",
+    )
