@@ -65,7 +65,7 @@ def list_command(limit: int, wants_json: bool) -> None:
     STATE is how a run ended, 'running', or 'crashed' where its launcher was killed.
     """
     stdout = take_stdout()
-    from toolkit.runs.stored import list_runs
+    from toolkit.runs import list_runs
 
     found = list_runs(on_damaged=_complain)
     rows = [row for row in (_row(run) for run in found[:limit]) if row is not None]
@@ -89,7 +89,7 @@ def show(run: str, wants_json: bool) -> None:
     Of a run that goes on, or whose launcher was killed: what its events tell so far.
     """
     stdout = take_stdout()
-    from toolkit.runs.stored import load_run
+    from toolkit.runs import load_run
 
     stored = load_run(run)
     state, facts = stored.state, stored.facts

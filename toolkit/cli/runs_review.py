@@ -42,7 +42,7 @@ def events(run: str, follow: bool, wants_json: bool) -> None:
     """
     stdout = take_stdout()
     from toolkit.cli._run_display import Display
-    from toolkit.runs.stored import load_run
+    from toolkit.runs import load_run
 
     stored = load_run(run)
     printed: list[bool] = []
@@ -70,7 +70,7 @@ def diff(run: str, stat: bool, wants_json: bool) -> None:
     """
     stdout = take_stdout()
     from toolkit._base.words import safe_text
-    from toolkit.runs.stored import load_run
+    from toolkit.runs import load_run
 
     changes = load_run(run).changes()
     if wants_json:
@@ -100,7 +100,7 @@ def apply(run: str, paths: tuple[str, ...], wants_json: bool, **chosen: Any) -> 
     """
     stdout = take_stdout()
     from toolkit._base.words import safe_text
-    from toolkit.runs.stored import load_run
+    from toolkit.runs import load_run
 
     applied = load_run(run).apply(
         paths=paths or None,
@@ -134,7 +134,8 @@ def remove(names: tuple[str, ...], older_than: float | None, wants_json: bool) -
     if bool(names) == (older_than is not None):
         raise click.UsageError("name the runs to remove, or give --older-than")
     stdout = take_stdout()
-    from toolkit.runs.stored import find_run, remove_older_than
+    from toolkit.runs import remove_older_than
+    from toolkit.runs.storage import find_run
 
     if older_than is not None:
         removed = remove_older_than(older_than)

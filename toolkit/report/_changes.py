@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from toolkit.errors import ToolkitError
 
 if TYPE_CHECKING:
-    from toolkit.runs.stored import StoredRun
+    from toolkit.runs import StoredRun
     from toolkit_workspace.changes.changes import Changes
 
 _FILE_BYTES = 1 << 20
