@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.sandbox.jails import a_jail, needs_jail, needs_root
-from toolkit.cli.sandbox_jail import check as check_command
+from toolkit.cli.sandbox import check as check_command
 from toolkit.errors import UnconfinedError
 from toolkit.sandbox import _advice, _canary, _launcher, check, checks
 from toolkit.sandbox._canary import Flight, fly
