@@ -11,10 +11,10 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from toolkit.testing import _frames
-from toolkit.testing._channel import Channel
-from toolkit.testing._fake_settings import matches
-from toolkit.testing._frames import Frame
+from toolkit.testing.fake_cli import frames
+from toolkit.testing.fake_cli.channel import Channel
+from toolkit.testing.fake_cli.frames import Frame
+from toolkit.testing.fake_cli.settings import matches
 
 
 class Hooks:
@@ -46,7 +46,7 @@ class Hooks:
             "subtype": "hook_callback",
             "callback_id": callback_id,
             "input": {**self._common, "hook_event_name": event, **details},
-            "tool_use_id": call_id or _frames.new_id(),
+            "tool_use_id": call_id or frames.new_id(),
         }
         answer = await self._channel.ask(request)
         if answer["subtype"] == "success":
@@ -57,8 +57,8 @@ class Hooks:
             'onFailure is "block", so this failure counts as a block.' if blocks else "Its answer was treated as empty."
         )
         self._channel.emit(
-            _frames.stamped(
-                _frames.informational(f"{event}: {failed} {outcome}", tag="hook_callback_failed"),
+            frames.stamped(
+                frames.informational(f"{event}: {failed} {outcome}", tag="hook_callback_failed"),
                 str(self._common["session_id"]),
             )
         )
@@ -138,7 +138,7 @@ class Servers:
             cancelled = {"requestId": number, "reason": "AbortError: remote-cancel"}
             message = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancelled}
             request = {"subtype": "mcp_message", "server_name": name, "message": message}
-            self._channel.emit({"type": "control_request", "request_id": _frames.new_id(), "request": request})
+            self._channel.emit({"type": "control_request", "request_id": frames.new_id(), "request": request})
             raise
 
     async def _send(self, name: str, method: str, params: Mapping[str, Any] | None = None) -> Frame:

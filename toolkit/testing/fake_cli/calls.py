@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from toolkit.testing import _frames
-from toolkit.testing._channel import Channel
-from toolkit.testing._fake_host import Hooks, Servers
-from toolkit.testing._fake_settings import Settings, names_tool
-from toolkit.testing._frames import Frame
+from toolkit.testing.fake_cli import frames
+from toolkit.testing.fake_cli.channel import Channel
+from toolkit.testing.fake_cli.frames import Frame
+from toolkit.testing.fake_cli.host import Hooks, Servers
+from toolkit.testing.fake_cli.settings import Settings, names_tool
 
 StandIn = str | Callable[[dict[str, Any]], Any]
 
@@ -148,7 +148,7 @@ class Caller:
                 else why or f"Claude requested permissions to use {call.name}, but you haven't granted it yet."
             )
             frame = {"type": "system", "subtype": "permission_denied", "tool_name": call.name, "tool_use_id": call.id}
-            self.channel.emit(_frames.stamped({**frame, "message": reason}, self.session))
+            self.channel.emit(frames.stamped({**frame, "message": reason}, self.session))
             call.refuse(reason)
             return False
         call.stage = "asking"
@@ -170,7 +170,7 @@ class Caller:
             call.input = dict(given.get("updatedInput") or call.input)
             return True
         if given.get("interrupt"):
-            call.refuse(_frames.REJECTED, shown="User rejected tool use")
+            call.refuse(frames.REJECTED, shown="User rejected tool use")
             call.stage = "interrupted"
         elif answer["subtype"] == "error":
             call.refuse(f"Tool permission request failed: Error: {answer.get('error')}")
@@ -198,7 +198,7 @@ class Caller:
             return message
         structured = result.get("structuredContent")
         if structured is not None:
-            shown = _frames.compact(structured)
+            shown = frames.compact(structured)
             call.succeed(shown, {"content": shown, "structuredContent": structured})
         else:
             call.succeed(content or f"({call.name} completed with no output)", content)
@@ -229,7 +229,7 @@ class Caller:
         return None
 
     def _state(self, name: str) -> None:
-        self.channel.emit(_frames.stamped(_frames.state(name), self.session))
+        self.channel.emit(frames.stamped(frames.state(name), self.session))
 
 
 def _for_the_model(item: Mapping[str, Any], server: str) -> Frame:

@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from toolkit.testing import _frames
-from toolkit.testing._fake_tools import STRUCTURED, Call, Caller
-from toolkit.testing._frames import Frame
-from toolkit.testing._request import Request
-from toolkit.testing._stream import events, interrupts, message, pause
-from toolkit.testing._turns import Status, Turn
+from toolkit.testing.fake_cli import frames
+from toolkit.testing.fake_cli.calls import STRUCTURED, Call, Caller
+from toolkit.testing.fake_cli.frames import Frame
+from toolkit.testing.model.request import Request
+from toolkit.testing.model.stream import events, interrupts, message, pause
+from toolkit.testing.model.turns import Status, Turn
 
 if TYPE_CHECKING:
-    from toolkit.testing._fake_cli import FakeCLI
+    from toolkit.testing.fake_cli.cli import FakeCLI
 
 _COUNTS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 _STRUCTURED_TRIES = 5
@@ -90,7 +90,7 @@ class Run:
         if hook.get("decision") == "block":
             reason = hook.get("reason", "")
             words = f"UserPromptSubmit operation blocked by hook:\n{reason}\n\nOriginal prompt: {content}"
-            self._cli.say(_frames.informational(words, prevent_continuation=True))
+            self._cli.say(frames.informational(words, prevent_continuation=True))
             self._user_frames = -1
             return End(reason=None, result=words)
         self._cli.echo(frame)
@@ -129,7 +129,7 @@ class Run:
                 self._cli.say({"type": "system", "subtype": "status", "status": "requesting"})
             reply = self._cli.script.answer(self._request())
             if isinstance(reply, Status):
-                frame, words = _frames.api_error(reply, self._cli.settings.model)
+                frame, words = frames.api_error(reply, self._cli.settings.model)
                 self._cli.say(frame)
                 reason = "image_error" if reply.code == 413 else "api_error"
                 return End(
@@ -158,7 +158,7 @@ class Run:
             if turn.pace:
                 await asyncio.sleep(turn.pace)
             if event["type"] == "content_block_stop":
-                self._cli.say(_frames.assistant(whole, whole["content"][event["index"]], streamed=streamed))
+                self._cli.say(frames.assistant(whole, whole["content"][event["index"]], streamed=streamed))
             if event["type"] == "message_delta" and self._calls:
                 tools = asyncio.create_task(self._run_tools())
                 await asyncio.sleep(0)
@@ -188,7 +188,7 @@ class Run:
     def _after_tools(self, calls_made: int) -> End | None:
         done = next((call for call in self._calls if call.structured is not None), None)
         if done is not None:
-            words = _frames.compact(done.structured)
+            words = frames.compact(done.structured)
             return End(stop_reason="tool_use", result=words, structured=done.structured)
         if any(call.stops for call in self._calls):
             return End(reason="hook_stopped", stop_reason="tool_use", result="")
@@ -209,7 +209,7 @@ class Run:
         words = "".join(block.get("text", "") for block in whole["content"][-1:])
         if self._cli.settings.schema is not None and not self._nudged:
             self._nudged = True
-            self._note(_frames.NUDGE, isSynthetic=True)
+            self._note(frames.NUDGE, isSynthetic=True)
             return None
         hook = await self.caller.hooks.run("Stop", {"stop_hook_active": False, "last_assistant_message": words})
         if hook.get("decision") == "block":
@@ -237,7 +237,7 @@ class Run:
         ]
         tools = sorted(self.caller.offered())
         self._cli.say(
-            _frames.init(cwd=settings.cwd, tools=tools, servers=servers, model=settings.model, mode=settings.mode)
+            frames.init(cwd=settings.cwd, tools=tools, servers=servers, model=settings.model, mode=settings.mode)
         )
 
     def _request(self) -> Request:
@@ -259,26 +259,26 @@ class Run:
             self._user_frames += 1
             if call.denied:
                 self._denials.append({"tool_name": call.name, "tool_use_id": call.id, "tool_input": call.input})
-            self._cli.say(_frames.user([call.block], tool_use_result=call.shown))
+            self._cli.say(frames.user([call.block], tool_use_result=call.shown))
         self._cli.messages.append({"role": "user", "content": results})
 
     def _note(self, words: str, **extra: Any) -> None:
         self._user_frames += 1
-        self._cli.say(_frames.note(words, **extra))
+        self._cli.say(frames.note(words, **extra))
         self._cli.messages.append({"role": "user", "content": [{"type": "text", "text": words}]})
 
     def _after_interrupt(self) -> End:
         if self._streaming is not None:
             self._note("[Request interrupted by user]")
             if self._cli.settings.partial:
-                for event in _frames.aborted(self._streaming["usage"]):
+                for event in frames.aborted(self._streaming["usage"]):
                     self._cli.say({"type": "stream_event", "event": event, "parent_tool_use_id": None})
             reason, stop = "aborted_streaming", None
         else:
             for call in self._calls:
                 if call.block is None:
                     ran = call.stage == "running"
-                    words = _frames.REJECTED + (_frames.STOPPED_RUNNING if ran else "")
+                    words = frames.REJECTED + (frames.STOPPED_RUNNING if ran else "")
                     call.refuse(words, shown="User rejected tool use", denied=not ran)
             self._tell_results()
             self._note("[Request interrupted by user for tool use]")
@@ -295,7 +295,7 @@ class Run:
             total[name] += usage.get(name, 0)
 
     def _cost(self) -> float:
-        return sum(_frames.cost(total["input_tokens"], total["output_tokens"]) for total in self._totals.values())
+        return sum(frames.cost(total["input_tokens"], total["output_tokens"]) for total in self._totals.values())
 
     def failed(self, words: str) -> Frame:
         """The result of a CLI that could not even begin."""
@@ -314,7 +314,7 @@ class Run:
             "num_turns": 1 + self._user_frames,
             "stop_reason": end.stop_reason,
             "total_cost_usd": self._cost(),
-            "usage": _frames.usage(*sums),
+            "usage": frames.usage(*sums),
             "modelUsage": {model: _model_usage(total) for model, total in self._totals.items()},
             "permission_denials": self._denials,
             "terminal_reason": end.reason,
@@ -336,6 +336,6 @@ def _model_usage(total: Mapping[str, int]) -> Frame:
         "cacheReadInputTokens": total["cache_read_input_tokens"],
         "cacheCreationInputTokens": total["cache_creation_input_tokens"],
         "webSearchRequests": 0,
-        "costUSD": _frames.cost(total["input_tokens"], total["output_tokens"]),
+        "costUSD": frames.cost(total["input_tokens"], total["output_tokens"]),
         "contextWindow": 1000000,
     }

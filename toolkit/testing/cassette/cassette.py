@@ -24,10 +24,9 @@ from typing import Any
 from claude_agent_sdk import ClaudeAgentOptions
 
 from toolkit.errors import TestingError
-from toolkit.testing import _tape
-from toolkit.testing._fake_cli import FakeCLI
-from toolkit.testing._frames import Frame
-from toolkit.testing._real_cli import find_cli
+from toolkit.testing.cassette import tape
+from toolkit.testing.fake_cli import FakeCLI, Frame
+from toolkit.testing.real_cli import find_cli
 
 _PATIENCE = 5.0
 
@@ -50,7 +49,7 @@ def record(path: str | os.PathLike[str], options: ClaudeAgentOptions) -> Iterato
     try:
         written = folder / "cassette.jsonl"
         launcher = folder / "claude"
-        command = shlex.join([sys.executable, "-I", "-S", str(_tape.__file__), str(written), str(cli)])
+        command = shlex.join([sys.executable, "-I", "-S", str(tape.__file__), str(written), str(cli)])
         launcher.write_text(f'#!/bin/sh\nexec {command} "$@"\n', encoding="utf-8")
         launcher.chmod(0o700)
         yield replace(options, cli_path=launcher)
@@ -209,8 +208,8 @@ def _line(number: int, row: Any, asked: set[str]) -> _Line | None:
     if not isinstance(row, dict):
         raise ValueError("a line is one JSON object")
     if number == 1:
-        if row.get("cassette") != _tape.VERSION:
-            raise ValueError(f'the first line has to be {{"cassette": {_tape.VERSION}}}')
+        if row.get("cassette") != tape.VERSION:
+            raise ValueError(f'the first line has to be {{"cassette": {tape.VERSION}}}')
         return None
     if "exit" in row:
         if not isinstance(row["exit"], int):

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from toolkit.errors import TestingError
-from toolkit.testing._request import Request, plain_result
-from toolkit.testing._script import Script
+from toolkit.testing.model.request import Request, plain_result
+from toolkit.testing.model.script import Script
 
 
 class Asked:

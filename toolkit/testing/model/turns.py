@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from toolkit.errors import TestingError
-from toolkit.testing._request import Request
+from toolkit.testing.model.request import Request
 
 Block: TypeAlias = Mapping[str, Any]
 When: TypeAlias = "str | Callable[[Request], bool]"

@@ -18,16 +18,16 @@ from typing import Any, Self
 from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, Message, query
 
 from toolkit.errors import TestingError
-from toolkit.testing import _frames
-from toolkit.testing._asked import Asked
-from toolkit.testing._channel import Channel, Refused
-from toolkit.testing._fake_host import Hooks, Servers
-from toolkit.testing._fake_run import Run
-from toolkit.testing._fake_settings import MODEL, MODES, Settings
-from toolkit.testing._fake_tools import Caller, StandIn
-from toolkit.testing._frames import Frame
-from toolkit.testing._script import Script
-from toolkit.testing._turns import TurnLike
+from toolkit.testing.fake_cli import frames
+from toolkit.testing.fake_cli.calls import Caller, StandIn
+from toolkit.testing.fake_cli.channel import Channel, Refused
+from toolkit.testing.fake_cli.frames import Frame
+from toolkit.testing.fake_cli.host import Hooks, Servers
+from toolkit.testing.fake_cli.run import Run
+from toolkit.testing.fake_cli.settings import MODEL, MODES, Settings
+from toolkit.testing.model.asked import Asked
+from toolkit.testing.model.script import Script
+from toolkit.testing.model.turns import TurnLike
 
 Aside = Frame | Callable[["FakeCLI"], Awaitable[None]]
 
@@ -111,7 +111,7 @@ class FakeCLI(Asked, Channel):
         self._hooks = Hooks(self, None, {})
         known = self._sessions.get(self._settings.resume or "")
         keeps = self._settings.resume is not None and not self._settings.fork
-        self.session = (self._settings.resume if keeps else self._settings.session) or _frames.new_id()
+        self.session = (self._settings.resume if keeps else self._settings.session) or frames.new_id()
         self.messages: list[Frame] = list(known or ())
         """The conversation of this session so far, as the model sees it."""
         self._user_ids: set[str] = set()
@@ -128,23 +128,23 @@ class FakeCLI(Asked, Channel):
         while (prompt := await self.prompts.get()) is not None:
             run.caller = self._caller()
             self._now = run
-            self.say(_frames.state("running"))
+            self.say(frames.state("running"))
             result = await run.prompt(prompt)
             self._now = None
             self._sessions[self.session] = list(self.messages)
             self.say(result)
-            self.say(_frames.state("idle"))
+            self.say(frames.state("idle"))
             code = 1 if result["is_error"] else 0
         return code
 
     def say(self, frame: Frame) -> None:
         """Emit a frame of this session."""
-        self.emit(_frames.stamped(frame, self.session))
+        self.emit(frames.stamped(frame, self.session))
 
     def echo(self, prompt: Frame) -> None:
         """Repeat a prompt to the host, if it asked for that, with the id under which files can be rewound."""
         if self._settings.echo:
-            frame = _frames.stamped(_frames.user(prompt["message"]["content"], isReplay=True), self.session)
+            frame = frames.stamped(frames.user(prompt["message"]["content"], isReplay=True), self.session)
             self._user_ids.add(frame["uuid"])
             self.emit(frame)
 
@@ -209,12 +209,12 @@ class FakeCLI(Asked, Channel):
         for name, config in self._settings.servers.items():
             if config.get("type") == "sdk":
                 await self._servers.connect(name)
-        return _frames.initialized(self._settings.mode)
+        return frames.initialized(self._settings.mode)
 
     def _set_model(self, model: str) -> Frame:
         self._settings.model = model
         done = f"<local-command-stdout>Set model to `{model}`</local-command-stdout>"
-        self.say(_frames.user(done, isReplay=True))
+        self.say(frames.user(done, isReplay=True))
         self.messages.append({"role": "user", "content": done})
         return {"model": model}
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from toolkit.errors import TestingError
-from toolkit.testing._request import Request
-from toolkit.testing._turns import Reply, Status, Turn, as_reply, text
+from toolkit.testing.model.request import Request
+from toolkit.testing.model.turns import Reply, Status, Turn, as_reply, text
 
 _Step = Reply | Callable[[Request], Any]
 

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from toolkit.testing._turns import Block, Status, Turn
+from toolkit.testing.model.turns import Block, Status, Turn
 
 _HOLD_SECONDS = 60.0
 _numbers = itertools.count(1)

@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from toolkit.errors import SandboxError, TestingError
-from toolkit.testing import _processes
+from toolkit.testing.real_cli import processes
 
 if TYPE_CHECKING:
     from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, Message
@@ -139,7 +139,7 @@ class RealCLI:
             "LANG": "C.UTF-8",
             "PATH": "/usr/local/bin:/usr/bin:/bin",
             "TMPDIR": str(self.root / "tmp"),
-            _processes.MARK: self._mark,
+            processes.MARK: self._mark,
             **self._extra_env,
         }
 
@@ -196,7 +196,7 @@ class RealCLI:
             return
         finally:
             if not at_a_result:
-                _processes.terminate(_pid_file(options))
+                processes.terminate(_pid_file(options))
             await _run_out(running)
             self._unfinished -= 1
 
@@ -224,12 +224,12 @@ class RealCLI:
         task = asyncio.ensure_future(first)
         try:
             while not (await asyncio.wait([task], timeout=0.1))[0]:
-                if _processes.has_ended(pid_file) and not (await asyncio.wait([task], timeout=1))[0]:
+                if processes.has_ended(pid_file) and not (await asyncio.wait([task], timeout=1))[0]:
                     raise self._said_nothing()
             return task.result()
         except CLIConnectionError as error:
             # It may already have been gone when the SDK wrote its first line.
-            if _processes.has_ended(pid_file):
+            if processes.has_ended(pid_file):
                 raise self._said_nothing() from error
             raise
         finally:
@@ -287,7 +287,7 @@ class RealCLI:
 
     def processes(self) -> list[int]:
         """The ids of the processes of this CLI's runs that are alive now."""
-        return [process.pid for process in _processes.marked(self._mark)]
+        return [process.pid for process in processes.marked(self._mark)]
 
     def close(self) -> None:
         """Remove the directory; raise if a process had outlived its run (it is ended first)."""
@@ -295,8 +295,8 @@ class RealCLI:
             return
         # A run that was left half read is not a leak, and in a sync program nobody can finish it any more.
         abandoned = self._unfinished > 0
-        left = _processes.wait_until_gone(self._mark, 0.0 if abandoned else 2.0)
-        _processes.end(self._mark)
+        left = processes.wait_until_gone(self._mark, 0.0 if abandoned else 2.0)
+        processes.end(self._mark)
         shutil.rmtree(self._root, ignore_errors=True)
         self._root = None
         if left and not abandoned:

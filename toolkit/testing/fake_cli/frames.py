@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from toolkit.testing._turns import Status
+from toolkit.testing.model.turns import Status
 
 Frame: TypeAlias = dict[str, Any]
 """One JSON line of the protocol between the SDK and the CLI."""

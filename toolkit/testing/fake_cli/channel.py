@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator
 
 from claude_agent_sdk import CLIConnectionError, ProcessError, Transport
 
-from toolkit.testing._frames import Frame
+from toolkit.testing.fake_cli.frames import Frame
 
 
 class Refused(Exception):

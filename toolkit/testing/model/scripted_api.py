@@ -16,13 +16,13 @@ from types import TracebackType
 from typing import Any, Self
 
 from toolkit.errors import TestingError
-from toolkit.testing import _http
-from toolkit.testing._asked import Asked
-from toolkit.testing._http import HTTPRequest
-from toolkit.testing._request import Request
-from toolkit.testing._script import Script
-from toolkit.testing._stream import error_body, events, interrupts, message, pause
-from toolkit.testing._turns import Status, Turn, TurnLike
+from toolkit.testing.model import http
+from toolkit.testing.model.asked import Asked
+from toolkit.testing.model.http import HTTPRequest
+from toolkit.testing.model.request import Request
+from toolkit.testing.model.script import Script
+from toolkit.testing.model.stream import error_body, events, interrupts, message, pause
+from toolkit.testing.model.turns import Status, Turn, TurnLike
 
 _HOST = "127.0.0.1"
 
@@ -119,7 +119,7 @@ class ScriptedAPI(Asked):
         assert task is not None
         self._connections.add(task)
         try:
-            while request := await _http.read_request(reader, writer):
+            while request := await http.read_request(reader, writer):
                 if not await self._respond(request, reader, writer):
                     break
         except ConnectionError:
@@ -140,22 +140,22 @@ class ScriptedAPI(Asked):
         """Answer one request; False ends the connection."""
         if call.method != "POST":
             # Clients knock with HEAD / or GET / to see whether anybody is there.
-            await _http.send_empty(writer, 200 if call.path == "/" else 404)
+            await http.send_empty(writer, 200 if call.path == "/" else 404)
             return True
         try:
             body = json.loads(call.body)
         except ValueError:
             body = None
         if not isinstance(body, dict):
-            await _http.send_json(writer, 400, error_body(Status(400, message="the body is no JSON object")))
+            await http.send_json(writer, 400, error_body(Status(400, message="the body is no JSON object")))
             return True
         request = Request(body, path=call.path, headers=call.headers)
         if call.path == "/v1/messages/count_tokens":
             self._script.side_requests.append(request)
-            await _http.send_json(writer, 200, {"input_tokens": max(1, len(call.body) // 4)})
+            await http.send_json(writer, 200, {"input_tokens": max(1, len(call.body) // 4)})
             return True
         if call.path != "/v1/messages":
-            await _http.send_json(writer, 404, error_body(Status(404, message=f"no such path: {call.path}")))
+            await http.send_json(writer, 404, error_body(Status(404, message=f"no such path: {call.path}")))
             return True
         return await self._reply(self._script.answer(request), request, reader, writer)
 
@@ -164,28 +164,28 @@ class ScriptedAPI(Asked):
     ) -> bool:
         if isinstance(reply, Status):
             retry = {"x-should-retry": "true" if reply.retry else "false"}
-            await _http.send_json(writer, reply.code, error_body(reply), {**retry, **reply.headers})
+            await http.send_json(writer, reply.code, error_body(reply), {**retry, **reply.headers})
             return True
         await pause(reply)
         whole = message(reply, str(request.get("model", "scripted")))
         if not request.get("stream"):
-            await _http.send_json(writer, 200, whole)
+            await http.send_json(writer, 200, whole)
             return True
-        await _http.start_events(writer, {"request-id": f"req_{whole['id']}"})
+        await http.start_events(writer, {"request-id": f"req_{whole['id']}"})
         ready: list[dict[str, Any]] = []
         for blocks_sent, event in events(whole, reply.chunk):
             if interrupts(reply, blocks_sent, event):
-                await _http.send_events(writer, *ready)
+                await http.send_events(writer, *ready)
                 if reply.stall_after == blocks_sent:
                     await reader.read()  # returns when the client hangs up
                 return False
             ready.append(event)
             if reply.pace:
                 await asyncio.sleep(reply.pace)
-                await _http.send_events(writer, *ready)
+                await http.send_events(writer, *ready)
                 ready.clear()
         # In one piece, so that a tool is not called long before its message ends only because we were slow.
-        await _http.send_events(writer, *ready, last=True)
+        await http.send_events(writer, *ready, last=True)
         return True
 
     # -- context managers ------------------------------------------------------
