@@ -11,7 +11,7 @@ import click
 
 from toolkit.cli.terminal import Group, echo_json, json_option
 from toolkit.errors import SandboxError
-from toolkit.sandbox.limits import limit_names
+from toolkit.sandbox import limit_names
 
 if TYPE_CHECKING:
     from toolkit.sandbox import CheckReport

@@ -18,10 +18,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from toolkit.testing._asked import Asked
-    from toolkit.testing._fake_cli import FakeCLI
-    from toolkit.testing._real_cli import RealCLI
-    from toolkit.testing._scripted_api import ScriptedAPI
+    from toolkit.testing import FakeCLI, RealCLI, ScriptedAPI
+    from toolkit.testing.model import Asked
     from toolkit.tools.reply import Reply
 
 _SCRIPTED: pytest.StashKey[list[Asked]] = pytest.StashKey()
