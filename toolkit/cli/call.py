@@ -28,9 +28,8 @@ def call(target: str, tool: str, arguments: tuple[str, ...], wants_json: bool) -
     KEY:=JSON gives any value as JSON. Ends with 1 when the tool reports an error.
     """
     stdout = take_stdout()
-    from toolkit_servers.arguments import MistypedArguments
-    from toolkit_servers.calling import call_once
-    from toolkit_servers.target import load_target
+    from toolkit.errors import MistypedArguments
+    from toolkit_servers.target import call_once, load_target
 
     loaded = load_target(target)
     try:

@@ -44,7 +44,7 @@ def inspect(target: str, wants_json: bool) -> None:
 
 
 def _table(listing: list[dict[str, Any]], width: int) -> str:
-    from toolkit_servers.arguments import describe_arguments
+    from toolkit_servers.target import describe_arguments
 
     rows = [(entry["name"], describe_arguments(entry["inputSchema"]) or ["none"], _hints(entry)) for entry in listing]
     names = max(4, *(len(name) for name, _, _ in rows))

@@ -13,7 +13,7 @@ from toolkit.cli._help import CommandWithExample
 from toolkit.cli._results import take_stdout, write_result
 
 if TYPE_CHECKING:
-    from toolkit_servers.reload import Reload
+    from toolkit_servers import Reload
     from toolkit_servers.target import Target
 
 EXAMPLE = """
@@ -81,16 +81,16 @@ def _serve_stdio(spec: str, reload: bool) -> None:
     if sys.stdin is not None and sys.stdin.isatty():
         click.echo(f"Waiting for an MCP client on stdin. To try a tool: toolkit call {spec} TOOL", err=True)
     wires = claim_stdio()
-    from toolkit_servers._print_note import note_first_print
+    from toolkit_servers.stdio import explain_first_print
     from toolkit_servers.target import load_target
 
-    note_first_print()
+    explain_first_print()
     target = load_target(spec)
     serve_stdio(_following(target) if reload else target.toolbox, wires)
 
 
 def _serve_http(spec: str, host: str, port: int, allowed_hosts: tuple[str, ...], reload: bool) -> None:
-    from toolkit_servers.http import serve_http
+    from toolkit_servers import serve_http
     from toolkit_servers.target import load_target
 
     target = load_target(spec)
@@ -112,7 +112,7 @@ def _check(spec: str) -> None:
 
 
 def _following(target: Target) -> Reload:
-    from toolkit_servers.reload import Reload
+    from toolkit_servers import Reload
     from toolkit_servers.target import load_target
 
     return Reload(target, lambda: load_target(target.spec))
