@@ -10,7 +10,7 @@ import click
 import pytest
 
 from toolkit.cli.sandbox import sandbox
-from toolkit.sandbox.settings import KNOWN_CLI
+from toolkit.sandbox import KNOWN_CLI
 from toolkit.testing import RealCLI
 
 ROOT = Path(__file__).parents[2]

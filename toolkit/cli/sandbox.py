@@ -67,7 +67,7 @@ def settings(
     They confine Bash and keep the file tools in the working directory. Hooks,
     MCP servers and the CLI itself need the jail as well: toolkit sandbox exec.
     """
-    from toolkit.sandbox.profiles import profile as make
+    from toolkit.sandbox import profile as make
 
     name = profile or ("allowlist" if domains else "offline")
     text = make(name, domains=domains, deny_read=deny_read, allow_control_files=control_files).as_json(indent=2)
@@ -95,7 +95,7 @@ def validate(file: Path, wants_json: bool) -> None:
 
     Says what the CLI would make of each, and exits 1 if a protection is lost.
     """
-    from toolkit.sandbox.explain import explain_file
+    from toolkit.sandbox import explain_file
 
     problems = explain_file(file)
     errors = sum(problem.level == "error" for problem in problems)

@@ -8,10 +8,8 @@ from pathlib import Path
 
 import click
 
-from toolkit.sandbox.checks import CheckReport
-from toolkit.sandbox.checks import check as run_check
-from toolkit.sandbox.limits import JailLimits, limit_names
-from toolkit.sandbox.shell import ShellOptions, run_confined
+from toolkit.sandbox import CheckReport, JailLimits, ShellOptions, limit_names, run_confined
+from toolkit.sandbox import check as run_check
 
 _READABLE = click.option(
     "--readable",

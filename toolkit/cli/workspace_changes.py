@@ -105,7 +105,7 @@ def _opened(workspace_dir: Path) -> WorkspaceSection:
 
 def _changes(workspace_dir: Path) -> Changes:
     """The changes, by looking only: the owner of the workspace may be at work in it."""
-    from toolkit_workspace.changes.changes import changes_of
+    from toolkit_workspace.changes import changes_of
     from toolkit_workspace.record import state as _state
     from toolkit_workspace.record.prepared import Prepared
 

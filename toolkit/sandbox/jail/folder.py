@@ -21,9 +21,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from toolkit.errors import SandboxError
-from toolkit.sandbox._cgroup import remove_group
-from toolkit.sandbox._stage import Stage
-from toolkit.sandbox._tenant import take_back, take_back_command
+from toolkit.sandbox.jail.as_root import Stage, take_back, take_back_command
+from toolkit.sandbox.jail.cgroup import remove_group
 
 PREFIX = "toolkit-jail-"
 _ORPHAN_SECONDS = 3600

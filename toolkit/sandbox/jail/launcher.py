@@ -20,11 +20,9 @@ from pathlib import Path
 
 from toolkit._base.processes import is_running
 from toolkit.errors import SandboxError, UnconfinedError
-from toolkit.sandbox._seccomp import seccomp_filter
-from toolkit.sandbox._stage import PLACE, Stage
-from toolkit.sandbox._state import State, is_lent
-from toolkit.sandbox._tenant import choose_tenant, lend
-from toolkit.sandbox.jail import SYNTHETIC_ETC, Jail
+from toolkit.sandbox.jail.as_root import PLACE, Stage, choose_tenant, lend
+from toolkit.sandbox.jail.folder import State, is_lent
+from toolkit.sandbox.jail.walls import SYNTHETIC_ETC, Jail, seccomp_filter
 from toolkit.sandbox.limits import LimitPlan
 
 MARK = "TOOLKIT_JAIL"

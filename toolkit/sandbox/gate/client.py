@@ -14,9 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
-from toolkit.sandbox import gate_tunnel
-from toolkit.sandbox.gate_body import check_offline_body
-from toolkit.sandbox.gate_http import (
+from toolkit.sandbox.gate import tunnel
+from toolkit.sandbox.gate.http import (
     Headers,
     ProtocolError,
     Refused,
@@ -26,9 +25,15 @@ from toolkit.sandbox.gate_http import (
     read_head,
     request_framing,
 )
-from toolkit.sandbox.gate_policy import MESSAGES, check_route, forwarded_request_headers, forwarded_response_headers
-from toolkit.sandbox.gate_upstream import Answer, Upstream
-from toolkit.sandbox.gate_usage import Ledger, Meter
+from toolkit.sandbox.gate.policy import (
+    MESSAGES,
+    check_offline_body,
+    check_route,
+    forwarded_request_headers,
+    forwarded_response_headers,
+)
+from toolkit.sandbox.gate.upstream import Answer, Upstream
+from toolkit.sandbox.gate.usage import Ledger, Meter
 
 IDLE_SECONDS = 300.0
 HEAD_SECONDS = 20.0
@@ -197,17 +202,17 @@ class Client:
     async def _tunnel(self, head: RequestHead) -> None:
         if not self._traffic.domains:
             raise Refused(403, "method", "CONNECT is not allowed: the agent is offline")
-        host = gate_tunnel.tunnel_host(head.target, self._traffic.domains)
+        host = tunnel.tunnel_host(head.target, self._traffic.domains)
         if not _is_bare(head.headers):
             raise Refused(400, "malformed", "a CONNECT has no body")
-        addresses = await gate_tunnel.public_addresses(host)
+        addresses = await tunnel.public_addresses(host)
         self._has_answered = True
         await self._write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-        hello = await gate_tunnel.read_hello(self._reader, host)
-        server = await gate_tunnel.dial(addresses)
+        hello = await tunnel.read_hello(self._reader, host)
+        server = await tunnel.dial(addresses)
         try:
             server[1].write(hello)
-            await gate_tunnel.join((self._reader, self._writer), server)
+            await tunnel.join((self._reader, self._writer), server)
         finally:
             server[1].close()
 

@@ -19,7 +19,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from toolkit._base.json_text import Scan, scan
 from toolkit.errors import SettingsError
-from toolkit.sandbox import _explain_holes
+from toolkit.sandbox.lint.holes import holes
 from toolkit.sandbox.settings import (
     Closed,
     SandboxSettings,
@@ -83,7 +83,7 @@ def explain_text(text: str, *, is_project_file: bool = False) -> list[Problem]:
     if not isinstance(data, dict):
         return [Problem("error", "", 1, "is not a JSON object", "The CLI takes no settings from it.")]
     problems = [*_repeated(places), *_Form(data, places).problems(SandboxSettings, data, ())]
-    for found in _explain_holes.holes(data, is_project_file=is_project_file):
+    for found in holes(data, is_project_file=is_project_file):
         level, loc, what, consequence, fix = found
         problems.append(Problem(level, join_path(*loc), places.line_of(loc), what, consequence, fix))
     return sorted(problems, key=lambda problem: (problem.level != "error", problem.line or 0))

@@ -25,10 +25,10 @@ from types import TracebackType
 
 from toolkit.errors import SandboxError
 from toolkit.sandbox.domains import parse_domains
-from toolkit.sandbox.gate_client import Client, Traffic
-from toolkit.sandbox.gate_http import Refused, RequestHead, WatchedReader
-from toolkit.sandbox.gate_upstream import BaseURL, Upstream
-from toolkit.sandbox.gate_usage import GateUsage, Ledger, ModelCall, SpendLimit
+from toolkit.sandbox.gate.client import Client, Traffic
+from toolkit.sandbox.gate.http import Refused, RequestHead, WatchedReader
+from toolkit.sandbox.gate.upstream import BaseURL, Upstream
+from toolkit.sandbox.gate.usage import GateUsage, Ledger, ModelCall, SpendLimit
 
 MAX_BODY_BYTES = 32 * 1024 * 1024
 """The Messages API's own limit."""

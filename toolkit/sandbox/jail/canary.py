@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolkit.sandbox._launcher import MARK, Launcher
-from toolkit.sandbox.jail import SOCKET
+from toolkit.sandbox.jail.launcher import MARK, Launcher
+from toolkit.sandbox.jail.walls import SOCKET
 
 _SECONDS = 20
 _BASH = ("/bin/bash", "--noprofile", "--norc", "-c")

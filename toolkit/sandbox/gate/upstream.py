@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from toolkit.errors import SandboxError
-from toolkit.sandbox.gate_http import (
+from toolkit.sandbox.gate.http import (
     ProtocolError,
     ResponseHead,
     WatchedReader,

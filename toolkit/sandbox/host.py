@@ -1,13 +1,20 @@
-"""Which host folders may be shown to an agent, decided before anything is started."""
+"""What a caller names on the host, judged before anything is started.
+
+The folders an agent may be shown, the CLI to confine and the model API's key:
+each is returned ready to use, or refused with the reason and what to write instead.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
+import stat
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from toolkit.errors import SandboxError
-from toolkit.sandbox._tenant import is_tenant
+from toolkit.sandbox.jail.as_root import is_tenant
 
 # A jail that shows one of these whole shows the machine, or replaces the root it is built on.
 _TOP = (
@@ -108,3 +115,56 @@ def _config_folders() -> list[Path]:
 
 def _refused(folder: Path, why: str, fix: str) -> SandboxError:
     return SandboxError(f"workspace '{folder}' {why}", where=[str(folder.absolute())], fix=fix)
+
+
+def find_cli(cli_path: Path | str | None = None) -> Path:
+    """Return the resolved CLI.
+
+    Raises:
+        SandboxError: there is none, or it cannot be executed.
+    """
+    named = cli_path or os.environ.get("CLAUDE_BIN")
+    place = Path(named) if named else _bundled() or shutil.which("claude")
+    if place is None:
+        raise SandboxError("no claude CLI was found", fix="pip install claude-agent-sdk, or set CLAUDE_BIN.")
+    resolved = Path(place).resolve()
+    if not resolved.is_file() or not os.access(resolved, os.X_OK):
+        raise SandboxError(f"the CLI '{place}' is not an executable file", fix="Give the path of a claude binary.")
+    return resolved
+
+
+def _bundled() -> Path | None:
+    # Found, not imported: importing the SDK takes longer than a whole check.
+    spec = find_spec("claude_agent_sdk")
+    if spec is None or spec.origin is None:
+        return None
+    bundled = Path(spec.origin).parent / "_bundled" / "claude"
+    return bundled if bundled.is_file() else None
+
+
+def read_key(api_key: str | None, api_key_file: Path | str | None) -> str | None:
+    """Return the key as given, from the file, or from `ANTHROPIC_API_KEY`; None if there is none.
+
+    Raises:
+        SandboxError: both are given, or the file is missing, empty, a link, or open to others.
+    """
+    if api_key is not None and api_key_file is not None:
+        raise SandboxError("api_key and api_key_file are both given", fix="Give one of them.")
+    if api_key_file is None:
+        return api_key if api_key is not None else os.environ.get("ANTHROPIC_API_KEY")
+    path = Path(api_key_file)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        why = os.strerror(error.errno or 0)
+        raise SandboxError(f"key file '{path}' cannot be read: {why}", fix="Name the file itself.") from None
+    with os.fdopen(descriptor, encoding="utf-8") as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise SandboxError(f"key file '{path}' is not a file", fix="Name the file that holds the key.")
+        if found.st_mode & 0o077:
+            raise SandboxError(f"key file '{path}' can be read by others", fix=f"Run: chmod 600 {path}")
+        key = file.read().strip()
+    if not key or not key.isprintable() or " " in key:
+        raise SandboxError(f"key file '{path}' does not hold one key", fix="Put the key alone into it.")
+    return key

@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolkit.sandbox._launcher import Launcher
+from toolkit.sandbox.jail.launcher import Launcher
 
 _EVERY = 0.25
 _SCAN_EVERY = 0.5
