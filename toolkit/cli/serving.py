@@ -15,7 +15,7 @@ from click.core import ParameterSource
 from toolkit.cli.terminal import as_json, command, json_option, take_stdout, write_result
 
 if TYPE_CHECKING:
-    from toolkit_servers.reload import Reload
+    from toolkit_servers import Reload
     from toolkit_servers.target import Target
 
 SERVE_EXAMPLE = """
@@ -78,21 +78,20 @@ def serve(
 
 
 def _serve_stdio(spec: str, reload: bool) -> None:
-    from toolkit_servers.stdio import claim_stdio, serve_stdio
+    from toolkit_servers.stdio import claim_stdio, explain_first_print, serve_stdio
 
     if sys.stdin is not None and sys.stdin.isatty():
         click.echo(f"Waiting for an MCP client on stdin. To try a tool: toolkit call {spec} TOOL", err=True)
     wires = claim_stdio()
-    from toolkit_servers._print_note import note_first_print
     from toolkit_servers.target import load_target
 
-    note_first_print()
+    explain_first_print()
     target = load_target(spec)
     serve_stdio(_following(target) if reload else target.toolbox, wires)
 
 
 def _serve_http(spec: str, host: str, port: int, allowed_hosts: tuple[str, ...], reload: bool) -> None:
-    from toolkit_servers.http import serve_http
+    from toolkit_servers import serve_http
     from toolkit_servers.target import load_target
 
     target = load_target(spec)
@@ -114,7 +113,7 @@ def _check(spec: str) -> None:
 
 
 def _following(target: Target) -> Reload:
-    from toolkit_servers.reload import Reload
+    from toolkit_servers import Reload
     from toolkit_servers.target import load_target
 
     return Reload(target, lambda: load_target(target.spec))
@@ -147,9 +146,8 @@ def call(target: str, tool: str, arguments: tuple[str, ...], wants_json: bool) -
     KEY:=JSON gives any value as JSON. Ends with 1 when the tool reports an error.
     """
     stdout = take_stdout()
-    from toolkit_servers.arguments import MistypedArguments
-    from toolkit_servers.calling import call_once
-    from toolkit_servers.target import load_target
+    from toolkit.errors import MistypedArguments
+    from toolkit_servers.target import call_once, load_target
 
     loaded = load_target(target)
     try:
@@ -198,7 +196,7 @@ def inspect(target: str, wants_json: bool) -> None:
 
 
 def _table(listing: list[dict[str, Any]], width: int) -> str:
-    from toolkit_servers.arguments import describe_arguments
+    from toolkit_servers.target import describe_arguments
 
     rows = [(entry["name"], describe_arguments(entry["inputSchema"]) or ["none"], _hints(entry)) for entry in listing]
     names = max(4, *(len(name) for name, _, _ in rows))

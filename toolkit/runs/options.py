@@ -14,7 +14,7 @@ from toolkit.runs.output import OutputShape
 from toolkit.runs.spec import RunSpec
 from toolkit.sandbox import READ_ONLY_TOOLS, TOOLS, Confinement
 from toolkit.tools import Toolbox, ToolContext
-from toolkit_servers.in_process import in_process_config
+from toolkit_servers import in_process_config
 
 _MOST_BUFFERED = 64 * 1024 * 1024
 """One line of the CLI's output: pictures in tool results are longer than the SDK expects."""

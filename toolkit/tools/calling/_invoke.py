@@ -16,12 +16,12 @@ from typing import Any, Protocol
 import anyio
 import anyio.lowlevel
 
-from toolkit.errors import ToolError
-from toolkit.tools._workers import poster, workers
-from toolkit.tools.arguments import Arguments, ArgumentsError
+from toolkit.errors import ArgumentsError, ToolError
+from toolkit.tools.calling._render import cut
+from toolkit.tools.calling._workers import poster, workers
+from toolkit.tools.content import Reply
 from toolkit.tools.context import ToolContext
-from toolkit.tools.render import cut
-from toolkit.tools.reply import Reply
+from toolkit.tools.schema import Arguments
 
 _log = logging.getLogger("toolkit.tools")
 

@@ -13,14 +13,11 @@ from typing import Any, get_args, get_origin
 from pydantic import PydanticUserError, TypeAdapter
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from toolkit.errors import ToolDefinitionError
-from toolkit.tools._compile import compile_output
-from toolkit.tools._schema import Schema
-from toolkit.tools._subject import Subject
-from toolkit.tools._types import bytes_decoder
-from toolkit.tools.content import Audio, Image, Resource, Text
-from toolkit.tools.render import RenderError
-from toolkit.tools.reply import ToolResult
+from toolkit.errors import RenderError, ToolDefinitionError
+from toolkit.tools.content import Audio, Image, Resource, Text, ToolResult
+from toolkit.tools.schema._compile import Schema, compile_output
+from toolkit.tools.schema._subject import Subject
+from toolkit.tools.schema._types import bytes_decoder
 
 _STREAMS = (abc.Iterator, abc.Iterable, abc.Generator, abc.AsyncIterator, abc.AsyncIterable, abc.AsyncGenerator)
 _KEY = "result"

@@ -11,11 +11,9 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from toolkit.errors import MistypedArguments
+
 Schema = Mapping[str, Any]
-
-
-class MistypedArguments(Exception):
-    """Words that are no arguments, whatever the tool."""
 
 
 def parse_arguments(words: Iterable[str], schema: Schema) -> dict[str, Any]:

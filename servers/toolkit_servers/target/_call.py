@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from toolkit.errors import ToolkitError
+from toolkit.errors import ArgumentsError, ToolkitError
 from toolkit.tools import Reply, Tool, ToolContext
-from toolkit.tools.arguments import ArgumentsError
-from toolkit_servers._target_errors import no_such_tool, user_lines
-from toolkit_servers.arguments import parse_arguments, usage
-from toolkit_servers.target import Target
+from toolkit_servers.target._key_values import parse_arguments, usage
+from toolkit_servers.target._load import Target
+from toolkit_servers.target._problems import no_such_tool, user_lines
 
 Say = Callable[[str], None]
 

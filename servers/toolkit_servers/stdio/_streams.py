@@ -21,7 +21,7 @@ from anyio import ClosedResourceError, EndOfStream
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification, JSONRPCRequest, RequestId
 
-from toolkit_servers._wire import encode, parse_line, too_long
+from toolkit_servers.wire import encode, parse_line, too_long
 
 CHUNK = 256 * 1024
 HIGH_WATER = 1024 * 1024

@@ -20,8 +20,7 @@ from typing import Any
 from toolkit._base import json_text
 from toolkit._base.files import umask, write_whole
 from toolkit.errors import ClientConfigError
-from toolkit_servers._user_imports import is_user_file
-from toolkit_servers.target import Target
+from toolkit_servers.target import Target, is_user_file
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,14 @@ from mcp.server.runner import serve_dual_era_loop, serve_loop
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCRequest
 
-from toolkit_servers._lines import GRACE, LineReader, LineWriter
 from toolkit_servers.reload import server_following
+from toolkit_servers.stdio._streams import GRACE, LineReader, LineWriter
 
 if TYPE_CHECKING:
     from toolkit.tools import Toolbox
     from toolkit_servers.build import ToolServer
     from toolkit_servers.reload import Reload
-    from toolkit_servers.stdio import Wires
+    from toolkit_servers.stdio._claim import Wires
 
 _MOST_BEFORE_REQUEST = 8
 

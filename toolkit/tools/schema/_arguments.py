@@ -17,18 +17,13 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from toolkit._base.words import did_you_mean
-from toolkit.errors import ToolDefinitionError
-from toolkit.tools._compile import CompiledType, compile_type
-from toolkit.tools._docstring import parameter_texts
-from toolkit.tools._schema import Schema
-from toolkit.tools._subject import Subject
-from toolkit.tools._types import NotBase64Error, spelled_out, text_of
-from toolkit.tools._words import in_words
+from toolkit.errors import ArgumentsError, ToolDefinitionError
 from toolkit.tools.context import ToolContext
-
-
-class ArgumentsError(Exception):
-    """What a model reads when its arguments do not fit."""
+from toolkit.tools.schema._compile import CompiledType, Schema, compile_type
+from toolkit.tools.schema._docstring import parameter_texts
+from toolkit.tools.schema._problems import in_words
+from toolkit.tools.schema._subject import Subject
+from toolkit.tools.schema._types import NotBase64Error, spelled_out, text_of
 
 
 class Arguments:

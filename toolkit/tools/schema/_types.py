@@ -21,7 +21,7 @@ import typing_extensions
 from pydantic import AliasChoices, BaseModel, Field
 from pydantic.fields import FieldInfo
 
-from toolkit.tools._words import shown
+from toolkit.tools.schema._problems import shown
 
 _ALIAS_TYPES = (typing_extensions.TypeAliasType, getattr(typing, "TypeAliasType", typing_extensions.TypeAliasType))
 _CONTAINERS = ("builtins", "collections", "collections.abc")

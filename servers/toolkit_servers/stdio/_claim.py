@@ -22,9 +22,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from toolkit.errors import ToolkitError
-from toolkit_servers._end import Lifeline
+from toolkit_servers.ending import Lifeline
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from toolkit.tools import Toolbox
     from toolkit_servers.reload import Reload
 
@@ -72,9 +74,28 @@ def serve_stdio(tools: Toolbox | Reload, wires: Wires | None = None) -> None:
     with _quick_imports():
         import asyncio
 
-        from toolkit_servers._stdio_loop import run
+        from toolkit_servers.stdio._connection import run
 
     asyncio.run(run(tools, wires, _free_signals()))
+
+
+def explain_first_print() -> None:
+    """Have the first write to `sys.stdout` from Python code say on stderr where it was made and where it goes.
+
+    For a process whose stdout belongs to a protocol and already goes to stderr.
+    """
+    stream = sys.stdout
+    plain = stream.write
+
+    def write(text: str) -> object:
+        stream.__dict__.pop("write", None)
+        sys.stderr.write(f"{_explanation(sys._getframe(1))}\n")
+        return plain(text)
+
+    try:
+        stream.__dict__["write"] = write  # print() looks the method up on the stream
+    except (AttributeError, TypeError):
+        return  # stdout is closed, or a stream of another kind: no explanation is better than no output
 
 
 def _free_signals() -> list[int]:
@@ -143,3 +164,31 @@ def _forget() -> None:
         for fd in (_claimed.reading, _claimed.writing):
             with contextlib.suppress(OSError):
                 os.close(fd)
+
+
+def _explanation(caller: FrameType) -> ToolkitError:
+    import linecache
+    from pathlib import Path
+
+    frame = _user_frame(caller)
+    file, line = frame.f_code.co_filename, frame.f_lineno
+    path, cwd = Path(file), Path.cwd()
+    path = path.relative_to(cwd) if path.is_relative_to(cwd) else path
+    return ToolkitError(
+        f"{path.name} prints to stdout, which belongs to the client: it goes to stderr instead",
+        where=[f"{path}:{line}  {linecache.getline(file, line).strip()}"],
+        fix="Return what the model should read; for your own eyes write print(…, file=sys.stderr). This is said once",
+    )
+
+
+def _user_frame(caller: FrameType) -> FrameType:
+    """The nearest frame that is neither of the standard library nor of an installed package."""
+    import sysconfig
+
+    libraries = tuple(sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib", "purelib", "platlib"))
+    frame: FrameType | None = caller
+    while frame is not None:
+        if not frame.f_code.co_filename.startswith((*libraries, "<frozen")):
+            return frame
+        frame = frame.f_back
+    return caller

@@ -17,8 +17,8 @@ from types import FunctionType, ModuleType
 
 from toolkit.errors import TargetError, ToolDefinitionError, ToolkitError
 from toolkit.tools import Toolbox
-from toolkit_servers._user_imports import is_user_file
 from toolkit_servers.ready import READY
+from toolkit_servers.target._imports import is_user_file
 
 
 def unreadable(spec: str) -> TargetError:

@@ -176,7 +176,7 @@ def _is_loaded_from(name: str, module: ModuleType, folder: Path) -> bool:
 @cache
 def _foreign_places() -> tuple[Path, ...]:
     paths = sysconfig.get_paths()
-    own = [Path(toolkit.__file__).parent, Path(__file__).parent]
+    own = [Path(toolkit.__file__).parent, Path(__file__).parents[1]]
     return (*{Path(paths[key]) for key in ("stdlib", "platstdlib", "purelib", "platlib")}, *own)
 
 

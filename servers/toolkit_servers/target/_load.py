@@ -18,11 +18,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from toolkit.tools import Tool, Toolbox
-from toolkit.tools.tool import as_tool
-from toolkit_servers import _target_errors as errors
-from toolkit_servers._user_imports import import_file, import_folder, importing_from, loaded_files
+from toolkit.tools import Tool, Toolbox, as_tool
 from toolkit_servers.ready import is_ready, load_ready_spec
+from toolkit_servers.target import _problems as problems
+from toolkit_servers.target._imports import import_file, import_folder, importing_from, loaded_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +67,7 @@ class Address:
         if place.endswith(".py") or "/" in place or "\\" in place or is_plain_folder:
             return cls(spec, (cwd / place).resolve(), None, name)
         if not all(part.isidentifier() for part in place.split(".")):
-            raise errors.unreadable(spec)
+            raise problems.unreadable(spec)
         return cls(spec, None, place, name)
 
 
@@ -84,7 +83,7 @@ def load_target(spec: str, *, cwd: Path | None = None) -> Target:
         return Target(spec, load_ready_spec(spec, cwd), frozenset(), None, cwd)
     address = Address.parse(spec, cwd)
     if address.file is not None:
-        errors.require_file(address.file, spec, cwd)
+        problems.require_file(address.file, spec, cwd)
     folder = cwd if address.file is None else import_folder(address.file)
     with importing_from(folder):
         module = _import(address, folder, cwd)
@@ -109,7 +108,7 @@ def _import(address: Address, folder: Path, cwd: Path) -> ModuleType:
         assert address.module is not None
         return importlib.import_module(address.module)
     except (Exception, SystemExit) as error:
-        explained = errors.import_failed(error, address.spec, address.module, folder, cwd)
+        explained = problems.import_failed(error, address.spec, address.module, folder, cwd)
         if explained is error:
             raise
         raise explained from error
@@ -120,17 +119,17 @@ def _toolbox_of(module: ModuleType, address: Address, cwd: Path) -> Toolbox:
         return _named(module, address, address.name, cwd)
     boxes = {id(value): (name, value) for name, value in vars(module).items() if isinstance(value, Toolbox)}
     if len(boxes) > 1:
-        raise errors.several_toolboxes(address.spec, [name for name, _ in boxes.values()])
+        raise problems.several_toolboxes(address.spec, [name for name, _ in boxes.values()])
     if boxes:
         return next(box for _, box in boxes.values())
     values = vars(module).values()
     if hasattr(module, "__all__"):
-        errors.refuse_missing_names(module, address.spec, cwd)
+        problems.refuse_missing_names(module, address.spec, cwd)
         values = {name: getattr(module, name) for name in module.__all__}.values()
     found = dict.fromkeys(tool for tool in map(as_tool, values) if tool is not None and not tool.is_unbound_method)
     if not found:
-        raise errors.no_tools(module, address.spec, cwd)
-    errors.refuse_hidden_tools(module, cwd)
+        raise problems.no_tools(module, address.spec, cwd)
+    problems.refuse_hidden_tools(module, cwd)
     own = [tool for tool in found if hasattr(module, "__all__") or not _is_imported(tool, module)]
     return Toolbox(_box_name(address), own or found)  # a module may also just collect the tools of others
 
@@ -146,13 +145,13 @@ def _named(module: ModuleType, address: Address, name: str, cwd: Path) -> Toolbo
         value = attrgetter(name)(module)
     except AttributeError:
         usable = [known for known, value in vars(module).items() if isinstance(value, Tool | Toolbox)]
-        raise errors.no_such_name(module, address.spec, name, usable, cwd) from None
+        raise problems.no_such_name(module, address.spec, name, usable, cwd) from None
     if isinstance(value, Toolbox):
         return value
     values = value if isinstance(value, list | tuple) else [value]
     if values and all(as_tool(item) is not None for item in values):
         return Toolbox(_box_name(address), values)
-    raise errors.not_a_tool(value, module, address.spec, name, cwd)
+    raise problems.not_a_tool(value, module, address.spec, name, cwd)
 
 
 def _box_name(address: Address) -> str:

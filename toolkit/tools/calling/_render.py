@@ -14,15 +14,10 @@ from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_json
 
-from toolkit.errors import ToolkitError
-from toolkit.tools.content import Block, as_block, is_content
-from toolkit.tools.reply import Reply, ToolResult
+from toolkit.errors import RenderError
+from toolkit.tools.content import Block, Reply, ToolResult, as_block, is_content
 
 Renderer = Callable[[Any], Any]
-
-
-class RenderError(ToolkitError):
-    """A value that cannot be shown to the model."""
 
 
 def render(value: Any, *, renderer: Renderer | None = None, max_chars: int | None = None) -> Reply:
