@@ -28,7 +28,7 @@ from toolkit.runs.storage.run_folder import RunFolder, new_run
 from toolkit.runs.turn.engine import Engine
 
 if TYPE_CHECKING:
-    from toolkit_workspace.changes.changes import Changes
+    from toolkit_workspace.changes import Changes
 
 OutputT = TypeVar("OutputT")
 T = TypeVar("T")

@@ -41,9 +41,7 @@ from toolkit.runs.turn.tail import Tail
 from toolkit.runs.turn.translate import Translator
 from toolkit.runs.turn.usage import Meter, TurnUsage
 from toolkit.runs.turn.work import Work
-from toolkit.sandbox.confinement import Confinement, confine
-from toolkit.sandbox.gate_usage import SpendLimit
-from toolkit.sandbox.limits import JailLimits
+from toolkit.sandbox import Confinement, JailLimits, SpendLimit, confine
 from toolkit.tools import Budget, Deadline, Toolbox, ToolContext
 
 _PATIENCE = 2.0
