@@ -23,8 +23,8 @@ from toolkit.runs.store import FORMAT
 
 if TYPE_CHECKING:
     from toolkit_workspace import WorkspaceSection
-    from toolkit_workspace.applying.apply import Applied
-    from toolkit_workspace.changes.changes import Changes
+    from toolkit_workspace.applying import Applied
+    from toolkit_workspace.changes import Changes
 
 State = Literal["running", "finished", "crashed"]
 _TRIES = 20

@@ -41,9 +41,7 @@ from toolkit.runs.spec import RunSpec
 from toolkit.runs.translate import Translator
 from toolkit.runs.usage import Meter, TurnUsage
 from toolkit.runs.work import Work
-from toolkit.sandbox.confinement import Confinement, confine
-from toolkit.sandbox.gate_usage import SpendLimit
-from toolkit.sandbox.limits import JailLimits
+from toolkit.sandbox import Confinement, JailLimits, SpendLimit, confine
 from toolkit.tools import Budget, Deadline, Toolbox, ToolContext
 
 _PATIENCE = 2.0

@@ -11,11 +11,10 @@ from claude_agent_sdk import ClaudeAgentOptions
 from toolkit.runs.approvals import Approvals
 from toolkit.runs.guard import Guard
 from toolkit.runs.output import OutputShape
-from toolkit.runs.policy import READERS
 from toolkit.runs.spec import RunSpec
-from toolkit.sandbox.confinement import TOOLS, Confinement
+from toolkit.sandbox import READ_ONLY_TOOLS, TOOLS, Confinement
 from toolkit.tools import Toolbox, ToolContext
-from toolkit_servers.in_process import in_process_config
+from toolkit_servers import in_process_config
 
 _MOST_BUFFERED = 64 * 1024 * 1024
 """One line of the CLI's output: pictures in tool results are longer than the SDK expects."""
@@ -67,7 +66,7 @@ def make_options(
 
 def native_tools(spec: RunSpec) -> list[str]:
     """The CLI's own tools this run offers."""
-    usual = READERS if spec.mode == "read-only" else TOOLS
+    usual = READ_ONLY_TOOLS if spec.mode == "read-only" else TOOLS
     policy = spec.rules()
     return [tool for tool in (usual if spec.native is None else spec.native) if not policy.disabled(tool)]
 

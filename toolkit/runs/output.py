@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import PydanticUserError, ValidationError
 
 from toolkit.errors import RunError
-from toolkit.tools._compile import CompiledType, compile_type
+from toolkit.tools.schema import CompiledType, compile_type
 
 _KEY = "result"
 

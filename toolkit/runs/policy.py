@@ -14,12 +14,11 @@ from typing import Any, Literal, get_args
 
 from toolkit._base.words import did_you_mean
 from toolkit.errors import RunError
+from toolkit.sandbox import READ_ONLY_TOOLS
 
 Choice = Literal["allow", "ask", "deny"]
 OWN_MODES = ("yolo", "normal", "read-only")
 CLI_MODES = ("default", "acceptEdits", "plan", "dontAsk", "auto", "bypassPermissions")
-READERS = ("Read", "Grep", "Glob")
-"""The CLI's own tools that change nothing."""
 POLICIES = (*get_args(Choice), "disable")
 
 _BASH = re.compile(r"Bash\((?P<prefix>.+)\)")
@@ -93,7 +92,7 @@ class Policy:
         return None
 
     def _reads(self, tool: str) -> bool:
-        return tool in (*READERS, "StructuredOutput") or self.is_read_only(tool)
+        return tool in (*READ_ONLY_TOOLS, "StructuredOutput") or self.is_read_only(tool)
 
 
 def _by_policy(policy: str, pattern: str, tool: str) -> Ruling:

@@ -20,7 +20,7 @@ import pytest
 if TYPE_CHECKING:
     from toolkit.testing import FakeCLI, RealCLI, ScriptedAPI
     from toolkit.testing.model import Scripted
-    from toolkit.tools.reply import Reply
+    from toolkit.tools import Reply
 
 _SCRIPTED: pytest.StashKey[list[Scripted]] = pytest.StashKey()
 
