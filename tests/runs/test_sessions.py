@@ -18,14 +18,15 @@ from toolkit.runs import (
     Limits,
     RunResult,
     SessionId,
+    SqliteSessionStore,
     fingerprint,
     list_runs,
     load_run,
+    one_at_a_time,
     remove_older_than,
     run,
     start,
 )
-from toolkit.runs.sessions import SqliteSessionStore, one_at_a_time
 from toolkit.testing import FakeCLI, ScriptedAPI, Status, Turn, text, tool_use
 
 
