@@ -19,8 +19,8 @@ from typing import Any, cast
 from claude_agent_sdk import SessionKey, SessionStore, SessionStoreEntry, project_key_for_directory
 
 from toolkit.errors import RunError
-from toolkit.runs._transcripts import PROJECT, lock_file, sessions_home
-from toolkit.runs.session_stores import FileSessionStore
+from toolkit.runs.sessions.stores import FileSessionStore
+from toolkit.runs.sessions.transcripts import PROJECT, lock_file, sessions_home
 from toolkit.sandbox.jail import HOME
 
 _CONFIG = ".claude"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-from toolkit.runs.guard import ALLOW, Rule, Verdict
+from toolkit.runs.asking.guard import ALLOW, Rule, Verdict
 from toolkit.tools import Budget, Deadline
 
 

@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 from claude_agent_sdk import SessionStore
 
 from toolkit.errors import RunError
-from toolkit.runs._transcripts import sessions_home
 from toolkit.runs.launch import run
-from toolkit.runs.result import RunResult
-from toolkit.runs.sessions import SessionId, default_store, last_entry, one_at_a_time
+from toolkit.runs.outcome.result import RunResult
+from toolkit.runs.sessions.resume import SessionId, default_store, last_entry, one_at_a_time
+from toolkit.runs.sessions.transcripts import sessions_home
 
 Message = Mapping[str, Any]
 """`{"role": "user" | "assistant", "content": text or content blocks}`."""

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from toolkit.errors import RunError
-from toolkit.runs.codes import MESSAGES, Code
-from toolkit.runs.events import Call, Tokens
+from toolkit.runs.outcome.codes import MESSAGES, Code
+from toolkit.runs.outcome.events import Call, Tokens
 
 if TYPE_CHECKING:
     from toolkit_workspace import Changes

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from toolkit.runs.codes import Code
+from toolkit.runs.outcome.codes import Code
 
 if TYPE_CHECKING:
     from claude_agent_sdk import HookMatcher

@@ -27,9 +27,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import RunError
-from toolkit.runs.events import as_line
+from toolkit.runs.outcome.events import as_line
+from toolkit.runs.outcome.result import RunResult
 from toolkit.runs.prompt import Prompt
-from toolkit.runs.result import RunResult
 from toolkit.runs.spec import RunSpec
 
 if TYPE_CHECKING:

@@ -18,13 +18,13 @@ from concurrent.futures import Executor
 from typing import Any
 
 from toolkit.errors import RunError
-from toolkit.runs._lifeline import CallerGoneError, Line, hold_on
-from toolkit.runs.finish import failed
 from toolkit.runs.launch import complete, run
-from toolkit.runs.result import RunResult
+from toolkit.runs.many.lifeline import CallerGoneError, Line, hold_on
+from toolkit.runs.outcome.finish import failed
+from toolkit.runs.outcome.result import RunResult
 from toolkit.runs.spec import RunSpec
-from toolkit.runs.store import runs_home
-from toolkit.runs.stored import StoredRun
+from toolkit.runs.storage.run_folder import runs_home
+from toolkit.runs.storage.stored_runs import StoredRun
 
 _LOST = "WorkerLost"
 _TRIES = 2

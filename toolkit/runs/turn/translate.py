@@ -24,9 +24,9 @@ from claude_agent_sdk import (
     UserMessage,
 )
 
-from toolkit.runs.events import Call, Event, Stream
-from toolkit.runs.result import ToolUse
-from toolkit.runs.usage import Meter
+from toolkit.runs.outcome.events import Call, Event, Stream
+from toolkit.runs.outcome.result import ToolUse
+from toolkit.runs.turn.usage import Meter
 
 _SYNTHETIC = "<synthetic>"
 """The model name of messages the CLI writes itself, such as its text for an API error."""

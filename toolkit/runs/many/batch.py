@@ -17,13 +17,13 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from toolkit.errors import RunError, ToolkitError
-from toolkit.runs._lifeline import Lifeline
-from toolkit.runs._spend import Purse
-from toolkit.runs._workers import Workers, has_started, run_here
-from toolkit.runs.finish import failed
 from toolkit.runs.limits import Limits
+from toolkit.runs.many.lifeline import Lifeline
+from toolkit.runs.many.purse import Purse
+from toolkit.runs.many.workers import Workers, has_started, run_here
+from toolkit.runs.outcome.finish import failed
+from toolkit.runs.outcome.result import RunResult
 from toolkit.runs.prompt import Prompt
-from toolkit.runs.result import RunResult
 from toolkit.runs.spec import RunSpec, make_spec
 
 _log = logging.getLogger("toolkit.runs")

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 from toolkit.errors import RunError
-from toolkit.runs.events import Event
+from toolkit.runs.outcome.events import Event
 
 _MOST_LINES = 512
 _POLL = 0.05

@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import to_jsonable_python
 
 from toolkit.errors import RunError
-from toolkit.runs.decisions import Decision
+from toolkit.runs.asking.decisions import Decision
 
 if TYPE_CHECKING:
-    from toolkit.runs.approvals import Approvals, Question
-    from toolkit.runs.events import Event
+    from toolkit.runs.asking.approvals import Approvals, Question
+    from toolkit.runs.outcome.events import Event
 
-NAME = "approvals.sock"
+SOCKET_NAME = "approvals.sock"
 _MOST_LINE = 1024 * 1024
 _PATIENCE = 10.0
 
@@ -48,7 +48,7 @@ class ApprovalSocket:
         """Listen for the owner's answers."""
         with _short_path(self._folder) as path:
             self._server = await asyncio.start_unix_server(self._serve, path, limit=_MOST_LINE)
-        (self._folder / NAME).chmod(0o600)
+        (self._folder / SOCKET_NAME).chmod(0o600)
 
     async def close(self) -> None:
         """Say goodbye to whoever watches, and be gone."""
@@ -56,7 +56,7 @@ class ApprovalSocket:
             self._server.close()
         for writer in list(self._watchers):
             writer.close()
-        (self._folder / NAME).unlink(missing_ok=True)
+        (self._folder / SOCKET_NAME).unlink(missing_ok=True)
 
     def tell(self, event: Event) -> None:
         """Pass an approval event on to those who watch."""
@@ -164,7 +164,7 @@ def _short_path(folder: Path) -> Iterator[str]:
     """A path to the socket that fits the kernel's 108 bytes, however deep the folder lies."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        yield f"/proc/self/fd/{handle}/{NAME}"
+        yield f"/proc/self/fd/{handle}/{SOCKET_NAME}"
     finally:
         os.close(handle)
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from claude_agent_sdk import ClaudeAgentOptions
 
-from toolkit.runs.approvals import Approvals
-from toolkit.runs.guard import Guard
-from toolkit.runs.output import OutputShape
+from toolkit.runs.asking.approvals import Approvals
+from toolkit.runs.asking.guard import Guard
+from toolkit.runs.outcome.output import OutputShape
 from toolkit.runs.spec import RunSpec
 from toolkit.sandbox import READ_ONLY_TOOLS, TOOLS, Confinement
 from toolkit.tools import Toolbox, ToolContext

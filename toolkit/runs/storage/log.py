@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from toolkit.runs.events import Event
+from toolkit.runs.outcome.events import Event
 
 _KEPT = 1024
 """The latest events, which a reader that keeps up gets without reading the file."""

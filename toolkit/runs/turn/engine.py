@@ -20,15 +20,12 @@ from typing import Any
 from claude_agent_sdk import ClaudeSDKClient, ResultMessage, SessionStore, SystemMessage
 
 from toolkit.errors import RunError
-from toolkit.runs._tail import Tail
-from toolkit.runs._transcripts import held, sessions_home
-from toolkit.runs.approvals import Approvals
-from toolkit.runs.codes import Code, End
-from toolkit.runs.events import Event
-from toolkit.runs.guard import Guard
-from toolkit.runs.options import make_options, native_tools, offered
-from toolkit.runs.rules import before_deadline, only_offered, within_budget
-from toolkit.runs.sessions import (
+from toolkit.runs.asking.approvals import Approvals
+from toolkit.runs.asking.guard import Guard
+from toolkit.runs.asking.rules import before_deadline, only_offered, within_budget
+from toolkit.runs.outcome.codes import Code, End
+from toolkit.runs.outcome.events import Event
+from toolkit.runs.sessions.resume import (
     Kept,
     SessionId,
     default_store,
@@ -37,10 +34,13 @@ from toolkit.runs.sessions import (
     lay_out,
     one_at_a_time,
 )
+from toolkit.runs.sessions.transcripts import held, sessions_home
 from toolkit.runs.spec import RunSpec
-from toolkit.runs.translate import Translator
-from toolkit.runs.usage import Meter, TurnUsage
-from toolkit.runs.work import Work
+from toolkit.runs.turn.options import make_options, native_tools, offered
+from toolkit.runs.turn.tail import Tail
+from toolkit.runs.turn.translate import Translator
+from toolkit.runs.turn.usage import Meter, TurnUsage
+from toolkit.runs.turn.work import Work
 from toolkit.sandbox import Confinement, JailLimits, SpendLimit, confine
 from toolkit.tools import Budget, Deadline, Toolbox, ToolContext
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from toolkit.runs.events import Call, Tokens
+from toolkit.runs.outcome.events import Call, Tokens
 
 
 def tokens_of(usage: Mapping[str, Any] | None) -> Tokens:

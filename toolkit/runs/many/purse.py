@@ -12,7 +12,7 @@ import dataclasses
 from typing import Any
 
 from toolkit.runs.limits import Limits
-from toolkit.runs.result import RunResult
+from toolkit.runs.outcome.result import RunResult
 
 _CRUMB = {"usd": 1e-9, "tokens": 1.0}
 """Less than this is nothing."""

@@ -6,12 +6,12 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import ToolkitError, UnconfinedError
-from toolkit.runs.codes import End, code_of
-from toolkit.runs.engine import TurnEnd
-from toolkit.runs.output import OutputShape
-from toolkit.runs.result import DeniedCall, PendingCall, RunResult
-from toolkit.runs.sessions import NoSessionError
-from toolkit.runs.translate import Translator
+from toolkit.runs.outcome.codes import End, code_of
+from toolkit.runs.outcome.output import OutputShape
+from toolkit.runs.outcome.result import DeniedCall, PendingCall, RunResult
+from toolkit.runs.sessions.resume import NoSessionError
+from toolkit.runs.turn.engine import TurnEnd
+from toolkit.runs.turn.translate import Translator
 
 if TYPE_CHECKING:
     from toolkit_workspace import Changes

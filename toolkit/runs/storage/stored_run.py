@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from toolkit.errors import RunError
-from toolkit.runs._event_file import EventFile, Following, last_turn_has_finished
-from toolkit.runs._rebuild import rebuilt
-from toolkit.runs._transcripts import forget, sessions_home
-from toolkit.runs.events import Event
-from toolkit.runs.result import RunResult
-from toolkit.runs.store import FORMAT
+from toolkit.runs.outcome.events import Event
+from toolkit.runs.outcome.rebuild import rebuilt
+from toolkit.runs.outcome.result import RunResult
+from toolkit.runs.sessions.transcripts import forget, sessions_home
+from toolkit.runs.storage.event_file import EventFile, Following, last_turn_has_finished
+from toolkit.runs.storage.run_folder import FORMAT
 
 if TYPE_CHECKING:
     from toolkit_workspace import WorkspaceSection

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from toolkit.runs.store import runs_home
+from toolkit.runs.storage.run_folder import runs_home
 
 PROJECT = "toolkit"
 """The project all sessions belong to: a run's folder changes with every run, a conversation does not."""

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolkit.runs.codes import Code
-from toolkit.runs.events import Call, Event, Tokens
-from toolkit.runs.result import DeniedCall, RunResult, ToolUse
+from toolkit.runs.outcome.codes import Code
+from toolkit.runs.outcome.events import Call, Event, Tokens
+from toolkit.runs.outcome.result import DeniedCall, RunResult, ToolUse
 
 
 @dataclass(slots=True)

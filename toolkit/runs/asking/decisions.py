@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from toolkit.errors import RunError
-from toolkit.runs.store import runs_home
+from toolkit.runs.storage.run_folder import runs_home
 
 Kind = Literal["ALLOW_ONCE", "ALLOW_SESSION", "ALLOW_PROJECT", "ALLOW_ALWAYS", "DENY"]
 KINDS: tuple[Kind, ...] = ("ALLOW_ONCE", "ALLOW_SESSION", "ALLOW_PROJECT", "ALLOW_ALWAYS", "DENY")

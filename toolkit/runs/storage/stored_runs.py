@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from toolkit.errors import RunError
-from toolkit.runs._stored_run import State, StoredRun, forget_unused, remove_folder, stored_in
-from toolkit.runs.store import LAST, runs_home
+from toolkit.runs.storage.run_folder import LAST, runs_home
+from toolkit.runs.storage.stored_run import State, StoredRun, forget_unused, remove_folder, stored_in
 
 __all__ = ["State", "StoredRun", "find_run", "list_runs", "load_run", "remove_older_than"]
 

@@ -13,10 +13,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from toolkit.runs._threads import in_its_own_time
-from toolkit.runs.decisions import Decision, Remembered, subject_of
-from toolkit.runs.guard import ALLOW, Verdict
-from toolkit.runs.policy import Policy
+from toolkit.runs.asking.decisions import Decision, Remembered, subject_of
+from toolkit.runs.asking.guard import ALLOW, Verdict
+from toolkit.runs.asking.policy import Policy
+from toolkit.runs.callbacks import in_its_own_time
 
 if TYPE_CHECKING:
     from claude_agent_sdk import ToolPermissionContext

@@ -12,20 +12,20 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from toolkit.errors import RunError, WorkspaceError
-from toolkit.runs._event_file import EventFile
-from toolkit.runs._rebuild import turn_under_way
-from toolkit.runs.approval_socket import ApprovalSocket
-from toolkit.runs.approvals import Approvals
+from toolkit.runs.asking.approval_socket import ApprovalSocket
+from toolkit.runs.asking.approvals import Approvals
+from toolkit.runs.asking.decisions import Remembered
 from toolkit.runs.bus import Bus
-from toolkit.runs.decisions import Remembered
-from toolkit.runs.engine import Engine
-from toolkit.runs.events import Event, Stream
-from toolkit.runs.finish import conclude, failed, is_refusal, merged
-from toolkit.runs.log import EventLog
+from toolkit.runs.outcome.events import Event, Stream
+from toolkit.runs.outcome.finish import conclude, failed, is_refusal, merged
+from toolkit.runs.outcome.rebuild import turn_under_way
+from toolkit.runs.outcome.result import RunResult
 from toolkit.runs.place import Place, find_place, load_boxes, project_of
-from toolkit.runs.result import RunResult
 from toolkit.runs.spec import RunSpec
-from toolkit.runs.store import RunFolder, new_run
+from toolkit.runs.storage.event_file import EventFile
+from toolkit.runs.storage.log import EventLog
+from toolkit.runs.storage.run_folder import RunFolder, new_run
+from toolkit.runs.turn.engine import Engine
 
 if TYPE_CHECKING:
     from toolkit_workspace.changes import Changes

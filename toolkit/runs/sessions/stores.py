@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, TypeVar
 
 from claude_agent_sdk import SessionKey, SessionStore, SessionStoreEntry, fold_session_summary
 
-from toolkit.runs._transcripts import digest, transcripts
+from toolkit.runs.sessions.transcripts import digest, transcripts
 
 T = TypeVar("T")
 Entries = list[SessionStoreEntry]
