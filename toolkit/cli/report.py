@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toolkit.cli._help import CommandWithExample
-from toolkit.cli._results import take_stdout, write_result
+from toolkit.cli.terminal import command, take_stdout, write_result
 
 if TYPE_CHECKING:
     from toolkit.runs.stored import StoredRun
@@ -19,7 +18,7 @@ $ toolkit report --live last
 """
 
 
-@click.command(cls=CommandWithExample, example=EXAMPLE)
+@command(example=EXAMPLE)
 @click.argument("run")
 @click.option("-o", "--output", metavar="FILE", help="Where to write it; - is stdout. Kept with the run if not given.")
 @click.option("--open", "opens", is_flag=True, help="Show it in the browser.")

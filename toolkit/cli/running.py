@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolkit.cli._help import CommandWithExample
-from toolkit.cli._results import as_json, take_stdout, write_result
-from toolkit.cli._units import Duration
+from toolkit.cli.terminal import MOUNT, Duration, as_json, command, json_option, take_stdout, write_result
 from toolkit.errors import ToolkitError
 
 if TYPE_CHECKING:
     from toolkit.runs import RunResult, RunSpec
     from toolkit.tools import Toolbox
+    from toolkit.workspace import WorkspaceSection
 
 EXAMPLE = """
 $ toolkit run "Make the failing test pass." --mount src --deadline 10m --max-usd 2 --tools notes.py
@@ -25,9 +24,11 @@ $ echo "List what is unclear." | toolkit run - --mount docs --mode read-only --j
 """
 
 
-@click.command(cls=CommandWithExample, example=EXAMPLE)
+@command(example=EXAMPLE)
 @click.argument("prompt")
-@click.option("--mount", "mounts", multiple=True, metavar="PATH[:TARGET]", help="Copy this into the workspace.")
+@click.option(
+    "--mount", "mounts", type=MOUNT, multiple=True, metavar="HOST[:WHERE]", help="Copy this into the workspace."
+)
 @click.option(
     "--allow-root", "roots", multiple=True, default=(".",), show_default=True, help="Where mounts may come from."
 )
@@ -59,20 +60,20 @@ $ echo "List what is unclear." | toolkit run - --mount docs --mode read-only --j
 @click.option("--resume", metavar="SESSION|RUN", help="Go on with a conversation: its id, or a run's, or 'last'.")
 @click.option("--ask-elsewhere", is_flag=True, help="Wait for 'toolkit approvals answer' instead of asking here.")
 @click.option("--keep-workspace/--drop-workspace", default=True, show_default=True, help="Keep the copy afterwards.")
-@click.option("--json", "wants_json", is_flag=True, help="Print the result as JSON.")
+@json_option("Print the result as JSON.")
 @click.option("--stream-json", is_flag=True, help="Print every event as a line of JSON, the result last.")
 def run(**given: Any) -> None:
     """Run an agent on PROMPT, confined, and print what it says.
 
     PROMPT is text, or - to read it from stdin. The agent works in a copy; 'toolkit runs apply'
     takes its changes back. Ctrl-C ends the turn and keeps the result; a second one ends it at
-    once. Exit code: 0 done, 1 failed, 2 mistyped, 3 a limit was reached, 4 not confined.
+    once. Exit code: 0 done, 1 failed, 2 usage error, 3 a limit was reached, 4 not confined.
     """
     stdout = take_stdout()
     import asyncio
 
-    from toolkit.cli._run_display import summary
-    from toolkit.cli._run_follow import follow
+    from toolkit.cli.terminal.display import summary
+    from toolkit.cli.terminal.following import follow
 
     spec = _spec(given)
     print_line = (lambda line: write_result(stdout, line)) if given["stream_json"] else None
@@ -146,7 +147,7 @@ def _spec(given: dict[str, Any]) -> RunSpec:
         raise click.UsageError(str(error)) from None
 
 
-def _ready(spec: str, workspace: Any) -> Toolbox:
+def _ready(spec: str, workspace: WorkspaceSection | None) -> Toolbox:
     """A ready-made server; files and workspace without a path are about the workspace of this run."""
     from toolkit_servers.ready import load_ready, load_ready_spec
 
@@ -155,17 +156,15 @@ def _ready(spec: str, workspace: Any) -> Toolbox:
     return load_ready_spec(spec, Path.cwd())
 
 
-def _workspace(given: dict[str, Any]) -> Any:
+def _workspace(given: dict[str, Any]) -> WorkspaceSection | None:
     from toolkit.workspace import HostMount, WorkspaceSection
 
     if not given["mounts"]:
         return None
-    mounts = []
-    for text in given["mounts"]:
-        host, _, target = text.rpartition(":") if ":" in text and not Path(text).exists() else (text, "", "")
-        mounts.append(
-            HostMount(host, target or None, exclude_glob=given["excludes"], gitignore=given["gitignore"]),
-        )
+    mounts = [
+        HostMount(host, where, exclude_glob=given["excludes"], gitignore=given["gitignore"])
+        for host, where in given["mounts"]
+    ]
     return WorkspaceSection(mounts, allowed_host_roots=given["roots"])
 
 

@@ -8,6 +8,8 @@ import os
 import sys
 from typing import Any, TextIO
 
+import click
+
 
 def take_stdout() -> TextIO:
     """A stream to the real stdout; from now until the process ends, prints go to stderr.
@@ -48,3 +50,8 @@ def write_result(stream: TextIO, result: str | bytes) -> bool:
 def as_json(value: Any) -> str:
     """A value as JSON for people and programs alike."""
     return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def echo_json(value: Any) -> None:
+    """Print a value as JSON in plain ASCII, where no user's code has run."""
+    click.echo(json.dumps(value, indent=2))

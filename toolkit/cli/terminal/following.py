@@ -1,9 +1,4 @@
-"""Ask the person at the terminal about one tool call, showing what is about to happen.
-
-Whatever was typed before the question is thrown away, so that no stray key answers
-it. Reading waits in the event loop and not in a thread: a run that ends meanwhile
-takes its question back.
-"""
+"""Follow a run at a terminal: show it, ask about its calls, and end it when somebody presses Ctrl-C."""
 
 from __future__ import annotations
 
@@ -12,25 +7,108 @@ import contextlib
 import difflib
 import json
 import os
+import signal
+import sys
 import termios
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
 
 import click
 
-from toolkit._base.words import safe_line, safe_text
+from toolkit._base.words import count_text, safe_line, safe_text
+from toolkit.cli.terminal.display import Display
+from toolkit.runs import Decision, LiveRun, Question, RunResult, RunSpec, start
 
-if TYPE_CHECKING:
-    from toolkit.cli._run_display import Display
-    from toolkit.runs import Decision, Question
-
+_SECOND = 1.0
 _KEYS = {"y": "ALLOW_ONCE", "n": "DENY", "s": "ALLOW_SESSION", "p": "ALLOW_PROJECT", "a": "ALLOW_ALWAYS"}
 _MOST_LINES = 40
 _TRIES = 5
 
 
+async def follow(
+    spec: RunSpec, *, terminal: int | None, print_line: Callable[[str], bool] | None = None
+) -> RunResult[Any]:
+    """See a run through: its tool calls on stderr, or every event to `print_line`.
+
+    `terminal` is where a person can be asked. `print_line` says False when nobody reads any more.
+
+    Raises:
+        ToolkitError: the run cannot be as asked.
+    """
+    display = Display(terminal=sys.stderr.isatty(), asks_here=terminal is not None)
+    if terminal is not None:
+        spec = replace(spec, approve=TerminalApprover(terminal, display))
+    live = start(spec)
+    keys = _Keys(live)
+    ticking = asyncio.create_task(_tick(display))
+    try:
+        async with live:
+            async for event in live:
+                keys.has_begun = True
+                if print_line is None:
+                    display.show(event)
+                elif not print_line(event.to_json()):
+                    print_line = _nobody
+                    keys.press("nobody reads the events any more: interrupting")
+                if event.name == "lifecycle.finished":
+                    break
+    except asyncio.CancelledError:
+        if not keys.ended_it:
+            raise
+    finally:
+        ticking.cancel()
+        display.close()
+    return await live.result()
+
+
+class _Keys:
+    """Ctrl-C once ends the turn and keeps what it gave; twice ends the run; a third time, the process."""
+
+    def __init__(self, live: LiveRun[Any]) -> None:
+        self._live = live
+        self._loop = asyncio.get_running_loop()
+        self._main = asyncio.current_task()
+        self._interrupting: asyncio.Task[None] | None = None
+        self.has_begun = False
+        self.ended_it = False
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._loop.add_signal_handler(number, self.press)
+
+    def press(self, why: str = "interrupting; Ctrl-C again ends it at once") -> None:
+        """One more Ctrl-C."""
+        assert self._main is not None
+        if self.ended_it:
+            os._exit(130)  # the jail dies with this process, and the stored run shows as crashed
+        if self._interrupting is None and self.has_begun:
+            click.echo(f"\r{why}", err=True)
+            self._interrupting = self._loop.create_task(self._interrupt())
+            return
+        self.ended_it = True
+        self._main.cancel()
+
+    async def _interrupt(self) -> None:
+        with contextlib.suppress(Exception):  # it has ended by itself meanwhile
+            await self._live.interrupt()
+
+
+async def _tick(display: Display) -> None:
+    while True:
+        await asyncio.sleep(_SECOND)
+        display.tick()
+
+
+def _nobody(line: str) -> bool:
+    return True
+
+
 class TerminalApprover:
-    """Asks one question after the other on a terminal."""
+    """Asks the person at a terminal, one question after the other, showing what is about to happen.
+
+    Whatever was typed before the question is thrown away, so that no stray key answers
+    it. Reading waits in the event loop and not in a thread: a run that ends meanwhile
+    takes its question back.
+    """
 
     def __init__(self, terminal: int, display: Display) -> None:
         self._terminal = terminal
@@ -39,8 +117,6 @@ class TerminalApprover:
 
     async def __call__(self, question: Question) -> Decision:
         """The person's decision; the run goes on meanwhile."""
-        from toolkit.runs import Decision
-
         async with self._turn:
             self._display.hold()
             try:
@@ -54,7 +130,7 @@ class TerminalApprover:
         _say("".join(f"  {line}\n" for line in lines[:_MOST_LINES]))
         hidden = len(lines) - _MOST_LINES
         if hidden > 0:
-            _say(f"  … {hidden} more line{'' if hidden == 1 else 's'}: v shows all\n")
+            _say(f"  … {count_text(hidden, 'more line')}: v shows all\n")
         about = safe_line(question.subject, 60)
         keys = f"y = once, s = all {about} in this session, p = in this project, a = always, n = no"
         for _ in range(_TRIES):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolkit._base.words import duration_text, safe_line, safe_text
+from toolkit._base.words import count_text, duration_text, safe_line, safe_text
 
 if TYPE_CHECKING:
     from toolkit.runs import Event, RunResult
@@ -131,14 +131,9 @@ def summary(result: RunResult[Any], *, kept: bool = True) -> list[str]:
 
 def totals(result: RunResult[Any]) -> str:
     """What a run used, on one line."""
-    calls = f"{_count(result.calls, 'model call')}, {_count(result.tools, 'tool call')}"
+    calls = f"{count_text(len(result.calls), 'model call')}, {count_text(len(result.tools), 'tool call')}"
     unexplained = f" ({result.unattributed.total:,} of them in no call)" if result.unattributed.total else ""
     return f"{duration_text(result.ms)}, {calls}, {result.total.total:,} tokens{unexplained}, ${result.cost:.4f}"
-
-
-def _count(items: Iterable[Any], noun: str) -> str:
-    number = len(list(items))
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _call(data: dict[str, Any]) -> str:
