@@ -63,9 +63,7 @@ class Reload:
             _say(f"reloaded {loaded.toolbox.name}: {count_text(len(loaded.toolbox), 'tool')}")
         # What changes while the tools are loaded is for the next turn; so is a file that appears
         # after a failed load, which may have been for want of it.
-        self._seen = {
-            file: before.get(file, None if self._failed else now) for file, now in self._signature().items()
-        }
+        self._seen = {file: before.get(file, None if self._failed else now) for file, now in self._signature().items()}
         return loaded is not None
 
     def _try_to_load(self) -> Target | None:

@@ -15,6 +15,7 @@ from click.core import ParameterSource
 from toolkit.cli.terminal import as_json, command, json_option, take_stdout, write_result
 
 if TYPE_CHECKING:
+    from toolkit.tools import Toolbox
     from toolkit_servers import Reload
     from toolkit_servers.target import Target
 
@@ -87,7 +88,7 @@ def _serve_stdio(spec: str, reload: bool) -> None:
 
     explain_first_print()
     target = load_target(spec)
-    serve_stdio(_following(target) if reload else target.toolbox, wires)
+    serve_stdio(_tools(target, reload), wires)
 
 
 def _serve_http(spec: str, host: str, port: int, allowed_hosts: tuple[str, ...], reload: bool) -> None:
@@ -96,12 +97,20 @@ def _serve_http(spec: str, host: str, port: int, allowed_hosts: tuple[str, ...],
 
     target = load_target(spec)
     serve_http(
-        _following(target) if reload else target.toolbox,
+        _tools(target, reload),
         host=host,
         port=port,
         allowed_hosts=allowed_hosts,
         on_ready=lambda url: click.echo(f"Serving {target.toolbox.name} at {url}", err=True),
     )
+
+
+def _tools(target: Target, reload: bool) -> Toolbox | Reload:
+    if not reload:
+        return target.toolbox
+    from toolkit_servers import Reload
+
+    return Reload(target)
 
 
 def _check(spec: str) -> None:
@@ -110,13 +119,6 @@ def _check(spec: str) -> None:
 
     box = load_target(spec).toolbox
     write_result(stdout, f"{box.name}: {len(box)} {'tool' if len(box) == 1 else 'tools'}, no problems")
-
-
-def _following(target: Target) -> Reload:
-    from toolkit_servers import Reload
-    from toolkit_servers.target import load_target
-
-    return Reload(target, lambda: load_target(target.spec))
 
 
 def _refuse_alone(ctx: click.Context, http: bool, *parameters: str) -> None:
