@@ -208,9 +208,9 @@ def list_(parent: str | None, as_json: bool) -> None:
     Example:
       toolkit workspace list
     """
-    from toolkit_workspace.record import state as _state
+    from toolkit_workspace import default_parent, find_workspaces
 
-    found = _state.find(Path(parent).absolute() if parent else _state.default_parent())
+    found = find_workspaces(Path(parent).absolute() if parent else default_parent())
     rows = [
         {"path": str(one.temp_dir), "status": one.status, "pid": one.pid, "created": one.created, "mounts": one.mounts}
         for one in found
@@ -238,12 +238,10 @@ def clean(parent: str | None, kept: bool, as_json: bool) -> None:
     Example:
       toolkit workspace clean
     """
-    from toolkit_workspace.record import state as _state
+    from toolkit_workspace import clean_workspaces, default_parent
 
-    removed = [
-        str(one.temp_dir)
-        for one in _state.clean(Path(parent).absolute() if parent else _state.default_parent(), kept=kept)
-    ]
+    place = Path(parent).absolute() if parent else default_parent()
+    removed = [str(one.temp_dir) for one in clean_workspaces(place, kept=kept)]
     if as_json:
         _print_json(removed)
         return

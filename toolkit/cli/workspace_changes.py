@@ -105,12 +105,9 @@ def _opened(workspace_dir: Path) -> WorkspaceSection:
 
 def _changes(workspace_dir: Path) -> Changes:
     """The changes, by looking only: the owner of the workspace may be at work in it."""
-    from toolkit_workspace.changes.changes import changes_of
-    from toolkit_workspace.record import state as _state
-    from toolkit_workspace.record.prepared import Prepared
+    from toolkit_workspace import Workspace, changes_of
 
-    whole = workspace_dir.resolve()
-    return changes_of(Prepared.load(whole, _state.state_dir_of(whole)))
+    return changes_of(Workspace(workspace_dir.resolve()))
 
 
 def _narrowed(changes: Changes, paths: tuple[str, ...]) -> Changes:

@@ -13,7 +13,7 @@ from toolkit.errors import ToolkitError
 
 if TYPE_CHECKING:
     from toolkit.runs.stored import StoredRun
-    from toolkit_workspace.changes.changes import Changes
+    from toolkit_workspace import Changes
 
 _FILE_BYTES = 1 << 20
 """The longest patch of one file that is shown."""

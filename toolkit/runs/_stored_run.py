@@ -22,9 +22,7 @@ from toolkit.runs.result import RunResult
 from toolkit.runs.store import FORMAT
 
 if TYPE_CHECKING:
-    from toolkit_workspace import WorkspaceSection
-    from toolkit_workspace.applying.apply import Applied
-    from toolkit_workspace.changes.changes import Changes
+    from toolkit_workspace import Applied, Changes, WorkspaceSection
 
 State = Literal["running", "finished", "crashed"]
 _TRIES = 20
@@ -231,9 +229,9 @@ class StoredRun:
             section.release()
 
     def _refuse_used_workspace(self) -> None:
-        from toolkit_workspace.record.state import find
+        from toolkit_workspace import find_workspaces
 
-        used = [found for found in find(self.folder) if found.status == "in use"]
+        used = [found for found in find_workspaces(self.folder) if found.status == "in use"]
         if used:
             where = [f"{found.temp_dir} by process {found.pid}" for found in used]
             raise RunError(f"the workspace of run {self.id} is in use", where=where, fix="Wait for it")

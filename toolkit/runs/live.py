@@ -28,7 +28,7 @@ from toolkit.runs.spec import RunSpec
 from toolkit.runs.store import RunFolder, new_run
 
 if TYPE_CHECKING:
-    from toolkit_workspace.changes.changes import Changes
+    from toolkit_workspace import Changes
 
 OutputT = TypeVar("OutputT")
 T = TypeVar("T")

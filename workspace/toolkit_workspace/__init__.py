@@ -8,6 +8,9 @@ from toolkit.errors import (
 )
 from toolkit_workspace.applying.apply import Applied, AppliedChange
 from toolkit_workspace.changes.changes import Change, Changes
+
+# Not for users: what other rooms of the house need besides.
+from toolkit_workspace.changes.changes import changes_of as changes_of
 from toolkit_workspace.copying.copy import Progress
 from toolkit_workspace.moments.snapshot import Snapshot
 from toolkit_workspace.mount import HostMount
@@ -16,6 +19,10 @@ from toolkit_workspace.selecting.left_behind import LeftOut
 from toolkit_workspace.selecting.plan import MountPlan, Plan
 from toolkit_workspace.watching.sync import WatchEvent
 from toolkit_workspace.watching.watch import Watching
+from toolkit_workspace.workspace import Workspace as Workspace
+from toolkit_workspace.workspace import clean_workspaces as clean_workspaces
+from toolkit_workspace.workspace import default_parent as default_parent
+from toolkit_workspace.workspace import find_workspaces as find_workspaces
 
 __all__ = [
     "Applied",
