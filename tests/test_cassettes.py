@@ -129,7 +129,7 @@ async def test_a_session_of_several_prompts_is_one_cassette(tmp_path: Path, opti
 async def test_a_replay_that_leaves_the_cassette_says_at_which_line(
     tmp_path: Path, options: ClaudeAgentOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolkit.testing._cassette._PATIENCE", 0.05)
+    monkeypatch.setattr("toolkit.testing.cassette.cassette._PATIENCE", 0.05)
     cassette = tmp_path / "run.jsonl"
     with record(cassette, options) as recording:
         await run("hello", recording)

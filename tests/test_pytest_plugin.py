@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from toolkit import Toolbox, tool
-from toolkit.tools.reply import Reply
+from toolkit.tools import Reply
 
 pytest_plugins = ["pytester"]
 
@@ -99,8 +99,8 @@ def test_a_session_that_uses_no_fixture_loads_nothing_of_it(pytester: pytest.Pyt
 import sys
 
 def test_nothing():
-    loaded = [name for name in sys.modules if name.startswith("toolkit.testing._")]
-    assert loaded == []
+    loaded = [name for name in sys.modules if name.startswith("toolkit.testing.")]
+    assert loaded == ["toolkit.testing.pytest_plugin"]
     assert "claude_agent_sdk" not in sys.modules
     assert "mcp" not in sys.modules
 """)

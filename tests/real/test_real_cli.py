@@ -13,7 +13,7 @@ from claude_agent_sdk import AssistantMessage, CLIJSONDecodeError, ProcessError,
 
 from toolkit.errors import TestingError
 from toolkit.testing import RealCLI, ScriptedAPI, Turn, text, tool_use
-from toolkit.testing._real_cli import FAKE_KEY, find_cli
+from toolkit.testing.real_cli import FAKE_KEY, find_cli
 
 PROGRAMS = {
     "prints garbage and ends": "#!/bin/sh\necho 'Segmentation fault'\necho oops >&2\n",

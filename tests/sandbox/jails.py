@@ -12,11 +12,9 @@ from typing import Any
 import pytest
 
 from tests.needs import needs
-from toolkit.sandbox._launcher import Launcher, make_launcher
-from toolkit.sandbox._state import State
-from toolkit.sandbox.checks import preflight
-from toolkit.sandbox.jail import Jail
-from toolkit.sandbox.limits import JailLimits, plan_limits
+from toolkit.sandbox import JailLimits
+from toolkit.sandbox.jail import Jail, Launcher, State, make_launcher, preflight
+from toolkit.sandbox.limits import plan_limits
 
 needs_jail = needs(not preflight(), "bubblewrap and socat are needed (./dev says how)")
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="about jails that root starts")

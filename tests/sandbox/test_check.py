@@ -15,12 +15,11 @@ import pytest
 from click.testing import CliRunner
 
 from tests.sandbox.jails import a_jail, needs_jail, needs_root
-from toolkit.cli.sandbox_jail import check as check_command
+from toolkit.cli.sandbox import check as check_command
 from toolkit.errors import UnconfinedError
-from toolkit.sandbox import _advice, _canary, _launcher, check, checks
-from toolkit.sandbox._canary import Flight, fly
-from toolkit.sandbox._launcher import Launcher
-from toolkit.sandbox.checks import check_launcher
+from toolkit.sandbox import check
+from toolkit.sandbox.jail import Flight, Launcher, canary, check_launcher, fly, machine, proof
+from toolkit.sandbox.jail import launcher as launching
 
 ROWS = [
     "read",
@@ -55,7 +54,7 @@ def programs() -> Iterator[Path]:
 
 @pytest.fixture(autouse=True)
 def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "_PASSED", {})
+    monkeypatch.setattr(proof, "_PASSED", {})
 
 
 def _programs(folder: Path, *, without: str = "", bwrap: str | None = None) -> str:
@@ -167,7 +166,7 @@ def test_every_hole_is_noticed(workspace: Path, hole: Callable[[Launcher], None]
 @needs_jail
 @needs_root
 def test_a_jail_whose_user_is_root_for_the_kernel_is_noticed(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_launcher, "choose_tenant", lambda: None)
+    monkeypatch.setattr(launching, "choose_tenant", lambda: None)
     with a_jail(workspace) as launcher:
         _without("--ro-bind", "/proc/sys", "/proc/sys")(launcher)
         failed = {row.name for row in check_launcher(launcher, None).failed}
@@ -184,7 +183,7 @@ def test_a_pass_is_remembered_for_the_same_jail_only(workspace: Path, monkeypatc
         flights += 1
         return fly(launcher, cli)
 
-    monkeypatch.setattr(checks, "fly", counted)
+    monkeypatch.setattr(proof, "fly", counted)
     for options in ({}, {}, {"read_only": True}, {"terminal": True}, {}):
         with a_jail(workspace, **options) as launcher:
             assert check_launcher(launcher, None).ok
@@ -229,7 +228,7 @@ def test_refused_namespaces_fail_with_the_exact_change(
     programs: Path, monkeypatch: pytest.MonkeyPatch, sysctl: str, value: str, fix: str
 ) -> None:
     monkeypatch.setenv("PATH", _programs(programs, bwrap=_REFUSED))
-    monkeypatch.setattr(_advice, "sysctl", lambda name: value if name == sysctl else "")
+    monkeypatch.setattr(machine, "sysctl", lambda name: value if name == sysctl else "")
     report = check()
 
     assert not report.ok
@@ -257,7 +256,7 @@ def test_root_that_may_not_mount_fails_with_what_the_container_needs(workspace: 
 
 @needs_jail
 def test_a_canary_that_cannot_see_proves_nothing(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_canary, "_HELPERS", "show() { :; }\nvariables() { :; }\nexport() { :; }\n")
+    monkeypatch.setattr(canary, "_HELPERS", "show() { :; }\nvariables() { :; }\nexport() { :; }\n")
     with a_jail(workspace) as launcher:
         failed = {row.name for row in check_launcher(launcher, None).failed}
 

@@ -18,9 +18,8 @@ from tests.sandbox.jails import a_jail, inside, needs_jail, needs_root
 from tests.serving._client import wait_until
 from toolkit.errors import SandboxError
 from toolkit.sandbox import python_environment
-from toolkit.sandbox._folders import usable_home, usable_readable, usable_workspace
-from toolkit.sandbox._seccomp import seccomp_filter
-from toolkit.sandbox._state import is_lent
+from toolkit.sandbox.host import usable_home, usable_readable, usable_workspace
+from toolkit.sandbox.jail import is_lent, seccomp_filter
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 
 from tests.sandbox.jails import a_jail, inside, needs_jail
 from toolkit.errors import SandboxError, UnconfinedError
-from toolkit.sandbox import JailLimits, ShellOptions, _cgroup, limits, python_environment, run_confined
-from toolkit.sandbox._watchdog import measure_folders
+from toolkit.sandbox import JailLimits, ShellOptions, limits, python_environment, run_confined
+from toolkit.sandbox.jail import cgroup, measure_folders
 from toolkit.sandbox.limits import plan_limits
 
 _MIB = 1024 * 1024
@@ -142,8 +142,8 @@ def test_systemd_gives_a_scope_where_it_runs(tmp_path: Path, monkeypatch: pytest
     fake.write_text('#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done\nshift\nexec "$@"\n', encoding="ascii")
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setattr(_cgroup, "_parents", lambda: [])
-    monkeypatch.setattr(_cgroup, "_SYSTEMD", tmp_path)
+    monkeypatch.setattr(cgroup, "_parents", lambda: [])
+    monkeypatch.setattr(cgroup, "_SYSTEMD", tmp_path)
 
     plan = plan_limits(JailLimits(memory_bytes=64 * _MIB), name="x", require=["memory"])
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from toolkit.errors import ToolkitError
 
 if TYPE_CHECKING:
-    from toolkit.runs.stored import StoredRun
-    from toolkit_workspace import Changes
+    from toolkit.runs import StoredRun
+    from toolkit_workspace.changes import Changes
 
 _FILE_BYTES = 1 << 20
 """The longest patch of one file that is shown."""

@@ -16,8 +16,7 @@ from toolkit.errors import RunError
 from toolkit.report._changes import changes_data
 
 if TYPE_CHECKING:
-    from toolkit.runs.events import Event
-    from toolkit.runs.stored import StoredRun
+    from toolkit.runs import Event, StoredRun
 
 _FACTS = ("began", "ended", "cwd", "prompt", "model", "profile", "domains", "limits", "mode", "trace", "confined")
 

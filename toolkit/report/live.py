@@ -19,7 +19,7 @@ from toolkit.report._data import ending, event_data, live_data
 from toolkit.report._page import embedded, make_page, policy
 
 if TYPE_CHECKING:
-    from toolkit.runs.stored import StoredRun
+    from toolkit.runs import StoredRun
 
 _HEAD_BYTES = 16384
 _PATIENCE = 10.0

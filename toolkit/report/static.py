@@ -13,7 +13,7 @@ from toolkit.report._data import run_data
 from toolkit.report._page import make_page
 
 if TYPE_CHECKING:
-    from toolkit.runs.stored import StoredRun
+    from toolkit.runs import StoredRun
 
 FILE = "report.html"
 """The name of a report that is kept with its run."""

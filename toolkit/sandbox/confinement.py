@@ -23,22 +23,19 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from toolkit.errors import SandboxError
-from toolkit.sandbox._cli import find_cli
-from toolkit.sandbox._folders import usable_home, usable_readable, usable_workspace
-from toolkit.sandbox._key import read_key
-from toolkit.sandbox._launcher import MARK, Launcher, make_launcher, write_script
-from toolkit.sandbox._state import State, sweep
-from toolkit.sandbox._watchdog import Exceeded, Watchdog
-from toolkit.sandbox.checks import CheckReport, check_launcher, demand_preflight
-from toolkit.sandbox.gate import Gate
-from toolkit.sandbox.gate_usage import SpendLimit
-from toolkit.sandbox.jail import BIN, HOME, SOCKET, Jail
+from toolkit.sandbox.gate.gate import Gate
+from toolkit.sandbox.gate.usage import SpendLimit
+from toolkit.sandbox.host import find_cli, read_key, usable_home, usable_readable, usable_workspace
+from toolkit.sandbox.jail.folder import State, sweep
+from toolkit.sandbox.jail.launcher import MARK, Launcher, make_launcher, write_script
+from toolkit.sandbox.jail.proof import CheckReport, check_launcher, demand_preflight
+from toolkit.sandbox.jail.walls import BIN, HOME, SOCKET, Jail
+from toolkit.sandbox.jail.watchdog import Exceeded, Watchdog
 from toolkit.sandbox.limits import JailLimits, LimitState, known_limits, plan_limits
+from toolkit.sandbox.profiles import READ_ONLY_TOOLS, TOOLS
 from toolkit.sandbox.profiles import profile as make_profile
 
 API_URL = "https://api.anthropic.com"
-TOOLS = ("Bash", "Read", "Write", "Edit", "Glob", "Grep", "NotebookEdit")
-READ_ONLY_TOOLS = ("Bash", "Read", "Glob", "Grep")
 _PROXY_PORT = 3129
 
 _PATH = "/usr/local/bin:/usr/bin:/bin"

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 from toolkit.errors import SandboxError, UnconfinedError
-from toolkit.sandbox._cgroup import Cgroup, make_cgroup
+from toolkit.sandbox.jail.cgroup import Cgroup, make_cgroup
 
 _MIB = 1024 * 1024
 _GIB = 1024 * _MIB

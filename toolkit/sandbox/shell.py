@@ -16,12 +16,12 @@ from pathlib import Path
 from types import FrameType
 
 from toolkit.errors import SandboxError
-from toolkit.sandbox._folders import usable_readable, usable_workspace
-from toolkit.sandbox._launcher import Launcher, make_launcher
-from toolkit.sandbox._state import State, sweep
-from toolkit.sandbox._watchdog import Exceeded, Watchdog
-from toolkit.sandbox.checks import check_launcher, demand_preflight
-from toolkit.sandbox.jail import HOME, Jail
+from toolkit.sandbox.host import usable_readable, usable_workspace
+from toolkit.sandbox.jail.folder import State, sweep
+from toolkit.sandbox.jail.launcher import Launcher, make_launcher
+from toolkit.sandbox.jail.proof import check_launcher, demand_preflight
+from toolkit.sandbox.jail.walls import HOME, Jail
+from toolkit.sandbox.jail.watchdog import Exceeded, Watchdog
 from toolkit.sandbox.limits import JailLimits, known_limits, plan_limits
 
 _FORWARDED = (signal.SIGTERM, signal.SIGHUP)

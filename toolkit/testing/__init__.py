@@ -16,25 +16,23 @@ from typing import TYPE_CHECKING
 from toolkit._base.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from toolkit.testing._cassette import record as record
-    from toolkit.testing._cassette import replay as replay
-    from toolkit.testing._fake_cli import FakeCLI as FakeCLI
-    from toolkit.testing._real_cli import RealCLI as RealCLI
-    from toolkit.testing._request import Request as Request
-    from toolkit.testing._scripted_api import ScriptedAPI as ScriptedAPI
-    from toolkit.testing._turns import Status as Status
-    from toolkit.testing._turns import Turn as Turn
-    from toolkit.testing._turns import text as text
-    from toolkit.testing._turns import thinking as thinking
-    from toolkit.testing._turns import tool_use as tool_use
+    from toolkit.testing.cassette import record as record
+    from toolkit.testing.cassette import replay as replay
+    from toolkit.testing.fake_cli import FakeCLI as FakeCLI
+    from toolkit.testing.model import Request as Request
+    from toolkit.testing.model import ScriptedAPI as ScriptedAPI
+    from toolkit.testing.model import Status as Status
+    from toolkit.testing.model import Turn as Turn
+    from toolkit.testing.model import text as text
+    from toolkit.testing.model import thinking as thinking
+    from toolkit.testing.model import tool_use as tool_use
+    from toolkit.testing.real_cli import RealCLI as RealCLI
 
 _HOMES = {
-    "toolkit.testing._cassette": ("record", "replay"),
-    "toolkit.testing._fake_cli": ("FakeCLI",),
-    "toolkit.testing._real_cli": ("RealCLI",),
-    "toolkit.testing._request": ("Request",),
-    "toolkit.testing._scripted_api": ("ScriptedAPI",),
-    "toolkit.testing._turns": ("Status", "Turn", "text", "thinking", "tool_use"),
+    "toolkit.testing.cassette": ("record", "replay"),
+    "toolkit.testing.fake_cli": ("FakeCLI",),
+    "toolkit.testing.model": ("Request", "ScriptedAPI", "Status", "Turn", "text", "thinking", "tool_use"),
+    "toolkit.testing.real_cli": ("RealCLI",),
 }
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

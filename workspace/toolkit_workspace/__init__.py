@@ -8,9 +8,6 @@ from toolkit.errors import (
 )
 from toolkit_workspace.applying.apply import Applied, AppliedChange
 from toolkit_workspace.changes.changes import Change, Changes
-
-# Not for users: what other rooms of the house need besides.
-from toolkit_workspace.changes.changes import changes_of as changes_of
 from toolkit_workspace.copying.copy import Progress
 from toolkit_workspace.moments.snapshot import Snapshot
 from toolkit_workspace.mount import HostMount
@@ -24,6 +21,7 @@ from toolkit_workspace.workspace import clean_workspaces as clean_workspaces
 from toolkit_workspace.workspace import default_parent as default_parent
 from toolkit_workspace.workspace import find_workspaces as find_workspaces
 
+# What users may import. `Workspace` and its functions are for the rooms above this one.
 __all__ = [
     "Applied",
     "AppliedChange",

@@ -18,8 +18,8 @@ from toolkit._base.words import count_text, safe_name, size_text
 from toolkit.errors import TargetError, ToolError, WorkspaceError
 from toolkit.tools import Toolbox, tool
 from toolkit_workspace import Change, Changes, WorkspaceSection
-from toolkit_workspace.changes.compare import Pair
-from toolkit_workspace.moments.rewrite import rewrite
+from toolkit_workspace.changes import Pair
+from toolkit_workspace.moments import rewrite
 
 _MOST_ROWS = 200
 _MOST_NAMED = 20

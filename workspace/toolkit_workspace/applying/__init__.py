@@ -1,1 +1,5 @@
-"""Take changes back to the host."""
+"""Take changes back to the host, all that are chosen or none; every apply can be finished or undone after a kill."""
+
+from toolkit_workspace.applying.apply import Applied, AppliedChange
+
+__all__ = ["Applied", "AppliedChange"]

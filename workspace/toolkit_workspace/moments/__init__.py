@@ -1,1 +1,6 @@
-"""Remember how a workspace looked, and go back."""
+"""Remember how a workspace looks, and make it look so again."""
+
+from toolkit_workspace.moments.rewrite import rewrite
+from toolkit_workspace.moments.snapshot import Snapshot
+
+__all__ = ["Snapshot", "rewrite"]

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from toolkit.errors import ToolError
 from toolkit_servers.ready.files._root import Place
-from toolkit_workspace.changes.patch import Version, file_patch
+from toolkit_workspace.changes import Version, file_patch
 
 _MOST_LINES_SHOWN = 12
 

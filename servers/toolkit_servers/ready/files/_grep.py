@@ -17,7 +17,7 @@ from toolkit._base.words import count_text
 from toolkit.errors import ToolError
 from toolkit_servers.ready.files._root import Place, Root, as_path
 from toolkit_servers.ready.files._walk import Globs, Walk
-from toolkit_workspace.changes.patch import is_binary
+from toolkit_workspace.changes import is_binary
 
 Show = Literal["lines", "files", "count"]
 

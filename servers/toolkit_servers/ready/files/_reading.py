@@ -17,7 +17,7 @@ from toolkit_servers.ready.files._lines import Stretch, read_stretch
 from toolkit_servers.ready.files._root import FindRoot, Place
 from toolkit_servers.ready.files._shown import Entry, Info, Listing, Paths, SortBy, Tree, fitting
 from toolkit_servers.ready.files._walk import Globs, Walk
-from toolkit_workspace.changes.patch import is_binary
+from toolkit_workspace.changes import is_binary
 
 _LARGEST_MEDIA = 10_000_000
 _LARGEST_OTHER = 1_000_000

@@ -1,0 +1,225 @@
+"""The CLI played from a script: hooks, approvals and in-process tools in milliseconds, without a process.
+
+A `FakeCLI` is a `Transport` for the SDK. It takes the same turns as a
+`ScriptedAPI` and does with them what the real CLI does: one frame for every
+block, hooks and permission before a tool, the in-process servers' answers, a
+result at the end. It runs no command and touches no file; a built-in tool
+exists only as the stand-in the test gives. It needs asyncio.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, Message, query
+
+from toolkit.errors import TestingError
+from toolkit.testing.fake_cli import frames
+from toolkit.testing.fake_cli.calls import Caller, StandIn
+from toolkit.testing.fake_cli.channel import Channel, Refused
+from toolkit.testing.fake_cli.frames import Frame
+from toolkit.testing.fake_cli.host import Hooks, Servers
+from toolkit.testing.fake_cli.run import Run
+from toolkit.testing.fake_cli.settings import MODEL, MODES, Settings
+from toolkit.testing.model.script import Script, Scripted
+from toolkit.testing.model.turns import TurnLike
+
+Aside = Frame | Callable[["FakeCLI"], Awaitable[None]]
+
+
+class FakeCLI(Scripted, Channel):
+    """A CLI that says what a script tells it to.
+
+    Besides turns a script may hold frames (dicts, sent as they are: keep-alives, unknown types) and async
+    functions of the FakeCLI (`await cli.ask(…)`, `cli.die(137)`); they are performed where they stand between
+    the turns. `tools` gives stand-ins for built-in tools, `answers` the answers to further control requests,
+    and `dies_after` the number of frames after which the CLI is gone.
+    """
+
+    def __init__(
+        self,
+        *steps: TurnLike | Aside,
+        otherwise: TurnLike | None = None,
+        tools: Mapping[str, StandIn] | None = None,
+        answers: Mapping[str, Frame] | None = None,
+        options: ClaudeAgentOptions | None = None,
+        dies_after: int | None = None,
+        exit_code: int = 1,
+        strict: bool = True,
+    ) -> None:
+        turns: list[Any] = []
+        self._asides: dict[int, list[Aside]] = {}
+        for step in steps:
+            if isinstance(step, dict) or inspect.iscoroutinefunction(step):
+                self._asides.setdefault(len(turns), []).append(_checked(step))
+            else:
+                turns.append(step)
+        Scripted.__init__(self, Script(turns, otherwise), strict=strict)
+        Channel.__init__(self, dies_after=dies_after, exit_code=exit_code)
+        self._given = self._options = options
+        self._stand_ins = dict(tools or {})
+        self._answers = dict(answers or {})
+        self._sessions: dict[str, list[Frame]] = {}
+        self._now: Run | None = None
+
+    # -- running ---------------------------------------------------------------
+
+    async def query(
+        self, prompt: str | AsyncIterable[dict[str, Any]], options: ClaudeAgentOptions | None = None, **overrides: Any
+    ) -> AsyncGenerator[Message, None]:
+        """Run one prompt and yield the SDK's messages; the same call as `RealCLI.query`."""
+        running: Any = query(prompt=prompt, options=self._choose(options, overrides), transport=self)
+        try:
+            async for message in running:
+                yield message
+        finally:
+            await running.aclose()
+
+    @asynccontextmanager
+    async def client(
+        self, options: ClaudeAgentOptions | None = None, **overrides: Any
+    ) -> AsyncIterator[ClaudeSDKClient]:
+        """A connected `ClaudeSDKClient`; the same call as `RealCLI.client`."""
+        async with ClaudeSDKClient(self._choose(options, overrides), transport=self) as client:
+            yield client
+
+    def options(self, **overrides: Any) -> ClaudeAgentOptions:
+        """Options for the SDK as `RealCLI.options` gives them: every tool allowed unless said otherwise."""
+        return ClaudeAgentOptions(**{"permission_mode": "bypassPermissions", **overrides})
+
+    def take_options(self, options: ClaudeAgentOptions) -> None:
+        """Play the CLI that was started with these options; `toolkit.run(transport=…)` calls it."""
+        self._options = options
+
+    def _choose(self, options: ClaudeAgentOptions | None, overrides: dict[str, Any]) -> ClaudeAgentOptions:
+        if options is None:
+            options = self._given if self._given is not None and not overrides else self.options(**overrides)
+        self._options = options
+        return options
+
+    # -- the CLI's life --------------------------------------------------------
+
+    async def connect(self) -> None:
+        """Start a fresh CLI with the options of this run."""
+        self._settings = Settings.of(self._options)
+        self._servers = Servers(self)
+        self._hooks = Hooks(self, None, {})
+        known = self._sessions.get(self._settings.resume or "")
+        keeps = self._settings.resume is not None and not self._settings.fork
+        self.session = (self._settings.resume if keeps else self._settings.session) or frames.new_id()
+        self.messages: list[Frame] = list(known or ())
+        """The conversation of this session so far, as the model sees it."""
+        self._user_ids: set[str] = set()
+        self._now = None
+        await super().connect()
+
+    async def _live(self) -> int:
+        if self._settings.resume is not None and self._settings.resume not in self._sessions:
+            lost = f"No conversation found with session ID: {self._settings.resume}"
+            self.say(Run(self, self._caller()).failed(lost))
+            return 1
+        code = 0
+        run = Run(self, self._caller())
+        while (prompt := await self.prompts.get()) is not None:
+            run.caller = self._caller()
+            self._now = run
+            self.say(frames.state("running"))
+            result = await run.prompt(prompt)
+            self._now = None
+            self._sessions[self.session] = list(self.messages)
+            self.say(result)
+            self.say(frames.state("idle"))
+            code = 1 if result["is_error"] else 0
+        return code
+
+    def say(self, frame: Frame) -> None:
+        """Emit a frame of this session."""
+        self.emit(frames.stamped(frame, self.session))
+
+    def echo(self, prompt: Frame) -> None:
+        """Repeat a prompt to the host, if it asked for that, with the id under which files can be rewound."""
+        if self._settings.echo:
+            frame = frames.stamped(frames.user(prompt["message"]["content"], isReplay=True), self.session)
+            self._user_ids.add(frame["uuid"])
+            self.emit(frame)
+
+    async def perform(self, calls_made: int) -> None:
+        """Perform what stands in the script after this many turns."""
+        for aside in self._asides.pop(calls_made, ()):
+            if isinstance(aside, dict):
+                self.emit(aside)
+            else:
+                await aside(self)
+
+    @property
+    def settings(self) -> Settings:
+        """How this CLI was started."""
+        return self._settings
+
+    def _caller(self) -> Caller:
+        return Caller(self, self._settings, self._hooks, self._servers, self._stand_ins, self.session)
+
+    # -- control requests ------------------------------------------------------
+
+    async def _control(self, request: Frame) -> Frame:
+        subtype = str(request.get("subtype"))
+        if subtype in self._answers:
+            return self._answers[subtype]
+        match subtype:
+            case "initialize":
+                return await self._initialize(request)
+            case "interrupt":
+                if self._now is not None:
+                    await self._now.interrupt()
+                return {"still_queued": []}
+            case "set_model":
+                return self._set_model(request.get("model") or MODEL)
+            case "set_permission_mode":
+                return self._set_mode(str(request.get("mode")))
+            case "mcp_status":
+                return {"mcpServers": self._servers.status()}
+            case "rewind_files":
+                if not self._settings.checkpoints or request.get("user_message_id") not in self._user_ids:
+                    raise Refused("No file checkpoint found for this message.")
+                return {"canRewind": True, "skippedLinks": 0}
+            case "mcp_message":
+                answer = await self.ask({**request})
+                return dict(answer.get("response") or {})
+            case _:
+                raise Refused(f"Unsupported control request subtype: {subtype}")
+
+    async def _initialize(self, request: Frame) -> Frame:
+        common = {
+            "session_id": self.session,
+            "transcript_path": f"{self._settings.cwd}/{self.session}.jsonl",
+            "cwd": self._settings.cwd,
+            "permission_mode": self._settings.mode,
+        }
+        self._hooks = Hooks(self, request.get("hooks"), common)
+        for name, config in self._settings.servers.items():
+            if config.get("type") == "sdk":
+                await self._servers.connect(name)
+        return frames.initialized(self._settings.mode)
+
+    def _set_model(self, model: str) -> Frame:
+        self._settings.model = model
+        done = f"<local-command-stdout>Set model to `{model}`</local-command-stdout>"
+        self.say(frames.user(done, isReplay=True))
+        self.messages.append({"role": "user", "content": done})
+        return {"model": model}
+
+    def _set_mode(self, mode: str) -> Frame:
+        if mode not in MODES:
+            raise Refused(f"Cannot set permission mode: must be one of {', '.join(MODES)}")
+        self._settings.mode = mode
+        self.say({"type": "system", "subtype": "status", "status": None, "permissionMode": mode})
+        return {"mode": mode}
+
+
+def _checked(step: Any) -> Any:
+    if isinstance(step, dict) and not isinstance(step.get("type"), str):
+        raise TestingError(f"a frame needs a type: {step!r}"[:200], fix='For example: {"type": "keep_alive"}')
+    return step
