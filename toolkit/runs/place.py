@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from toolkit._base.handles import open_beneath
 from toolkit.errors import RunError
 from toolkit.runs.spec import RunSpec
-from toolkit.runs.store import RunFolder
+from toolkit.runs.storage.run_folder import RunFolder
 from toolkit.tools import Toolbox
 from toolkit_servers.target import load_target
 
