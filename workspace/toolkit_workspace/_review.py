@@ -15,7 +15,7 @@ from toolkit.errors import WorkspaceError
 from toolkit_workspace.applying.apply import Applied, apply_changes, resume, undo
 from toolkit_workspace.changes.changes import Changes, changes_of
 from toolkit_workspace.moments.snapshot import Snapshot, Snapshots
-from toolkit_workspace.record.bases import keep_bases
+from toolkit_workspace.record.keeping import keep_bases
 from toolkit_workspace.record.prepared import Prepared
 
 

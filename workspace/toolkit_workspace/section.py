@@ -23,8 +23,9 @@ from toolkit_workspace.copying.copy import Copier, Job, OverBudget, Progress, Ti
 from toolkit_workspace.moments.snapshot import Snapshot
 from toolkit_workspace.mount import HostMount
 from toolkit_workspace.record import state as _state
-from toolkit_workspace.record.bases import BaseStore, keep_bases
+from toolkit_workspace.record.content import ByteStore
 from toolkit_workspace.record.fingerprint import fingerprint_of
+from toolkit_workspace.record.keeping import keep_bases
 from toolkit_workspace.record.manifest import Manifest
 from toolkit_workspace.record.prepared import Prepared
 from toolkit_workspace.selecting.left_behind import LeftOut, Notes
@@ -195,7 +196,7 @@ class WorkspaceSection:
                     ticker.mount_done(job.tally)
                     texts.append(MountText.of(source.mount.landing, source.record.name is not None, job.tally, notes))
             manifest.seal(workspace)
-            keep_bases(manifest, BaseStore(state.state_dir / "bases"), workspace, only_fresh=True)
+            keep_bases(manifest, ByteStore(state.state_dir / "bases"), workspace, only_fresh=True)
         finally:
             os.close(workspace)
         manifest.save(state.state_dir / "manifest")

@@ -14,8 +14,7 @@ from pathlib import Path
 
 from toolkit._base.handles import READ_DIR
 from toolkit.errors import WorkspaceError
-from toolkit_workspace.record.bases import BaseStore
-from toolkit_workspace.record.content import Content, open_file
+from toolkit_workspace.record.content import ByteStore
 from toolkit_workspace.record.manifest import Manifest
 
 
@@ -26,12 +25,12 @@ class Prepared:
     root: Path
     state: Path
     manifest: Manifest
-    store: BaseStore
+    store: ByteStore
 
     @classmethod
     def at(cls, root: Path, state: Path, manifest: Manifest) -> Prepared:
         """A workspace whose manifest is at hand; `save` makes it findable."""
-        return cls(root, state, manifest, BaseStore(state / "bases"))
+        return cls(root, state, manifest, ByteStore(state / "bases"))
 
     @classmethod
     def load(cls, root: Path, state: Path) -> Prepared:
@@ -74,15 +73,3 @@ class Prepared:
                 fix="Its changes cannot be told apart from what was prepared: prepare a new workspace.",
             )
         return fd
-
-    def content(self, path: bytes, now: os.stat_result) -> Content:
-        """The bytes of a workspace file as it was when `now` was taken."""
-
-        def opened() -> int:
-            with self.opened() as root:
-                return open_file(root, path)
-
-        def is_still(st: os.stat_result) -> bool:
-            return st.st_ino == now.st_ino and st.st_ctime_ns == now.st_ctime_ns
-
-        return Content(opened, now.st_size, is_still=is_still)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from toolkit._base.handles import READ_DIR
 from toolkit_workspace.mount import HostMount
-from toolkit_workspace.record.bases import keep_base
+from toolkit_workspace.record.keeping import keep_base
 from toolkit_workspace.record.prepared import Prepared
 from toolkit_workspace.selecting.roots import AllowedRoots
 from toolkit_workspace.selecting.sources import Source, close_sources, open_sources
