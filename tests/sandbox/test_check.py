@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.sandbox.jails import a_jail, needs_jail, needs_root
-from toolkit.cli.sandbox_jail import check as check_command
+from toolkit.cli.sandbox import check as check_command
 from toolkit.errors import UnconfinedError
 from toolkit.sandbox import check
 from toolkit.sandbox.jail import Flight, OpenJail, canary, fly, machine, proof, prove

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from toolkit.errors import RunError
 from toolkit.runs.spec import RunSpec
-from toolkit.runs.store import RunFolder
+from toolkit.runs.storage.run_folder import RunFolder
 from toolkit.sandbox import LITTER, remove_litter
 from toolkit.tools import Toolbox
 from toolkit_servers.target import load_target
