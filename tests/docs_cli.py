@@ -18,7 +18,7 @@ INTRO = """\
 Made from `--help` by `python -m tests.docs_cli`: change the commands, not this page.
 
 Results go to stdout, everything else to stderr. A command ends with 0 when it is done, 1 when the work
-failed and 2 when it was mistyped.
+failed and 2 on a usage error.
 """
 
 

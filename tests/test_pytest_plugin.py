@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from toolkit import Toolbox, tool
-from toolkit.tools.reply import Reply
+from toolkit.tools import Reply
 
 pytest_plugins = ["pytester"]
 

@@ -34,6 +34,19 @@ def ask(api: ScriptedAPI, prompt: Any = "go", path: str = "/v1/messages?beta=tru
         connection.close()
 
 
+def connected(api: ScriptedAPI) -> socket.socket:
+    address = urlsplit(api.url)
+    return socket.create_connection((address.hostname, address.port), timeout=20)
+
+
+def left_to_read(client: socket.socket) -> bytes:
+    """What still comes before the connection ends."""
+    try:
+        return client.recv(100)
+    except ConnectionError:
+        return b""
+
+
 def joined(events: list[dict[str, Any]], field: str) -> str:
     return "".join(event["delta"].get(field, "") for event in events if event["type"] == "content_block_delta")
 
@@ -188,6 +201,35 @@ def test_several_requests_share_a_connection_also_in_chunks() -> None:
         connection.close()
 
 
+def test_a_client_that_asks_before_it_sends_its_body_is_told_to_go_on() -> None:
+    body = json.dumps({"model": "m", "tools": TOOLS, "messages": []}).encode()
+    head = f"POST /v1/messages HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: {len(body)}\r\n\r\n"
+    with ScriptedAPI([text("hi")]) as api, connected(api) as client:
+        client.sendall(head.encode())
+        assert client.recv(100).startswith(b"HTTP/1.1 100")
+        client.sendall(body)
+        assert client.recv(100).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("said", [b"no http\r\n\r\n", b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1x\r\n\r\n"])
+def test_who_does_not_speak_http_is_hung_up_on_and_the_next_one_is_served(said: bytes) -> None:
+    with ScriptedAPI([text("hi")]) as api:
+        with connected(api) as client:
+            client.sendall(said)
+            assert client.recv(100) == b""
+        assert ask(api)["content"] == [text("hi")]
+
+
+def test_stopping_drops_idle_and_half_sent_connections_without_a_word(caplog: pytest.LogCaptureFixture) -> None:
+    with ScriptedAPI(strict=False) as api, connected(api) as idle, connected(api) as half:
+        half.sendall(b"POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n123")
+        assert ask(api, tools=[])["status"] == 200
+        api.stop()
+        for client in (idle, half):
+            assert not left_to_read(client)
+    assert caplog.records == []
+
+
 def test_what_the_model_was_told_can_be_asked_afterwards() -> None:
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
 
@@ -274,6 +316,8 @@ def _returns_a_number(request: Request) -> Any:
         (Turn, [[]], {"when": 7}, "when=7 is neither a text nor a function"),
         (Status, [200], {}, "Status(200) is no error"),
         (Status, [418], {}, "Status(418) has no usual error type"),
+        (Status, [429], {"headers": {"a": "b\r\nc: d"}}, "Status: 'a': 'b\\r\\nc: d' is no header of an answer"),
+        (Status, [429], {"headers": {"Content-Length": 5}}, "Status: 'Content-Length': 5 is no header of an answer"),
     ],
 )
 def test_a_turn_that_is_no_turn_is_refused_when_the_script_is_made(

@@ -2,6 +2,9 @@
 
     ToolkitError
     ├── ToolError                   raised inside a tool: the model reads it as written
+    ├── ArgumentsError              a call whose arguments do not fit the tool
+    ├── MistypedArguments           words on a command line that are no arguments of any tool
+    ├── RenderError                 a tool's value that cannot be shown to the model
     ├── ToolDefinitionError         a function that cannot become a tool
     ├── TargetError                 a TARGET that does not load, or holds no tools
     ├── ClientConfigError           an MCP client's configuration file that cannot take a server
@@ -46,6 +49,18 @@ class ToolkitError(Exception):
 
 class ToolError(ToolkitError):
     """Raise it inside a tool to tell the model, in your own words, what to do differently."""
+
+
+class ArgumentsError(ToolkitError):
+    """Arguments that do not fit the tool: the function was not called. The model reads it as written."""
+
+
+class MistypedArguments(ToolkitError):
+    """Words on a command line that are no arguments, whatever the tool."""
+
+
+class RenderError(ToolkitError):
+    """A tool's value that cannot be shown to the model."""
 
 
 class ToolDefinitionError(ToolkitError):

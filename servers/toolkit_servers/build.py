@@ -37,8 +37,8 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 
 from toolkit.tools import ToolContext
 from toolkit_servers._live import Live as Live
-from toolkit_servers._notes import CallNotes
-from toolkit_servers._wire import JsonList, sendable
+from toolkit_servers.reports import CallNotes
+from toolkit_servers.wire import JsonList, sendable
 
 if TYPE_CHECKING:
     from toolkit.tools import Reply, Toolbox

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from toolkit.errors import ToolkitError
-from toolkit_servers._end import end_after
+from toolkit_servers.ending import end_after
 from toolkit_servers.reload import Reload, server_following
 
 if TYPE_CHECKING:

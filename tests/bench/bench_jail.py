@@ -13,9 +13,8 @@ from pathlib import Path
 from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, query
 
 from tests.bench._common import Row, interleave
-from toolkit.sandbox import check, checks, confine
-from toolkit.sandbox._cli import find_cli
-from toolkit.sandbox.confinement import TOOLS
+from toolkit.sandbox import TOOLS, check, confine, find_cli
+from toolkit.sandbox.jail import proof
 from toolkit.testing import ScriptedAPI, text
 
 ROUNDS = 31
@@ -35,14 +34,14 @@ def main() -> Iterator[Row]:
             asyncio.run(_confined(workspace, api.url, home, sandbox=False))
 
         def proven() -> None:
-            checks._PASSED.clear()
+            proof._PASSED.clear()
             asyncio.run(_confined(workspace, api.url, home, sandbox=True))
 
         yield interleave(jailed, plain, rounds=ROUNDS).row("jail, a whole run / plain CLI", 1.1)
         yield interleave(proven, plain, rounds=ROUNDS).row("jail, its check and the nested sandbox / plain CLI", 1.5)
 
         def checked() -> None:
-            checks._PASSED.clear()
+            proof._PASSED.clear()
             assert check(workspace).ok
 
         alone = interleave(checked, lambda: None, rounds=ROUNDS)

@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from toolkit.cli._ask import TerminalApprover, about_to_happen
-from toolkit.cli._run_display import Display
+from toolkit.cli.terminal.display import Display
+from toolkit.cli.terminal.following import TerminalApprover, about_to_happen
 from toolkit.runs import Decision, Event, Question
 
 
@@ -19,7 +19,7 @@ class Person:
         self.shown = ""
         self.lines: list[str] = []
         self._asked = asyncio.Event()
-        monkeypatch.setattr("toolkit.cli._ask._say", self._see)
+        monkeypatch.setattr("toolkit.cli.terminal.following._say", self._see)
 
     def _see(self, words: str) -> None:
         self.shown += words

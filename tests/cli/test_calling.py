@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.cli._command import toolkit, write
-from toolkit_servers.arguments import MistypedArguments, parse_arguments, usage
+from toolkit.errors import MistypedArguments
+from toolkit_servers.target import parse_arguments, usage
 
 TOOLS = """
 import sys

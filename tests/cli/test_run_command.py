@@ -52,7 +52,7 @@ def test_a_run_prints_the_answer_and_the_command_that_takes_its_changes_back(
     assert (desk.src / "app.py").read_text() == "print('old')\n"
 
     take = next(line for line in done.err.splitlines() if line.startswith("Take: toolkit "))
-    assert desk.toolkit(*shlex.split(take)[2:]).out == "replaced   src/app.py\n"
+    assert desk.toolkit(*shlex.split(take)[2:]).out == "replaced  src/app.py\n"
     assert (desk.src / "app.py").read_text() == "print('new')\n"
 
 
@@ -139,7 +139,7 @@ def test_a_mistyped_run_ends_with_2_and_leaves_nothing(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TOOLKIT_HOME", str(tmp_path / "toolkit-home"))
-    monkeypatch.setattr("toolkit.cli.run.take_stdout", lambda: None)
+    monkeypatch.setattr("toolkit.cli.running.take_stdout", lambda: None)
     (tmp_path / "list.json").write_text("[]", encoding="utf-8")
     done = CliRunner().invoke(toolkit, ["run", *words])
     assert (done.exit_code, done.stdout) == (2, "")
@@ -220,7 +220,7 @@ def test_a_killed_launcher_loses_nothing_that_was_shown(moment: str, tmp_path: P
     if moment == "tool.ended":
         assert (result.total.input, [use.ok for use in result.tools]) == (9, [True])
         assert "  crashed  " in desk.toolkit("runs").out
-        assert desk.toolkit("runs", "apply", "last").out == "created    src/made.txt\n"
+        assert desk.toolkit("runs", "apply", "last").out == "created   src/made.txt\n"
 
 
 def test_a_reader_that_goes_away_ends_the_run(tmp_path: Path) -> None:

@@ -206,9 +206,9 @@ def test_applying_takes_what_was_chosen(own: Desk) -> None:
     assert told(own, "apply", "aaa", "--dry-run")["applied"] == [{"path": "src/app.py", "action": "replaced"}]
     assert (own.src / "app.py").read_text() == "print('old')\n"
     done = own.toolkit("runs", "apply", "aaa", "src/app.py", "--mount", "src")
-    assert (done.code, done.out) == (0, "replaced   src/app.py\n")
+    assert (done.code, done.out) == (0, "replaced  src/app.py\n")
     assert (own.src / "app.py").read_text() == "print('old')\nprint('new')\n"
-    assert own.toolkit("runs", "apply", "aaa").err == "There is nothing to apply.\n"
+    assert own.toolkit("runs", "apply", "aaa").err == "nothing to apply\n"
 
 
 def test_a_conflict_is_told_and_touches_nothing(own: Desk) -> None:

@@ -26,10 +26,7 @@ from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, query
 from tests.escape.attempts import ATTEMPTS, USEFUL, Attempt
 from tests.escape.host import Host
 from tests.escape.script import Script, Step
-from toolkit.sandbox import python_environment
-from toolkit.sandbox._cli import find_cli
-from toolkit.sandbox.confinement import confine
-from toolkit.sandbox.limits import JailLimits
+from toolkit.sandbox import JailLimits, confine, find_cli, python_environment
 from toolkit.testing import ScriptedAPI
 
 _SECONDS = 150

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.escape.attempts import ATTEMPTS, USEFUL
-from toolkit.sandbox.settings import KNOWN_CLI
+from toolkit.sandbox import KNOWN_CLI
 
 README = Path(__file__).parents[2] / "sandbox-settings" / "README.md"
 BEGIN, END = "<!-- escapes: generated -->", "<!-- /escapes -->"

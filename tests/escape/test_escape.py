@@ -16,7 +16,7 @@ import pytest
 from tests.escape.attempts import ATTEMPTS, USEFUL
 from tests.escape.users import ROOT, as_plain_user, can_become_plain
 from tests.needs import needs
-from toolkit.sandbox.checks import preflight
+from toolkit.sandbox.jail import preflight
 
 pytestmark = needs(not preflight(), "bubblewrap and socat are needed (./dev says how)")
 

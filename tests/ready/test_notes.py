@@ -211,7 +211,7 @@ async def test_a_database_of_a_newer_toolkit_is_refused(box: Toolbox, database: 
 async def test_a_program_that_holds_the_file_is_named_not_waited_for_without_end(
     box: Toolbox, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolkit_servers.ready._notes_db._BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("toolkit_servers.ready._notes_database._BUSY_SECONDS", 0.05)
     with closing(sqlite3.connect(database, isolation_level=None)) as db:
         db.execute("BEGIN IMMEDIATE")
         assert "in use by another program" in await refused(box, "add_note", text="x")

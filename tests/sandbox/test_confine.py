@@ -16,7 +16,8 @@ from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, SystemMessage, q
 
 from tests.sandbox.jails import needs_jail, needs_root
 from toolkit.errors import SandboxError, SettingsError, UnconfinedError
-from toolkit.sandbox import Confinement, JailLimits, checks, confine, python_environment
+from toolkit.sandbox import Confinement, JailLimits, confine, python_environment
+from toolkit.sandbox.jail import proof
 from toolkit.testing import ScriptedAPI, text, tool_use
 
 KEY = "made-up-key-that-stays-outside"
@@ -106,7 +107,7 @@ async def test_a_read_only_profile_lets_nothing_change(workspace: Path, jails: P
     (workspace / "file").write_text("given", encoding="ascii")
     change = tool_use("Bash", command="sh -c 'echo x > file; touch new; rm file'")
     with ScriptedAPI([tool_use("Bash", command="cat file")], [change], [text("done")]) as api:
-        async with confine(workspace, "read-only", api_url=api.url, api_key=KEY, env=QUIET) as jail:
+        async with confine(workspace, "read-only", api_url=api.url, api_key=KEY, env=QUIET, tools=["Bash"]) as jail:
             await _prompt(jail)
         read = str(api.tool_results()[0])
 
@@ -185,8 +186,10 @@ async def test_a_jail_that_is_not_proven_is_refused_and_cleared_away(
     workspace: Path, jails: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (workspace / "file").touch()
-    monkeypatch.setattr(checks, "_PASSED", {})
-    monkeypatch.setattr("toolkit.sandbox.jail._namespaces", lambda *, terminal: ["--unshare-user", "--unshare-pid"])
+    monkeypatch.setattr(proof, "_PASSED", {})
+    monkeypatch.setattr(
+        "toolkit.sandbox.jail.walls._namespaces", lambda *, terminal: ["--unshare-user", "--unshare-pid"]
+    )
 
     with pytest.raises(UnconfinedError) as caught:
         async with confine(workspace, api_url="http://127.0.0.1:9", api_key=KEY):
@@ -228,7 +231,7 @@ async def test_a_confinement_is_used_once_and_only_while_open(workspace: Path, j
 async def test_a_start_that_is_cancelled_leaves_nothing(
     workspace: Path, jails: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
-    monkeypatch.setattr(checks, "_PASSED", {})
+    monkeypatch.setattr(proof, "_PASSED", {})
     (workspace / "file").touch()
 
     with pytest.raises(TimeoutError):

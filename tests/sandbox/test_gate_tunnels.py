@@ -16,8 +16,7 @@ import pytest
 
 from tests.sandbox.upstream import HELLO, WAIT, Jailed, loopback_api
 from toolkit.sandbox import Gate
-from toolkit.sandbox.gate_tls import NotTLS, server_name
-from toolkit.sandbox.gate_tunnel import is_public
+from toolkit.sandbox.gate import NotTLS, is_public, server_name
 
 PUBLIC = "93.184.215.14"
 

@@ -11,8 +11,7 @@ from click.testing import CliRunner
 from tests.sandbox.publish import FOLDER, published
 from toolkit.cli.sandbox import sandbox
 from toolkit.errors import SettingsError
-from toolkit.sandbox import PROFILES, SandboxSettings, explain_text, profile
-from toolkit.sandbox.profiles import CONTROL_FILES
+from toolkit.sandbox import CONTROL_FILES, PROFILES, SandboxSettings, explain_text, profile
 
 
 def make(name: str, **options: Any) -> SandboxSettings:

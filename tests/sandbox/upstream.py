@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from toolkit.sandbox.gate_http import Headers, body_pieces, parse_response_head, response_framing
+from toolkit.sandbox.gate import Headers, body_pieces, parse_response_head, response_framing
 
 WAIT = 10.0
 

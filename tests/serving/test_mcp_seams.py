@@ -16,8 +16,8 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 
 from tests.serving._client import ENVELOPE, HANDSHAKE
 from toolkit import Image, Resource, Text, Toolbox, ToolContext, tool
-from toolkit_servers._wire import JsonList, encode
 from toolkit_servers.build import ToolServer, build_server
+from toolkit_servers.wire import JsonList, encode
 
 
 @tool(structured=True)

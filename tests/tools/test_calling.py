@@ -15,7 +15,7 @@ import trio
 
 from toolkit import Toolbox, ToolContext, tool
 from toolkit.tools import Deadline
-from toolkit.tools._workers import Workers, workers
+from toolkit.tools.calling import Workers, workers
 
 SOON = 5.0
 """Seconds any of these waits may take before the test fails."""

@@ -14,7 +14,7 @@ import pytest
 from tests.workspace.copies import make_tree, memory_folder, prepare, tree_of
 from toolkit.errors import WorkspaceError
 from toolkit.workspace import WorkspaceSection
-from toolkit_workspace.record.state import clean, find, has_unfinished_apply
+from toolkit_workspace import clean_workspaces, find_workspaces
 
 ROOT = Path(__file__).parents[2]
 
@@ -86,11 +86,11 @@ def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WorkspaceSec
 
 
 def test_nothing_else_is_applied_before_an_interrupted_apply_is_settled(interrupted: WorkspaceSection) -> None:
-    assert has_unfinished_apply(interrupted.state_dir)
+    assert [one.status for one in find_workspaces(interrupted.temp_dir.parent)] == ["unfinished"]
     with pytest.raises(WorkspaceError, match="interrupted"):
         interrupted.apply()
     assert interrupted.resume_apply()
-    assert not has_unfinished_apply(interrupted.state_dir)
+    assert [one.status for one in find_workspaces(interrupted.temp_dir.parent)] == ["kept"]
     assert not interrupted.resume_apply()
 
 
@@ -107,8 +107,8 @@ def test_a_file_edited_on_the_host_meanwhile_is_not_lost_by_resuming(interrupted
 
 def test_an_interrupted_apply_keeps_its_workspace_until_it_is_settled(interrupted: WorkspaceSection) -> None:
     parent = interrupted.temp_dir.parent
-    assert [one.status for one in find(parent)] == ["unfinished"]
-    assert list(clean(parent, kept=True)) == []
+    assert [one.status for one in find_workspaces(parent)] == ["unfinished"]
+    assert list(clean_workspaces(parent, kept=True)) == []
     section = WorkspaceSection.open(interrupted.temp_dir)
     with pytest.raises(WorkspaceError, match="kept"):
         section.cleanup()

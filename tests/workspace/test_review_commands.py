@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.workspace.copies import git, make_tree, tree_of
-from toolkit.cli.workspace_changes import APPLY_EXAMPLE, DIFF_EXAMPLE
+from toolkit.cli.workspace import APPLY_EXAMPLE, DIFF_EXAMPLE
 from toolkit.errors import WorkspaceConflictError, WorkspaceSecurityError
 from toolkit.workspace import HostMount, WorkspaceSection
 

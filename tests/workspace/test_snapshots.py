@@ -73,7 +73,7 @@ def test_only_changed_content_is_stored_and_the_same_bytes_once(ws: WorkspaceSec
     ws.snapshot("three alike")
     ws.snapshot("again")
     assert len(list((ws.state_dir / "objects").iterdir())) == 1
-    assert len(list((ws.state_dir / "snapshots").glob("manifest-*"))) == 1
+    assert len(list((ws.state_dir / "snapshots").glob("record-*"))) == 1
 
 
 def test_an_unknown_snapshot_is_named_with_those_there_are(ws: WorkspaceSection) -> None:

@@ -1,14 +1,15 @@
-"""The `toolkit` command: parse, call, print. Each command lives in a file of its own.
+"""The `toolkit` command: parse, call, print. Each group of commands lives in a file of its own.
 
-Commands are imported when they are used, so that `toolkit --help` stays quick;
-their one-line summaries stand in the table below and a test keeps them true.
+A file is imported when one of its commands is used, so that `toolkit --help` stays quick;
+the one-line summaries stand in the table below and a test keeps them true. What the
+commands share is in `terminal`.
 """
 
 from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import click
 
@@ -18,49 +19,43 @@ from toolkit.errors import ToolkitError
 
 class Entry(NamedTuple):
     home: str
-    """`module:attribute` of the click command."""
+    """The module of the click command."""
     summary: str
 
 
 COMMANDS: dict[str, Entry] = {
-    "approvals": Entry("toolkit.cli.approvals:approvals", "Answer a run's questions, and see what is remembered."),
-    "call": Entry("toolkit.cli.call:call", "Call one tool and print what the model would read."),
-    "completion": Entry("toolkit.cli.completion:completion", "Print the completion script for a shell."),
-    "demo": Entry("toolkit.cli.demo:demo", "Show the product at work: no key, no network."),
-    "doctor": Entry("toolkit.cli.doctor:doctor", "Say what would stop a run on this machine, and the fix."),
-    "inspect": Entry("toolkit.cli.inspect:inspect", "Show the tools in TARGET as a client sees them."),
-    "install": Entry("toolkit.cli.install:install", "Add TARGET to an MCP client's configuration."),
-    "report": Entry("toolkit.cli.report:report", "Write RUN as one HTML page and print its path."),
-    "run": Entry("toolkit.cli.run:run", "Run an agent on PROMPT, confined, and print what it says."),
-    "runs": Entry("toolkit.cli.runs:runs", "Look at stored runs, and take their changes back."),
-    "sandbox": Entry("toolkit.cli.sandbox:sandbox", "Confine an agent, and prove that it is confined."),
-    "serve": Entry("toolkit.cli.serve:serve", "Serve the tools in TARGET over stdio or HTTP."),
-    "workspace": Entry(
-        "toolkit.cli.workspace:workspace", "Give an agent a safe copy of host files, and clean up after it."
-    ),
+    "approvals": Entry("toolkit.cli.approvals", "Answer a run's questions, and see what is remembered."),
+    "call": Entry("toolkit.cli.serving", "Call one tool and print what the model would read."),
+    "completion": Entry("toolkit.cli.machine", "Print the completion script for a shell."),
+    "demo": Entry("toolkit.cli.machine", "Show the product at work: no key, no network."),
+    "doctor": Entry("toolkit.cli.machine", "Say what would stop a run on this machine, and the fix."),
+    "inspect": Entry("toolkit.cli.serving", "Show the tools in TARGET as a client sees them."),
+    "install": Entry("toolkit.cli.serving", "Add TARGET to an MCP client's configuration."),
+    "report": Entry("toolkit.cli.report", "Write RUN as one HTML page and print its path."),
+    "run": Entry("toolkit.cli.running", "Run an agent on PROMPT, confined, and print what it says."),
+    "runs": Entry("toolkit.cli.runs", "Look at stored runs, and take their changes back."),
+    "sandbox": Entry("toolkit.cli.sandbox", "Confine an agent, and prove that it is confined."),
+    "serve": Entry("toolkit.cli.serving", "Serve the tools in TARGET over stdio or HTTP."),
+    "workspace": Entry("toolkit.cli.workspace", "Give an agent a safe copy of host files, and clean up after it."),
 }
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands by name and imports one only to run it."""
-
-    table: ClassVar[dict[str, Entry]] = COMMANDS
+    """The commands of the table: known by name, and imported only to be run."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(self.table)
+        return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        entry = self.table.get(cmd_name)
-        if entry is None:
+        if cmd_name not in COMMANDS:
             return None
-        module, _, attribute = entry.home.partition(":")
-        command = getattr(import_module(module), attribute)
+        command = getattr(import_module(COMMANDS[cmd_name].home), cmd_name)
         assert isinstance(command, click.Command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, self.table[name].summary) for name in sorted(self.table)])
+            formatter.write_dl([(name, COMMANDS[name].summary) for name in sorted(COMMANDS)])
 
 
 @click.group(

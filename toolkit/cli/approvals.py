@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolkit.cli import Entry, LazyGroup
-from toolkit.cli._help import CommandWithExample
+from toolkit.cli.terminal import Group, json_option
 
 if TYPE_CHECKING:
-    from toolkit.runs.approval_socket import ApprovalClient
+    from toolkit.runs.asking import ApprovalClient
 
 _CHOICES = {
     "allow": "ALLOW_ONCE",
@@ -22,28 +21,19 @@ _CHOICES = {
 }
 
 
-class _Approvals(LazyGroup):
-    table: ClassVar[dict[str, Entry]] = {
-        "answer": Entry("toolkit.cli.approvals:answer", "Answer a question of a run."),
-        "forget": Entry("toolkit.cli.approvals:forget", "Forget what was allowed for a project or for always."),
-        "list": Entry("toolkit.cli.approvals:list_", "List what was allowed for a project or for always."),
-        "watch": Entry("toolkit.cli.approvals:watch", "Show a run's questions and answers as they happen."),
-    }
-
-
-@click.group(cls=_Approvals)
+@click.group(cls=Group)
 def approvals() -> None:
     """Answer a run's questions, and see what is remembered."""
 
 
-@click.command(cls=CommandWithExample, example="$ toolkit approvals watch last")
+@approvals.command(example="$ toolkit approvals watch last")
 @click.argument("run")
-@click.option("--json", "wants_json", is_flag=True, help="One line of JSON for each.")
+@json_option("One line of JSON for each.")
 def watch(run: str, wants_json: bool) -> None:
     """Show a run's questions and answers as they happen."""
     from toolkit._base.words import safe_text
-    from toolkit.cli._ask import about_to_happen
-    from toolkit.runs.events import as_line
+    from toolkit.cli.terminal.following import about_to_happen
+    from toolkit.runs.outcome import as_line
 
     with _client(run) as client:
         for said in client.watch():
@@ -59,8 +49,7 @@ def watch(run: str, wants_json: bool) -> None:
                 click.echo(f"    {line}")
 
 
-@click.command(
-    cls=CommandWithExample,
+@approvals.command(
     example="$ toolkit approvals answer last ask-1 allow\n$ toolkit approvals answer last ask-2 deny -m 'Not that.'",
 )
 @click.argument("run")
@@ -82,12 +71,12 @@ def answer(run: str, question: str, choice: str, message: str, stop: bool) -> No
         client.answer(question, Decision(kind, message, stop))
 
 
-@click.command(name="list", cls=CommandWithExample, example="$ toolkit approvals list")
-@click.option("--json", "wants_json", is_flag=True, help="As JSON.")
+@approvals.command("list", example="$ toolkit approvals list")
+@json_option("As JSON.")
 def list_(wants_json: bool) -> None:
     """List what was allowed for a project or for always."""
     from toolkit._base.words import safe_text
-    from toolkit.runs.decisions import Remembered
+    from toolkit.runs.asking import Remembered
 
     remembered = Remembered("")
     rows = remembered.listed()
@@ -102,12 +91,12 @@ def list_(wants_json: bool) -> None:
         click.echo("nothing is remembered", err=True)
 
 
-@click.command(cls=CommandWithExample, example="$ toolkit approvals forget 'Bash(git)'")
+@approvals.command(example="$ toolkit approvals forget 'Bash(git)'")
 @click.argument("subject")
 def forget(subject: str) -> None:
     """Forget what was allowed for a project or for always."""
     from toolkit.errors import RunError
-    from toolkit.runs.decisions import Remembered
+    from toolkit.runs.asking import Remembered
 
     if not Remembered("").forget(subject):
         raise RunError(f"'{subject}' is not remembered", fix="See what is: toolkit approvals list")
@@ -115,7 +104,7 @@ def forget(subject: str) -> None:
 
 
 def _client(run: str) -> ApprovalClient:
-    from toolkit.runs.approval_socket import ApprovalClient
-    from toolkit.runs.stored import load_run
+    from toolkit.runs import load_run
+    from toolkit.runs.asking import ApprovalClient
 
     return ApprovalClient(load_run(run).folder)

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toolkit.cli._help import CommandWithExample
-from toolkit.cli._results import take_stdout, write_result
+from toolkit.cli.terminal import command, take_stdout, write_result
 
 if TYPE_CHECKING:
-    from toolkit.runs.stored import StoredRun
+    from toolkit.runs import StoredRun
 
 EXAMPLE = """
 $ toolkit report last --open
@@ -19,7 +18,7 @@ $ toolkit report --live last
 """
 
 
-@click.command(cls=CommandWithExample, example=EXAMPLE)
+@command(example=EXAMPLE)
 @click.argument("run")
 @click.option("-o", "--output", metavar="FILE", help="Where to write it; - is stdout. Kept with the run if not given.")
 @click.option("--open", "opens", is_flag=True, help="Show it in the browser.")
@@ -32,7 +31,7 @@ def report(run: str, output: str | None, opens: bool, live: bool, port: int | No
     calls, changes, usage and limits are all in the file, and nothing in it can run. With
     --live the address is printed instead; it serves until the run ends, or Ctrl-C.
     """
-    from toolkit.runs.stored import load_run
+    from toolkit.runs import load_run
 
     if live and output is not None:
         raise click.UsageError("--live writes no file: leave -o out")

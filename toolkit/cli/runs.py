@@ -1,16 +1,24 @@
-"""`toolkit runs`: what the stored runs were asked, what they came to, and what they cost."""
+"""`toolkit runs`: what the stored runs were asked, what they came to, and what becomes of their changes."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from toolkit._base.words import duration_text, safe_line, safe_text
-from toolkit.cli import Entry, LazyGroup
-from toolkit.cli._help import CommandWithExample
-from toolkit.cli._results import as_json, take_stdout, write_result
+from toolkit.cli.terminal import (
+    Duration,
+    Group,
+    apply_options,
+    as_json,
+    json_option,
+    print_applied,
+    print_changes,
+    take_stdout,
+    write_result,
+)
 from toolkit.errors import ToolkitError
 
 if TYPE_CHECKING:
@@ -29,23 +37,12 @@ $ toolkit runs show run-6c1f --json
 """
 
 
-class _RunsGroup(LazyGroup):
-    table: ClassVar[dict[str, Entry]] = {
-        "apply": Entry("toolkit.cli.runs_review:apply", "Take the changes of RUN back to the host."),
-        "diff": Entry("toolkit.cli.runs_review:diff", "Print what RUN changed, as a patch."),
-        "events": Entry("toolkit.cli.runs_review:events", "Print what happened in RUN."),
-        "list": Entry("toolkit.cli.runs:list_command", "List the stored runs, the latest first."),
-        "remove": Entry("toolkit.cli.runs_review:remove", "Remove runs with their workspaces; never one that runs."),
-        "show": Entry("toolkit.cli.runs:show", "Show what RUN was asked and what it came to."),
-    }
-
-
 @click.group(
-    cls=_RunsGroup,
+    cls=Group,
     invoke_without_command=True,
     epilog="RUN is an id, the beginning of one, or 'last'. Run 'toolkit runs COMMAND --help' for an example.",
 )
-@click.option("--json", "wants_json", is_flag=True, help="Print the list as JSON.")
+@json_option("Print the list as JSON.")
 @click.pass_context
 def runs(context: click.Context, wants_json: bool) -> None:
     """Look at stored runs, and take their changes back.
@@ -56,16 +53,16 @@ def runs(context: click.Context, wants_json: bool) -> None:
         context.invoke(list_command, limit=20, wants_json=wants_json)
 
 
-@click.command("list", cls=CommandWithExample, example=LIST_EXAMPLE)
+@runs.command("list", example=LIST_EXAMPLE)
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Show at most this many.")
-@click.option("--json", "wants_json", is_flag=True, help="Print them as JSON.")
+@json_option("Print them as JSON.")
 def list_command(limit: int, wants_json: bool) -> None:
     """List the stored runs, the latest first.
 
     STATE is how a run ended, 'running', or 'crashed' where its launcher was killed.
     """
     stdout = take_stdout()
-    from toolkit.runs.stored import list_runs
+    from toolkit.runs import list_runs
 
     found = list_runs(on_damaged=_complain)
     rows = [row for row in (_row(run) for run in found[:limit]) if row is not None]
@@ -80,16 +77,16 @@ def list_command(limit: int, wants_json: bool) -> None:
         click.echo(f"… and {len(found) - limit} older ones: --limit {len(found)}", err=True)
 
 
-@click.command(cls=CommandWithExample, example=SHOW_EXAMPLE)
+@runs.command(example=SHOW_EXAMPLE)
 @click.argument("run", metavar="RUN")
-@click.option("--json", "wants_json", is_flag=True, help="Print all of it as JSON.")
+@json_option("Print all of it as JSON.")
 def show(run: str, wants_json: bool) -> None:
     """Show what RUN was asked and what it came to.
 
     Of a run that goes on, or whose launcher was killed: what its events tell so far.
     """
     stdout = take_stdout()
-    from toolkit.runs.stored import load_run
+    from toolkit.runs import load_run
 
     stored = load_run(run)
     state, facts = stored.state, stored.facts
@@ -128,7 +125,6 @@ def _row(run: StoredRun) -> dict[str, Any] | None:
 
 
 def _table(rows: list[dict[str, Any]]) -> str:
-
     ids = max(len(row["run"]) for row in rows)
     states = max(8, *(len(row["code"] or row["state"]) for row in rows))
     lines = [f"{'RUN':<{ids}}  {'STATE':<{states}}  {'BEGAN':<16}  {'TOOK':>9}  {'TOKENS':>10}  {'COST':>9}  PROMPT"]
@@ -143,7 +139,7 @@ def _table(rows: list[dict[str, Any]]) -> str:
 
 
 def _story(stored: StoredRun, state: str, facts: dict[str, Any], result: RunResult[Any]) -> list[str]:
-    from toolkit.cli._run_display import totals
+    from toolkit.cli.terminal.display import totals
 
     began = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(facts["began"]))
     how = "running" if state == "running" else f"{result.code}: {result.message}"
@@ -163,7 +159,6 @@ def _story(stored: StoredRun, state: str, facts: dict[str, Any], result: RunResu
 
 
 def _tool_line(use: ToolUse) -> str:
-
     return f"  {'ok' if use.ok else 'failed':<8}{safe_line(use.name, 40):<40} {duration_text(use.ms):>9}"
 
 
@@ -187,3 +182,116 @@ def _indented(text: str) -> list[str]:
 
 def _complain(error: ToolkitError) -> None:
     click.echo(f"warning: {error}", err=True)
+
+
+EVENTS_EXAMPLE = """
+$ toolkit runs events last
+$ toolkit runs events run-6c1f --follow --json | jq .kind
+"""
+
+DIFF_EXAMPLE = """
+$ toolkit runs diff last
+$ toolkit runs diff run-6c1f > change.patch
+"""
+
+APPLY_EXAMPLE = """
+$ toolkit runs apply last --dry-run
+$ toolkit runs apply run-6c1f src/app.py src/docs
+"""
+
+REMOVE_EXAMPLE = """
+$ toolkit runs remove run-6c1f
+$ toolkit runs remove --older-than 30d
+"""
+
+
+@runs.command(example=EVENTS_EXAMPLE)
+@click.argument("run", metavar="RUN")
+@click.option("--follow", is_flag=True, help="Wait for more until the run has ended.")
+@json_option("Print each event as a line of JSON.")
+def events(run: str, follow: bool, wants_json: bool) -> None:
+    """Print what happened in RUN.
+
+    A line for each tool call and warning, or with --json every event as it was stored.
+    """
+    stdout = take_stdout()
+    from toolkit.cli.terminal.display import Display
+    from toolkit.runs import load_run
+
+    stored = load_run(run)
+    printed: list[bool] = []
+    display = Display(terminal=False, say=lambda line: printed.append(write_result(stdout, line)))
+    for event in stored.follow() if follow else stored.events():
+        if wants_json:
+            printed.append(write_result(stdout, event.to_json()))
+        else:
+            display.show(event)
+        if False in printed:  # nobody reads any more
+            return
+        printed.clear()
+    if stored.state == "crashed":
+        click.echo("Its launcher was killed: that is all there is.", err=True)
+
+
+@runs.command(example=DIFF_EXAMPLE)
+@click.argument("run", metavar="RUN")
+@click.option("--stat", is_flag=True, help="Print a table of the changed files instead.")
+@json_option("Print the changed files as JSON.")
+def diff(run: str, stat: bool, wants_json: bool) -> None:
+    """Print what RUN changed, as a patch.
+
+    'git apply' takes it, binary files and modes included. What was applied already is not in it.
+    """
+    stdout = take_stdout()
+    from toolkit.runs import load_run
+
+    print_changes(stdout, load_run(run).changes(), "json" if wants_json else "table" if stat else "patch")
+
+
+@runs.command(example=APPLY_EXAMPLE)
+@click.argument("run", metavar="RUN")
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@apply_options
+def apply(run: str, paths: tuple[str, ...], wants_json: bool, mounts: tuple[str, ...], **how: bool) -> None:
+    """Take the changes of RUN back to the host.
+
+    All of them, or only the PATHs named, which are files or folders as 'toolkit runs diff --stat'
+    shows them. All or nothing: if the host changed in a way that does not merge, nothing is written.
+    """
+    stdout = take_stdout()
+    from toolkit.runs import load_run
+
+    applied = load_run(run).apply(paths=paths or None, mounts=mounts or None, **how)
+    print_applied(stdout, applied, wants_json=wants_json)
+
+
+@runs.command(example=REMOVE_EXAMPLE)
+@click.argument("names", nargs=-1, metavar="[RUN]...")
+@click.option("--older-than", type=Duration(), metavar="TIME", help="All that ended longer ago: 12h, 30d.")
+@json_option("Print the ids of the removed ones as JSON.")
+def remove(names: tuple[str, ...], older_than: float | None, wants_json: bool) -> None:
+    """Remove runs with their workspaces; never one that runs.
+
+    What was not applied is gone then, and a conversation goes with the last run
+    that belongs to it.
+    """
+    if bool(names) == (older_than is not None):
+        raise click.UsageError("name the runs to remove, or give --older-than")
+    stdout = take_stdout()
+    from toolkit.runs import remove_older_than
+    from toolkit.runs.storage import find_run
+
+    if older_than is not None:
+        removed = remove_older_than(older_than)
+    else:
+        chosen = {run.id: run for run in (find_run(name) for name in names)}
+        for run in chosen.values():
+            run.remove()
+        removed = list(chosen)
+    if wants_json:
+        write_result(stdout, as_json({"removed": removed}))
+        return
+    for name in removed:
+        write_result(stdout, f"removed {name}")
+    if not removed:
+        click.echo("Nothing was removed.", err=True)

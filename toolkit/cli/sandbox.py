@@ -1,18 +1,20 @@
-"""`toolkit sandbox`: settings that fail closed, and what is wrong with others."""
+"""`toolkit sandbox`: settings that fail closed, what is wrong with others, and the jail itself."""
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING
 
 import click
 
-from toolkit.cli import Entry, LazyGroup
-from toolkit.cli._help import CommandWithExample
+from toolkit.cli.terminal import Group, echo_json, json_option
 from toolkit.errors import SandboxError
+from toolkit.sandbox import limit_names
+
+if TYPE_CHECKING:
+    from toolkit.sandbox import CheckReport
 
 SETTINGS_EXAMPLE = """
 $ toolkit sandbox settings -o settings.json
@@ -26,22 +28,23 @@ error: settings.json:3  sandbox.enabld: is an unknown key
   Did you mean 'sandbox.enabled'?
 """
 
+CHECK_EXAMPLE = """
+$ toolkit sandbox check
+$ toolkit sandbox check --workspace ./copy --json
+"""
 
-class _SandboxGroup(LazyGroup):
-    table: ClassVar[dict[str, Entry]] = {
-        "check": Entry("toolkit.cli.sandbox_jail:check", "Prove on this machine that the jail holds."),
-        "exec": Entry("toolkit.cli.sandbox_jail:exec_command", "Run a command in the jail."),
-        "settings": Entry("toolkit.cli.sandbox:settings", "Print settings for the CLI that fail closed."),
-        "validate": Entry("toolkit.cli.sandbox:validate", "Explain every problem of a settings file."),
-    }
+EXEC_EXAMPLE = """
+$ toolkit sandbox exec -- bash
+$ toolkit sandbox exec --workspace ./copy -- make test
+"""
 
 
-@click.group(cls=_SandboxGroup, epilog="Run 'toolkit sandbox COMMAND --help' for options and an example.")
+@click.group(cls=Group, epilog="Run 'toolkit sandbox COMMAND --help' for options and an example.")
 def sandbox() -> None:
     """Confine an agent, and prove that it is confined."""
 
 
-@click.command(cls=CommandWithExample, example=SETTINGS_EXAMPLE)
+@sandbox.command(example=SETTINGS_EXAMPLE)
 @click.option(
     "--profile", help="offline, allowlist, read-only or minimal.  [default: offline, or allowlist with domains]"
 )
@@ -67,7 +70,7 @@ def settings(
     They confine Bash and keep the file tools in the working directory. Hooks,
     MCP servers and the CLI itself need the jail as well: toolkit sandbox exec.
     """
-    from toolkit.sandbox.profiles import profile as make
+    from toolkit.sandbox import profile as make
 
     name = profile or ("allowlist" if domains else "offline")
     text = make(name, domains=domains, deny_read=deny_read, allow_control_files=control_files).as_json(indent=2)
@@ -87,22 +90,116 @@ def settings(
     click.echo(f'wrote {output}; use it with: claude --settings {output} --setting-sources ""', err=True)
 
 
-@click.command(cls=CommandWithExample, example=VALIDATE_EXAMPLE)
+@sandbox.command(example=VALIDATE_EXAMPLE)
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--json", "wants_json", is_flag=True, help="Print the problems as JSON.")
+@json_option("Print the problems as JSON.")
 def validate(file: Path, wants_json: bool) -> None:
     """Explain every problem of a settings file.
 
     Says what the CLI would make of each, and exits 1 if a protection is lost.
     """
-    from toolkit.sandbox.explain import explain_file
+    from toolkit.sandbox import explain_file
 
     problems = explain_file(file)
     errors = sum(problem.level == "error" for problem in problems)
     if wants_json:
-        click.echo(json.dumps({"ok": errors == 0, "problems": [asdict(problem) for problem in problems]}, indent=2))
+        echo_json({"ok": errors == 0, "problems": [asdict(problem) for problem in problems]})
     else:
         for problem in problems:
             click.echo(problem.render(str(file)))
         click.echo(f"{file}: {errors or 'no'} {'error' if errors == 1 else 'errors'}", err=True)
     sys.exit(1 if errors else 0)
+
+
+_READABLE = click.option(
+    "--readable",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Also show this host path, read-only; repeatable.",
+)
+_REQUIRE = click.option(
+    "--require", multiple=True, type=click.Choice(limit_names()), help="Refuse unless this limit holds; repeatable."
+)
+
+
+@sandbox.command(example=CHECK_EXAMPLE)
+@click.option("--workspace", type=click.Path(path_type=Path), help="Check for this folder  [default: one of its own]")
+@click.option("--cli", "cli_path", type=click.Path(path_type=Path), help="Check with this claude binary.")
+@_READABLE
+@_REQUIRE
+@json_option("Print the report as JSON.")
+def check(
+    workspace: Path | None,
+    cli_path: Path | None,
+    readable: tuple[Path, ...],
+    require: tuple[str, ...],
+    wants_json: bool,
+) -> None:
+    """Prove on this machine that the jail holds.
+
+    A program inside the jail tries to get out in every way it knows; each must
+    fail. Exits 1 if one does not, or could not be tried.
+    """
+    from toolkit.sandbox import check as run_check
+
+    report = run_check(workspace, cli_path=cli_path, readable=readable, require=require)
+    if wants_json:
+        echo_json(report.as_dict())
+    else:
+        click.echo(_table(report))
+    if not report.ok:
+        sys.exit(1)
+
+
+def _table(report: CheckReport) -> str:
+    lines = [f"{'ok  ' if row.ok else 'FAIL'}  {row.name:<12} {row.detail}" for row in report.rows]
+    lines += [f"      {'':<12} {row.fix}" for row in report.failed if row.fix]
+    for state in report.limits:
+        held = f"held by {state.by}" if state.enforced else f"only watched, by {state.by}: not enforced here"
+        lines.append(f"{'ok  ' if state.enforced else 'note'}  {state.name + ' limit':<16} {held}")
+    verdict = "confined" if report.ok else "NOT confined: nothing would be started"
+    return "\n".join([*lines, f"{verdict} ({report.seconds:.2f} s)"])
+
+
+@sandbox.command(
+    "exec",
+    example=EXEC_EXAMPLE,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+@click.option("--workspace", type=click.Path(path_type=Path), default=Path(), help="Work here  [default: this folder]")
+@_READABLE
+@_REQUIRE
+@click.option("--read-only", is_flag=True, help="Show the workspace without letting it change.")
+@click.option("--memory-mb", type=click.IntRange(min=64), help="Most memory, in MiB  [default: 4096]")
+@click.option("--processes", type=click.IntRange(min=16), help="Most processes and threads  [default: 512]")
+@click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="End the command after this time.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def exec_command(
+    workspace: Path,
+    readable: tuple[Path, ...],
+    require: tuple[str, ...],
+    read_only: bool,
+    memory_mb: int | None,
+    processes: int | None,
+    seconds: float | None,
+    command: tuple[str, ...],
+) -> None:
+    """Run a command in the jail.
+
+    It sees this folder and the system's programs: no network, nothing to steal.
+
+    Exits as the command does, or with 4 if the jail cannot be proven to hold.
+    """
+    from toolkit.sandbox import JailLimits, ShellOptions, run_confined
+
+    plain = JailLimits()
+    limits = JailLimits(
+        memory_bytes=memory_mb * 1024 * 1024 if memory_mb else plain.memory_bytes,
+        processes=processes or plain.processes,
+    )
+    options = ShellOptions(readable, limits, require, read_only, seconds)
+    done = run_confined(command, workspace, options)
+    if done.exceeded is not None:
+        used, allowed = done.exceeded.used, done.exceeded.allowed
+        click.echo(f"ended: the limit on {done.exceeded.limit} was passed ({used} of {allowed})", err=True)
+    sys.exit(done.exit_code)

@@ -1,171 +1,123 @@
-"""`toolkit workspace`: plan and prepare safe copies, list and clean them."""
+"""`toolkit workspace`: plan and prepare safe copies, look at what changed, take it back, and clean up."""
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from toolkit.cli.terminal import (
+    MOUNT,
+    Bytes,
+    Group,
+    apply_options,
+    as_json,
+    echo_json,
+    json_option,
+    print_applied,
+    print_changes,
+    take_stdout,
+    with_options,
+    write_result,
+)
+
 if TYPE_CHECKING:
-    from toolkit.workspace import Progress, WorkspaceSection
-
-_ELSEWHERE: dict[str, tuple[str, str]] = {
-    "apply": ("toolkit.cli.workspace_changes:apply", "Take an agent's changes back to the host, all or nothing."),
-    "diff": ("toolkit.cli.workspace_changes:diff", "Show what changed in a workspace since it was prepared."),
-}
-"""Subcommands that live in files of their own: `module:attribute` and their summary."""
+    from toolkit.workspace import Changes, Progress, WorkspaceSection
 
 
-class _WorkspaceGroup(click.Group):
-    """A group that imports the larger subcommands only to run them."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted({*super().list_commands(ctx), *_ELSEWHERE})
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _ELSEWHERE:
-            return super().get_command(ctx, cmd_name)
-        module, _, attribute = _ELSEWHERE[cmd_name][0].partition(":")
-        command = getattr(import_module(module), attribute)
-        assert isinstance(command, click.Command)
-        return command
-
-
-@click.group(cls=_WorkspaceGroup)
+@click.group(cls=Group, epilog="Run 'toolkit workspace COMMAND --help' for options and an example.")
 def workspace() -> None:
-    """Give an agent a safe copy of host files, and clean up after it.
-
-    \b
-    Example:
-      toolkit workspace plan --mount src --exclude '*.pyc'
-    """
+    """Give an agent a safe copy of host files, and clean up after it."""
 
 
-class _Bytes(click.ParamType[int]):
-    """A number of bytes: 5000000, 5_000_000, 5MB, 1.5GB."""
-
-    name = "bytes"
-    _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}  # noqa: RUF012
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        text = str(value).strip().lower()
-        number = text.rstrip("bkmgt").strip()
-        unit = text[len(number) :].strip()
-        try:
-            return int(float(number) * self._UNITS[unit]) if "." in number else int(number) * self._UNITS[unit]
-        except (ValueError, KeyError, OverflowError):
-            self.fail(f"{value!r} is no number of bytes: write 5000000 or 5MB", param, ctx)
-
-
-def _mount_options(command: Callable[..., None]) -> Callable[..., None]:
-    options = [
-        click.option(
-            "--mount",
-            "mounts",
-            multiple=True,
-            required=True,
-            metavar="HOST[:WHERE]",
-            help="A host file or folder, and where it lands in the workspace. Repeatable.",
-        ),
-        click.option(
-            "--root",
-            "roots",
-            multiple=True,
-            default=(".",),
-            show_default=True,
-            help="A folder the mounts must lie in. Repeatable.",
-        ),
-        click.option("--include", multiple=True, metavar="PATTERN", help="Take only this, as in a .gitignore file."),
-        click.option("--exclude", multiple=True, metavar="PATTERN", help="Leave this out, as in a .gitignore file."),
-        click.option("--gitignore", is_flag=True, help="Leave out what the tree's own .gitignore files name."),
-        click.option(
-            "--follow-symlinks", is_flag=True, help="Copy what links out of a mount lead to, if a root holds it."
-        ),
-        click.option("--max-bytes", type=_Bytes(), help="The most bytes each mount may have, for example 50MB."),
-        click.option("--strict", is_flag=True, help="A file that cannot be read is an error."),
-        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+_mount_options = with_options(
+    click.option(
+        "--mount",
+        "mounts",
+        type=MOUNT,
+        multiple=True,
+        required=True,
+        metavar="HOST[:WHERE]",
+        help="A host file or folder, and where it lands in the workspace. Repeatable.",
+    ),
+    click.option(
+        "--root",
+        "roots",
+        multiple=True,
+        default=(".",),
+        show_default=True,
+        help="A folder the mounts must lie in. Repeatable.",
+    ),
+    click.option("--include", multiple=True, metavar="PATTERN", help="Take only this, as in a .gitignore file."),
+    click.option("--exclude", multiple=True, metavar="PATTERN", help="Leave this out, as in a .gitignore file."),
+    click.option("--gitignore", is_flag=True, help="Leave out what the tree's own .gitignore files name."),
+    click.option("--follow-symlinks", is_flag=True, help="Copy what links out of a mount lead to, if a root holds it."),
+    click.option("--max-bytes", type=Bytes(), help="The most bytes each mount may have, for example 50MB."),
+    click.option("--strict", is_flag=True, help="A file that cannot be read is an error."),
+    json_option(),
+)
 
 
 def _section(options: dict[str, Any], **more: Any) -> WorkspaceSection:
     from toolkit.workspace import HostMount, WorkspaceSection
 
-    mounts = []
-    for text in options["mounts"]:
-        host, _, where = text.rpartition(":") if ":" in text and not Path(text).exists() else (text, "", "")
-        mounts.append(
-            HostMount(
-                host,
-                where or None,
-                options["include"],
-                options["exclude"],
-                options["max_bytes"],
-                options["follow_symlinks"],
-                options["gitignore"],
-            )
+    mounts = [
+        HostMount(
+            host,
+            where,
+            options["include"],
+            options["exclude"],
+            options["max_bytes"],
+            options["follow_symlinks"],
+            options["gitignore"],
         )
+        for host, where in options["mounts"]
+    ]
     return WorkspaceSection(mounts, options["roots"], strict=options["strict"], **more)
 
 
-def _print_json(data: Any) -> None:
-    click.echo(json.dumps(data, indent=2))
-
-
-@workspace.command()
+@workspace.command(example="$ toolkit workspace plan --mount . --gitignore --exclude .git/")
 @_mount_options
-def plan(as_json: bool, **options: Any) -> None:
+def plan(wants_json: bool, **options: Any) -> None:
     """Show what a workspace would hold and leave out.
 
     A tree with sizes, and what stays behind by which rule. Nothing is copied.
     Exit 1 if a mount is larger than --max-bytes.
-
-    \b
-    Example:
-      toolkit workspace plan --mount . --gitignore --exclude .git/
     """
     found = _section(options).plan()
-    if as_json:
-        _print_json(found.to_json())
+    if wants_json:
+        echo_json(found.to_json())
     else:
         click.echo(found.tree())
     if any(mount.is_over_budget for mount in found.mounts):
         sys.exit(1)
 
 
-@workspace.command()
+@workspace.command(example='$ cd "$(toolkit workspace prepare --mount src)"')
 @_mount_options
 @click.option(
     "--parent", type=click.Path(file_okay=False), help="Where the workspace is made; the temp folder if not given."
 )
-def prepare(as_json: bool, parent: str | None, **options: Any) -> None:
+def prepare(wants_json: bool, parent: str | None, **options: Any) -> None:
     """Make a workspace, print its path and leave it.
 
     'toolkit workspace diff' and 'apply' work on it; 'clean --kept' removes it.
-
-    \b
-    Example:
-      cd "$(toolkit workspace prepare --mount src)"
     """
     bar = _Bar()
     section = _section(options, parent=parent, keep=True, progress=bar)
     bar.of = lambda: section.plan().files
     try:
         with section:
-            facts = {"temp_dir": str(section.temp_dir), "fingerprint": section.fingerprint() if as_json else ""}
+            facts = {"temp_dir": str(section.temp_dir), "fingerprint": section.fingerprint() if wants_json else ""}
             text = section.render()
     finally:
         bar.done()
-    if as_json:
-        _print_json({**facts, "text": text})
+    if wants_json:
+        echo_json({**facts, "text": text})
     else:
         click.echo(facts["temp_dir"])
 
@@ -198,25 +150,20 @@ _PARENT = click.option(
 )
 
 
-@workspace.command(name="list")
+@workspace.command("list", example="$ toolkit workspace list")
 @_PARENT
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def list_(parent: str | None, as_json: bool) -> None:
-    """List the workspaces of this user: in use, kept, left over, or with an unfinished apply.
+@json_option()
+def list_(parent: str | None, wants_json: bool) -> None:
+    """List the workspaces of this user: in use, kept, left over, or with an unfinished apply."""
+    from toolkit_workspace import default_parent, find_workspaces
 
-    \b
-    Example:
-      toolkit workspace list
-    """
-    from toolkit_workspace.record import state as _state
-
-    found = _state.find(Path(parent).absolute() if parent else _state.default_parent())
+    found = find_workspaces(Path(parent).absolute() if parent else default_parent())
     rows = [
         {"path": str(one.temp_dir), "status": one.status, "pid": one.pid, "created": one.created, "mounts": one.mounts}
         for one in found
     ]
-    if as_json:
-        _print_json(rows)
+    if wants_json:
+        echo_json(rows)
         return
     for one in found:
         made = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.created))
@@ -225,29 +172,112 @@ def list_(parent: str | None, as_json: bool) -> None:
         click.echo("no workspaces", err=True)
 
 
-@workspace.command()
+@workspace.command(example="$ toolkit workspace clean")
 @_PARENT
 @click.option("--kept", is_flag=True, help="Also remove those that were meant to stay.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def clean(parent: str | None, kept: bool, as_json: bool) -> None:
+@json_option()
+def clean(parent: str | None, kept: bool, wants_json: bool) -> None:
     """Remove what killed processes left over.
 
     Never a workspace whose owner lives, and only with --kept one that was meant to stay.
-
-    \b
-    Example:
-      toolkit workspace clean
     """
-    from toolkit_workspace.record import state as _state
+    from toolkit_workspace import clean_workspaces, default_parent
 
-    removed = [
-        str(one.temp_dir)
-        for one in _state.clean(Path(parent).absolute() if parent else _state.default_parent(), kept=kept)
-    ]
-    if as_json:
-        _print_json(removed)
+    place = Path(parent).absolute() if parent else default_parent()
+    removed = [str(one.temp_dir) for one in clean_workspaces(place, kept=kept)]
+    if wants_json:
+        echo_json(removed)
         return
     for path in removed:
         click.echo(f"removed {path}")
     if not removed:
         click.echo("nothing to clean", err=True)
+
+
+_FOLDER = click.argument("workspace_dir", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+_PATHS = click.option(
+    "--path", "paths", multiple=True, help="Only this file or folder, relative to the workspace. Repeatable."
+)
+
+DIFF_EXAMPLE = """
+$ toolkit workspace diff /tmp/toolkit-workspace-0a1b2c3d4e5f
+M  src/app.py  +1 −0
+A  src/run.sh  +2 −0  ! executable
+2 changes: 1 added, 1 modified; 1 to look at twice (!)
+"""
+
+APPLY_EXAMPLE = """
+$ toolkit workspace apply /tmp/toolkit-workspace-0a1b2c3d4e5f --path src/app.py
+replaced  src/app.py
+"""
+
+
+@workspace.command(example=DIFF_EXAMPLE)
+@_FOLDER
+@_PATHS
+@click.option("--patch", is_flag=True, help="Print a patch for 'git apply' instead of a table.")
+@json_option()
+def diff(workspace_dir: Path, paths: tuple[str, ...], patch: bool, wants_json: bool) -> None:
+    """Show what changed in a workspace since it was prepared.
+
+    DIR is what 'toolkit workspace prepare' printed. A change marked with ! deserves a second look. Nothing
+    in the workspace is run. It works while the agent is still at it, too.
+    """
+    stdout = take_stdout()
+    changes = _changes(workspace_dir)
+    chosen = changes.below(*paths) if paths else changes
+    print_changes(stdout, chosen, "json" if wants_json else "patch" if patch else "table")
+
+
+@workspace.command(example=APPLY_EXAMPLE)
+@_FOLDER
+@_PATHS
+@click.option("--resume", is_flag=True, help="Finish an apply that was interrupted.")
+@click.option("--undo", is_flag=True, help="Take back an interrupted apply, or the last finished one.")
+@apply_options
+def apply(
+    workspace_dir: Path,
+    paths: tuple[str, ...],
+    mounts: tuple[str, ...],
+    resume: bool,
+    undo: bool,
+    wants_json: bool,
+    **how: bool,
+) -> None:
+    """Take an agent's changes back to the host, all or nothing.
+
+    What the host changed since is merged; what does not merge stops everything before the first write.
+    Killed at any point, it is finished with --resume or taken back with --undo.
+    """
+    if resume and undo:
+        raise click.UsageError("--resume and --undo exclude each other")
+    if (resume or undo) and (paths or mounts or any(how.values())):
+        raise click.UsageError("--resume and --undo take no other options: what was chosen then is finished or undone")
+    from toolkit.workspace import WorkspaceSection
+
+    stdout = take_stdout()
+    with WorkspaceSection.open(workspace_dir) as section:
+        if resume or undo:
+            _go_on(stdout, section, undo=undo, wants_json=wants_json)
+            return
+        applied = section.apply(paths=paths or None, mounts=mounts or None, **how)
+    print_applied(stdout, applied, wants_json=wants_json)
+
+
+def _changes(workspace_dir: Path) -> Changes:
+    """The changes, by looking only: the owner of the workspace may be at work in it."""
+    from toolkit_workspace import Workspace
+    from toolkit_workspace.changes import changes_of
+
+    return changes_of(Workspace(workspace_dir.resolve()))
+
+
+def _go_on(stdout: TextIO, section: WorkspaceSection, *, undo: bool, wants_json: bool) -> None:
+    """Finish an apply that was interrupted, or take one back."""
+    done = section.undo_apply() if undo else section.resume_apply()
+    if wants_json:
+        write_result(stdout, as_json({"undone" if undo else "resumed": done}))
+    elif done:
+        write_result(stdout, "taken back: the host is as it was" if undo else "finished: all changes are applied")
+    else:
+        click.echo("no apply had begun to write: nothing to " + ("take back" if undo else "finish"), err=True)

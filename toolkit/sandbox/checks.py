@@ -1,110 +1,21 @@
-"""Prove that a jail holds, before anything is started in it.
-
-First what has to be there (bubblewrap, socat, the CLI, permission to make
-namespaces), then a canary in the very launcher that will be used. Every row of
-the report is a rule; a rule that could not be checked counts as broken.
-"""
+"""Report whether a jail on this machine would hold, for people and programs that ask before they start one."""
 
 from __future__ import annotations
 
-import hashlib
-import platform
-import shutil
-import tempfile
+import contextlib
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
 
 from toolkit.errors import SandboxError, UnconfinedError
-from toolkit.sandbox._advice import how_to_allow, sysctl
-from toolkit.sandbox._canary import Flight, fly
-from toolkit.sandbox._cli import find_cli
-from toolkit.sandbox._folders import usable_readable, usable_workspace
-from toolkit.sandbox._launcher import INSTALL, Launcher, make_launcher
-from toolkit.sandbox._state import State, sweep
-from toolkit.sandbox.jail import Jail
-from toolkit.sandbox.limits import JailLimits, LimitState, plan_limits
-
-_PASSED: dict[str, CheckReport] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class CheckRow:
-    """One rule and whether it holds here."""
-
-    name: str
-    rule: str
-    """The promise that is lost without it."""
-    ok: bool
-    detail: str
-    fix: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class CheckReport:
-    """What was checked, row by row."""
-
-    rows: tuple[CheckRow, ...]
-    limits: tuple[LimitState, ...]
-    seconds: float
-
-    @property
-    def ok(self) -> bool:
-        """Whether every rule holds."""
-        return bool(self.rows) and all(row.ok for row in self.rows)
-
-    @property
-    def failed(self) -> tuple[CheckRow, ...]:
-        """The rules that do not."""
-        return tuple(row for row in self.rows if not row.ok)
-
-    @property
-    def not_enforced(self) -> tuple[str, ...]:
-        """Limits that this machine cannot hold firmly."""
-        return tuple(state.name for state in self.limits if not state.enforced)
-
-    def as_dict(self) -> dict[str, Any]:
-        """The report for a program."""
-        return {
-            "ok": self.ok,
-            "seconds": round(self.seconds, 3),
-            "rows": [asdict(row) for row in self.rows],
-            "limits": [asdict(state) for state in self.limits],
-        }
-
-    def demand(self) -> None:
-        """Raise UnconfinedError unless every rule holds."""
-        if self.ok:
-            return
-        first = self.failed[0]
-        raise UnconfinedError(
-            f"refusing to start: {first.rule} is not proven",
-            rules=[row.rule for row in self.failed],
-            where=[f"{row.name}: {row.detail}" for row in self.failed],
-            fix=next((row.fix for row in self.failed if row.fix), "See: toolkit sandbox check"),
-        )
-
-
-_RULES = {
-    "read": "files outside the workspace stay unread",
-    "handles": "files outside the workspace stay unread",
-    "write": "nothing outside the workspace is written",
-    "port": "no connection to the host's ports",
-    "unix": "no connection to the host's sockets",
-    "abstract": "no connection to abstract sockets",
-    "environment": "no variable of the caller inside",
-    "pid1": "no variable of the caller in PID 1",
-    "processes": "no process of the host in sight",
-    "namespaces": "every namespace is the jail's own",
-    "privileges": "no privilege to use or gain",
-    "kernel": "no kernel setting can be changed",
-    "nested": "the CLI's own sandbox inside the jail",
-    "tools": "the CLI's own sandbox inside the jail",
-    "workspace": "the workspace can be used, by an unprivileged user",
-    "gate": "the gate as the only way out",
-}
+from toolkit.sandbox.host import find_cli, usable_readable, usable_workspace
+from toolkit.sandbox.jail.folder import JailFolder, sweep
+from toolkit.sandbox.jail.launcher import open_jail
+from toolkit.sandbox.jail.proof import CheckReport, CheckRow, preflight, prove
+from toolkit.sandbox.jail.walls import ENVIRONMENT, Jail
+from toolkit.sandbox.limits import JailLimits
 
 
 def check(
@@ -123,130 +34,29 @@ def check(
         SandboxError: the workspace, a readable path or a limit is not usable as given.
     """
     began = time.monotonic()
-    missing = preflight()
-    if missing:
-        return CheckReport(tuple(missing), (), time.monotonic() - began)
-    own = Path(tempfile.mkdtemp(prefix="toolkit-check-")) if workspace is None else None
-    try:
-        folder = usable_workspace(own or Path(str(workspace)))
-        paths = tuple(usable_readable(path) for path in readable)
-        return _check_machine(folder, paths, cli_path, limits or JailLimits(), require, began)
-    finally:
-        if own is not None:
-            shutil.rmtree(own, ignore_errors=True)
 
+    def report(*rows: CheckRow) -> CheckReport:
+        return CheckReport(rows, (), time.monotonic() - began)
 
-def _check_machine(
-    workspace: Path,
-    readable: tuple[Path, ...],
-    cli_path: Path | str | None,
-    limits: JailLimits,
-    require: Sequence[str],
-    began: float,
-) -> CheckReport:
-    sweep()
-    try:
-        cli = find_cli(cli_path)
-    except SandboxError as error:
-        row = CheckRow("cli", "a CLI to confine", False, error.what, error.fix)
-        return CheckReport((row,), (), time.monotonic() - began)
-    state = State()
-    try:
-        plan = plan_limits(limits, name=state.name, require=require)
+    if missing := preflight():
+        return report(*missing)
+    with contextlib.ExitStack() as stack:
+        if workspace is None:
+            workspace = stack.enter_context(TemporaryDirectory(prefix="toolkit-check-", ignore_cleanup_errors=True))
         jail = Jail(
-            workspace=workspace,
-            shown=state.shown,
-            home=state.shown / "home",
-            programs=(cli,),
-            readable=readable,
-            environment=(("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "/home/agent")),
-            limits=limits,
+            workspace=usable_workspace(workspace),
+            readable=tuple(usable_readable(path) for path in readable),
+            environment=ENVIRONMENT,
+            limits=limits or JailLimits(),
+            require=tuple(require),
         )
-        launcher = make_launcher(jail, plan, state)
-    except UnconfinedError as error:
-        state.close()
-        rows = [CheckRow(rule, rule, False, error.what, error.fix) for rule in error.rules]
-        return CheckReport(tuple(rows), (), time.monotonic() - began)
-    except BaseException:
-        state.close()
-        raise
-    try:
-        return check_launcher(launcher, cli, began=began)
-    finally:
-        launcher.close()
-
-
-def check_launcher(launcher: Launcher, cli: Path | None, *, began: float | None = None) -> CheckReport:
-    """Fly the canary in a launcher; a pass is remembered for this same machine, jail and CLI."""
-    began = time.monotonic() if began is None else began
-    key = _fingerprint(launcher, cli)
-    known = _PASSED.get(key)
-    if known is not None:
-        return known
-    flight = fly(launcher, cli)
-    rows = [*_machine_rows(flight, cli)]
-    if flight.started:
-        rows += [CheckRow(o.name, _RULES[o.name], o.ok, o.detail) for o in flight.outcomes]
-    report = CheckReport(tuple(rows), launcher.plan.states, time.monotonic() - began)
-    if report.ok:
-        _PASSED[key] = report
-    return report
-
-
-def preflight() -> list[CheckRow]:
-    """What is missing on this machine before a jail can even be tried."""
-    rule = "a jail around the agent"
-    if platform.system() != "Linux":
-        return [
-            CheckRow(
-                "system",
-                rule,
-                False,
-                f"{platform.system()} is not supported: the jail needs Linux namespaces",
-                "Run it in a Linux machine or virtual machine.",
-            )
-        ]
-    rows = []
-    for program in ("bwrap", "socat"):
-        if shutil.which(program) is None:
-            package = INSTALL[program].rpartition(" ")[2]
-            fix = f"Install it: apt install {package}, dnf install {package} or apk add {package}"
-            rows.append(CheckRow(program, rule, False, f"{package} was not found on PATH", fix))
-    return rows
-
-
-def demand_preflight() -> None:
-    """Raise UnconfinedError if this machine lacks something every jail needs."""
-    rows = preflight()
-    if rows:
-        CheckReport(tuple(rows), (), 0.0).demand()
-
-
-def _machine_rows(flight: Flight, cli: Path | None) -> list[CheckRow]:
-    rule = "a jail around the agent"
-    if not flight.started:
-        detail = flight.stderr.strip().splitlines()[-1][:300] if flight.stderr.strip() else "the launcher said nothing"
-        return [CheckRow("jail", rule, False, detail, how_to_allow(flight.stderr))]
-    rows = [CheckRow("jail", rule, True, "bubblewrap starts with every namespace")]
-    if cli is not None:
-        good = bool(flight.cli_version)
-        fix = "" if good else "Name what it needs with readable=…, or use the CLI that comes with claude-agent-sdk."
-        rows.append(
-            CheckRow("cli", "a CLI to confine", good, flight.cli_version or f"{cli} does not start inside", fix)
-        )
-    return rows
-
-
-def _fingerprint(launcher: Launcher, cli: Path | None) -> str:
-    """Everything a pass depends on: binaries, kernel, settings of both, and the jail's options."""
-    parts = [platform.release(), platform.version(), str(launcher.plan.rlimits), str(launcher.plan.states)]
-    for program in (shutil.which("bwrap"), shutil.which("socat"), cli):
-        if program is not None:
-            found = Path(program).stat()
-            parts.append(f"{program} {found.st_size} {found.st_mtime_ns} {found.st_ino}")
-    for name in ("kernel/apparmor_restrict_unprivileged_userns", "user/max_user_namespaces"):
-        parts.append(sysctl(name))
-    parts += [str(launcher.tenant is None), str(sorted(launcher.jail.environment))]
-    parts += launcher.jail.arguments()
-    text = "\0".join(parts).replace(str(launcher.state.folder), "STATE")
-    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
+        try:
+            cli = find_cli(cli_path)
+        except SandboxError as error:
+            return report(CheckRow("cli", "a CLI to confine", False, error.what, error.fix))
+        sweep()
+        try:
+            with JailFolder() as folder:
+                return prove(open_jail(replace(jail, programs=(cli,)), folder), cli, began=began)
+        except UnconfinedError as error:
+            return report(*(CheckRow(rule, rule, False, error.what, error.fix) for rule in error.rules))

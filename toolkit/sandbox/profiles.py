@@ -33,6 +33,11 @@ PROFILES = {
 CONTROL_FILES = (".claude", ".mcp.json", ".git/hooks", ".git/config", "CLAUDE.md", "CLAUDE.local.md")
 """Files and folders in a workspace that steer the CLI or git, in this run or the next."""
 
+TOOLS = ("Bash", "Read", "Write", "Edit", "Glob", "Grep", "NotebookEdit")
+"""The CLI's own tools an agent is offered."""
+READ_ONLY_TOOLS = ("Read", "Grep", "Glob")
+"""Those of them that change nothing. A command can change anything it reaches, so Bash is none of them."""
+
 # Tools that reach the network, or leave something running, from the unconfined CLI itself.
 _REACHING_TOOLS = (
     "WebFetch",

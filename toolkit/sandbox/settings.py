@@ -5,7 +5,7 @@ off. Here an unknown key or a wrong type is a SettingsError that says what was
 probably meant and what would have happened. Names in Python are snake_case, in
 JSON the CLI's own; a value left at None is not written, so the CLI's default
 counts. `toolkit.sandbox.profiles` makes complete settings; this module judges
-the form only, `toolkit.sandbox.explain` also what they leave open.
+the form only, `toolkit.sandbox.lint.explain` also what they leave open.
 """
 
 from __future__ import annotations

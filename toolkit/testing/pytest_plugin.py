@@ -19,10 +19,10 @@ import pytest
 
 if TYPE_CHECKING:
     from toolkit.testing import FakeCLI, RealCLI, ScriptedAPI
-    from toolkit.testing.model import Asked
-    from toolkit.tools.reply import Reply
+    from toolkit.testing.model import Scripted
+    from toolkit.tools import Reply
 
-_SCRIPTED: pytest.StashKey[list[Asked]] = pytest.StashKey()
+_SCRIPTED: pytest.StashKey[list[Scripted]] = pytest.StashKey()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -44,7 +44,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 def scripted_api(request: pytest.FixtureRequest) -> Iterator[Callable[..., ScriptedAPI]]:
     """Start a scripted Messages API; takes the arguments of `ScriptedAPI` and can be called more than once."""
     started: list[ScriptedAPI] = []
-    scripted: list[Asked] = request.node.stash.setdefault(_SCRIPTED, [])
+    scripted: list[Scripted] = request.node.stash.setdefault(_SCRIPTED, [])
 
     def start(*turns: Any, **settings: Any) -> ScriptedAPI:
         from toolkit.testing import ScriptedAPI
@@ -72,7 +72,7 @@ def real_cli(scripted_api: Callable[..., ScriptedAPI]) -> Iterator[RealCLI]:
 @pytest.fixture
 def fake_cli(request: pytest.FixtureRequest) -> Callable[..., FakeCLI]:
     """Make a `FakeCLI`; takes its arguments and can be called more than once."""
-    scripted: list[Asked] = request.node.stash.setdefault(_SCRIPTED, [])
+    scripted: list[Scripted] = request.node.stash.setdefault(_SCRIPTED, [])
 
     def make(*steps: Any, **settings: Any) -> FakeCLI:
         from toolkit.testing import FakeCLI

@@ -3,11 +3,10 @@
 Nothing in this room imports mcp; `toolkit_servers` puts a Toolbox on the wire.
 """
 
-from toolkit.tools.content import Audio, Image, Resource, Text
+from toolkit.tools.content import Audio, Image, Reply, Resource, Text, ToolResult
 from toolkit.tools.context import Budget, Deadline, ToolContext
 from toolkit.tools.decorator import tool
-from toolkit.tools.reply import Reply, ToolResult
-from toolkit.tools.tool import Tool
+from toolkit.tools.tool import Tool, as_tool
 from toolkit.tools.toolbox import Toolbox
 
 __all__ = [
@@ -22,5 +21,6 @@ __all__ = [
     "ToolContext",
     "ToolResult",
     "Toolbox",
+    "as_tool",
     "tool",
 ]

@@ -1,6 +1,6 @@
-"""What a tool can hand to the model besides plain values: text, pictures, sound, files.
+"""What a tool hands back: text, pictures, sound and files, a value with a verdict, and the reply a client gets.
 
-Each object becomes one MCP content block. The MIME type is the real one, read
+Each content object becomes one MCP content block. The MIME type is the real one, read
 from the first bytes; a file's name is only asked when the bytes do not tell.
 """
 
@@ -10,12 +10,13 @@ import base64
 import mimetypes
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from toolkit.errors import ToolkitError
 
 Block = dict[str, Any]
 """One MCP content block in its wire form."""
+T = TypeVar("T")
 
 _MAGIC: tuple[tuple[bytes, int, str], ...] = (
     (b"\x89PNG\r\n\x1a\n", 0, "image/png"),
@@ -139,3 +140,42 @@ def as_block(value: Any) -> Block:
         return value.block()
     block: Block = value.model_dump(by_alias=True, exclude_none=True, mode="json")
     return block
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult(Generic[T]):
+    """A value with a verdict: return it when a plain value does not say enough."""
+
+    value: T
+    """What is rendered for the model."""
+    message: str = ""
+    """What the model reads when rendering the value gives nothing."""
+    ok: bool = True
+    """False makes it an error result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The result of a call as an MCP client gets it, in plain JSON-ready data."""
+
+    content: list[Block]
+    is_error: bool = False
+    structured: dict[str, Any] | None = None
+
+    @classmethod
+    def error(cls, message: str) -> Reply:
+        """An error result with exactly this text."""
+        return cls([{"type": "text", "text": message}], is_error=True)
+
+    @property
+    def text(self) -> str:
+        """The text blocks, one after the other."""
+        return "\n".join(block["text"] for block in self.content if block["type"] == "text")
+
+    def wire(self) -> dict[str, Any]:
+        """The `tools/call` result as JSON-ready data."""
+        result: dict[str, Any] = {"content": self.content}
+        if self.structured is not None:
+            result["structuredContent"] = self.structured
+        result["isError"] = self.is_error
+        return result

@@ -10,7 +10,7 @@ from typing_extensions import ParamSpec
 
 from toolkit._base.words import did_you_mean
 from toolkit.errors import ToolDefinitionError
-from toolkit.tools._subject import Subject, read_subject
+from toolkit.tools.schema import Subject, read_subject
 from toolkit.tools.tool import Options, Tool
 
 P = ParamSpec("P")

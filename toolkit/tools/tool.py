@@ -12,14 +12,10 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
-from toolkit.tools._docstring import description
-from toolkit.tools._output import Output
-from toolkit.tools._subject import Subject, read_subject
-from toolkit.tools.arguments import Arguments, is_context
+from toolkit.tools.calling import Renderer, invoke, render
+from toolkit.tools.content import Reply
 from toolkit.tools.context import ToolContext
-from toolkit.tools.invoke import invoke
-from toolkit.tools.render import Renderer, render
-from toolkit.tools.reply import Reply
+from toolkit.tools.schema import Arguments, Output, Subject, description, is_context, read_subject
 
 P = ParamSpec("P")
 R = TypeVar("R")

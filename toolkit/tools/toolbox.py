@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from toolkit._base.words import did_you_mean
 from toolkit.errors import ToolDefinitionError
+from toolkit.tools.content import Reply
 from toolkit.tools.context import ToolContext
-from toolkit.tools.reply import Reply
 from toolkit.tools.tool import Tool, as_tool
 
 if TYPE_CHECKING:

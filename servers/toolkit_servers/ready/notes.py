@@ -15,7 +15,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from toolkit.tools import Toolbox, tool
-from toolkit_servers.ready._notes_db import Note, NotesDatabase
+from toolkit_servers.ready._notes_database import Note, NotesDatabase
 
 _MOST_CHARS = 120_000
 """Characters of a result: a whole note always fits."""

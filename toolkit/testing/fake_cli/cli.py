@@ -12,8 +12,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, Message, query
 
@@ -25,14 +24,13 @@ from toolkit.testing.fake_cli.frames import Frame
 from toolkit.testing.fake_cli.host import Hooks, Servers
 from toolkit.testing.fake_cli.run import Run
 from toolkit.testing.fake_cli.settings import MODEL, MODES, Settings
-from toolkit.testing.model.asked import Asked
-from toolkit.testing.model.script import Script
+from toolkit.testing.model.script import Script, Scripted
 from toolkit.testing.model.turns import TurnLike
 
 Aside = Frame | Callable[["FakeCLI"], Awaitable[None]]
 
 
-class FakeCLI(Asked, Channel):
+class FakeCLI(Scripted, Channel):
     """A CLI that says what a script tells it to.
 
     Besides turns a script may hold frames (dicts, sent as they are: keep-alives, unknown types) and async
@@ -59,7 +57,7 @@ class FakeCLI(Asked, Channel):
                 self._asides.setdefault(len(turns), []).append(_checked(step))
             else:
                 turns.append(step)
-        Asked.__init__(self, Script(turns, otherwise), strict=strict)
+        Scripted.__init__(self, Script(turns, otherwise), strict=strict)
         Channel.__init__(self, dies_after=dies_after, exit_code=exit_code)
         self._given = self._options = options
         self._stand_ins = dict(tools or {})
@@ -157,11 +155,6 @@ class FakeCLI(Asked, Channel):
                 await aside(self)
 
     @property
-    def script(self) -> Script:
-        """The turns."""
-        return self._script
-
-    @property
     def settings(self) -> Settings:
         """How this CLI was started."""
         return self._settings
@@ -224,24 +217,6 @@ class FakeCLI(Asked, Channel):
         self._settings.mode = mode
         self.say({"type": "system", "subtype": "status", "status": None, "permissionMode": mode})
         return {"mode": mode}
-
-    # -- context managers: check the script at the end ------------------------------
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.raise_problem(error)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.raise_problem(error)
 
 
 def _checked(step: Any) -> Any:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from toolkit._base.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from toolkit.testing.model.asked import Asked as Asked
     from toolkit.testing.model.request import Request as Request
+    from toolkit.testing.model.script import Scripted as Scripted
     from toolkit.testing.model.scripted_api import ScriptedAPI as ScriptedAPI
     from toolkit.testing.model.turns import Status as Status
     from toolkit.testing.model.turns import Turn as Turn
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from toolkit.testing.model.turns import tool_use as tool_use
 
 _HOMES = {
-    "toolkit.testing.model.asked": ("Asked",),
+    "toolkit.testing.model.script": ("Scripted",),
     "toolkit.testing.model.request": ("Request",),
     "toolkit.testing.model.scripted_api": ("ScriptedAPI",),
     "toolkit.testing.model.turns": ("Status", "Turn", "text", "thinking", "tool_use"),

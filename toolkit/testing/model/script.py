@@ -8,10 +8,10 @@ no turn and a turn that finds no request are both the test's failure.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
 from toolkit.errors import TestingError
-from toolkit.testing.model.request import Request
+from toolkit.testing.model.request import Request, plain_result
 from toolkit.testing.model.turns import Reply, Status, Turn, as_reply, text
 
 _Step = Reply | Callable[[Request], Any]
@@ -24,12 +24,13 @@ class Script:
         self._steps = [as_reply(turn, place=f"turn {number}") for number, turn in enumerate(turns, 1)]
         self._otherwise = None if otherwise is None else as_reply(otherwise, place="otherwise")
         self._used = [False] * len(self._steps)
-        self._failure: TestingError | None = None
         self._refused: tuple[Request, Status] | None = None
         self.requests: list[Request] = []
         """The requests that were answered by a turn, or should have been."""
         self.side_requests: list[Request] = []
         """The requests that take no turn: side calls and token counts."""
+        self.failure: TestingError | None = None
+        """Why a request could not be answered, if one could not."""
 
     def answer(self, request: Request) -> Reply:
         """Take the turn for a request.
@@ -51,14 +52,14 @@ class Script:
             self._refused = (request, reply) if isinstance(reply, Status) and not reply.retry else None
             return reply
         except TestingError as error:
-            self._failure = self._failure or error
+            self.failure = self.failure or error
             # 500 ends a run at once; 400 would be tried again with fewer features switched on.
             return Status(500, message=f"scripted model: {error.what}")
 
     def problem(self) -> TestingError | None:
         """What is wrong with the script so far, or None: a failed request first, then turns left over."""
-        if self._failure is not None or all(self._used):
-            return self._failure
+        if self.failure is not None or all(self._used):
+            return self.failure
         left = [f"turn {number}: {self._describe(number - 1)}" for number in self._unused()]
         last = f"last request: {self.requests[-1].summary()}" if self.requests else "no model call arrived"
         if not self.requests and self.side_requests:
@@ -68,11 +69,6 @@ class Script:
             where=[*left, last],
             fix="Remove the turns that are not needed, or see why the model was not asked again.",
         )
-
-    @property
-    def failure(self) -> TestingError | None:
-        """Why a request could not be answered, if one could not."""
-        return self._failure
 
     def _take(self, position: int | None, request: Request) -> _Step:
         if position is None:
@@ -84,10 +80,10 @@ class Script:
         if self._otherwise is not None:
             return self._otherwise
         waiting = [f"turn {number} waits: {self._describe(number - 1)}" for number in self._unused()]
-        state = waiting or [f"all {len(self._steps)} turns of the script are used"]
+        unfit = waiting or [f"all {len(self._steps)} turns of the script are used"]
         raise TestingError(
             f"the script ran out: model call {len(self.requests)} has no turn",
-            where=[*state, f"last request: {request.summary()}"],
+            where=[*unfit, f"last request: {request.summary()}"],
             fix="Add a turn for it, or otherwise=… for every call that no turn is written for.",
         )
 
@@ -121,6 +117,84 @@ class Script:
         if isinstance(step, Status):
             return f"Status({step.code}){condition}"
         return _name(step)
+
+
+class Scripted:
+    """Something that plays a script, and what a test asks it afterwards; leaving its `with` block checks the script.
+
+    The same questions whether the model or the whole CLI was played, so that a test reads the same.
+    """
+
+    def __init__(self, script: Script, *, strict: bool) -> None:
+        self.script = script
+        """The turns, and how far they have been used."""
+        self._strict = strict
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self.raise_problem(error)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self.raise_problem(error)
+
+    @property
+    def requests(self) -> Sequence[Request]:
+        """The model calls so far, oldest first (without side calls)."""
+        return tuple(self.script.requests)
+
+    @property
+    def side_requests(self) -> Sequence[Request]:
+        """The calls that take no turn: side calls of the CLI (titles and the like) and token counts."""
+        return tuple(self.script.side_requests)
+
+    def tool_results(self) -> list[str | list[dict[str, Any]]]:
+        """What the model read of every tool call, in order: a text, or blocks where there is more than text."""
+        return [plain_result(block) for block in self.tool_result_blocks()]
+
+    def tool_result_blocks(self) -> list[dict[str, Any]]:
+        """The raw `tool_result` blocks (with `tool_use_id` and `is_error`), each call once."""
+        found: dict[str, dict[str, Any]] = {}
+        for request in self.requests:
+            for block in request.tool_results():
+                found.setdefault(str(block.get("tool_use_id")), block)
+        return list(found.values())
+
+    def system_prompt(self) -> str:
+        """The system prompt of the last model call."""
+        return self._last().system_prompt
+
+    def tools(self) -> dict[str, dict[str, Any]]:
+        """The tools offered in the last model call, by name."""
+        return self._last().tools
+
+    def verify(self) -> None:
+        """Raise if a call had no turn or a turn no call; leaving the `with` block does this too."""
+        __tracebackhide__ = True  # pytest shows the test, not this
+        if problem := self.script.problem():
+            raise problem.with_traceback(None)
+
+    def _last(self) -> Request:
+        if not self.script.requests:
+            raise TestingError("no model call has reached the scripted API", fix="Run the agent first.")
+        return self.script.requests[-1]
+
+    def raise_problem(self, error: BaseException | None = None) -> None:
+        """Check the script at the end of a test that raised `error`, or none.
+
+        Another error stays as it is, unless the script ran out: then that is its cause.
+        """
+        __tracebackhide__ = True
+        if not self._strict:
+            return
+        if error is None:
+            self.verify()
+        elif self.script.failure is not None and isinstance(error, Exception) and error is not self.script.failure:
+            raise self.script.failure.with_traceback(None) from error
 
 
 def _ask(function: Callable[[Request], Any], request: Request) -> Any:

@@ -12,22 +12,19 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from types import TracebackType
 from typing import Any, Self
 
 from toolkit.errors import TestingError
-from toolkit.testing.model import http
-from toolkit.testing.model.asked import Asked
-from toolkit.testing.model.http import HTTPRequest
+from toolkit.testing.model.connection import Call, Connection
 from toolkit.testing.model.request import Request
-from toolkit.testing.model.script import Script
+from toolkit.testing.model.script import Script, Scripted
 from toolkit.testing.model.stream import error_body, events, interrupts, message, pause
 from toolkit.testing.model.turns import Status, Turn, TurnLike
 
 _HOST = "127.0.0.1"
 
 
-class ScriptedAPI(Asked):
+class ScriptedAPI(Scripted):
     """The model's side of a conversation, written down beforehand.
 
     Use it as a context manager, sync or async; `url` is what the client talks to.
@@ -42,8 +39,6 @@ class ScriptedAPI(Asked):
         self._thread: threading.Thread | None = None
         self._connections: set[asyncio.Task[None]] = set()
 
-    # -- what a test asks ------------------------------------------------------
-
     @property
     def url(self) -> str:
         """The address for `ANTHROPIC_BASE_URL`."""
@@ -53,15 +48,14 @@ class ScriptedAPI(Asked):
             )
         return f"http://{_HOST}:{self._port}"
 
-    # -- start and stop --------------------------------------------------------
-
     def start(self) -> Self:
         """Begin to serve; returns once the port is open."""
         if self._thread is not None:
             raise TestingError("this scripted API is already running", fix="Make a new one for every run.")
         ready = threading.Event()
         failed: list[Exception] = []
-        thread = threading.Thread(target=self._serve, args=(ready, failed), name="scripted-api", daemon=True)
+        serve = self._serve(ready, failed)
+        thread = threading.Thread(target=asyncio.run, args=(serve,), name="scripted-api", daemon=True)
         thread.start()
         ready.wait(30)
         if failed:
@@ -81,14 +75,25 @@ class ScriptedAPI(Asked):
         self._thread.join(10)
         self._thread = None
 
-    def _serve(self, ready: threading.Event, failed: list[Exception]) -> None:
-        asyncio.run(self._main(ready, failed))
+    def __enter__(self) -> Self:
+        return self.start()
 
-    async def _main(self, ready: threading.Event, failed: list[Exception]) -> None:
+    def __exit__(self, *ended: Any) -> None:
+        self.stop()
+        super().__exit__(*ended)
+
+    async def __aenter__(self) -> Self:
+        return await asyncio.to_thread(self.start)
+
+    async def __aexit__(self, *ended: Any) -> None:
+        await asyncio.to_thread(self.stop)
+        super().__exit__(*ended)
+
+    async def _serve(self, ready: threading.Event, failed: list[Exception]) -> None:
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
         try:
-            server = await asyncio.start_server(self._connected, _HOST, self._port, limit=1 << 20)
+            server = await asyncio.start_server(self._connected, _HOST, self._port)
         except (OSError, OverflowError) as error:
             failed.append(error)
             ready.set()
@@ -118,9 +123,10 @@ class ScriptedAPI(Asked):
         task = asyncio.current_task()
         assert task is not None
         self._connections.add(task)
+        connection = Connection(reader, writer)
         try:
-            while request := await http.read_request(reader, writer):
-                if not await self._respond(request, reader, writer):
+            while call := await connection.next_call():
+                if not await self._respond(connection, call):
                     break
         except ConnectionError:
             pass  # the client has left: there is nobody to tell
@@ -134,76 +140,55 @@ class ScriptedAPI(Asked):
             else:
                 writer.close()
 
-    # -- answering -------------------------------------------------------------
-
-    async def _respond(self, call: HTTPRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """Answer one request; False ends the connection."""
+    async def _respond(self, connection: Connection, call: Call) -> bool:
+        """Answer one call; False ends the connection."""
         if call.method != "POST":
             # Clients knock with HEAD / or GET / to see whether anybody is there.
-            await http.send_empty(writer, 200 if call.path == "/" else 404)
+            await connection.send_empty(200 if call.path == "/" else 404)
             return True
         try:
             body = json.loads(call.body)
         except ValueError:
             body = None
         if not isinstance(body, dict):
-            await http.send_json(writer, 400, error_body(Status(400, message="the body is no JSON object")))
+            await connection.send_json(400, error_body(Status(400, message="the body is no JSON object")))
             return True
         request = Request(body, path=call.path, headers=call.headers)
         if call.path == "/v1/messages/count_tokens":
-            self._script.side_requests.append(request)
-            await http.send_json(writer, 200, {"input_tokens": max(1, len(call.body) // 4)})
+            self.script.side_requests.append(request)
+            await connection.send_json(200, {"input_tokens": max(1, len(call.body) // 4)})
             return True
         if call.path != "/v1/messages":
-            await http.send_json(writer, 404, error_body(Status(404, message=f"no such path: {call.path}")))
+            await connection.send_json(404, error_body(Status(404, message=f"no such path: {call.path}")))
             return True
-        return await self._reply(self._script.answer(request), request, reader, writer)
-
-    async def _reply(
-        self, reply: Turn | Status, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> bool:
+        reply = self.script.answer(request)
         if isinstance(reply, Status):
             retry = {"x-should-retry": "true" if reply.retry else "false"}
-            await http.send_json(writer, reply.code, error_body(reply), {**retry, **reply.headers})
+            await connection.send_json(reply.code, error_body(reply), {**retry, **reply.headers})
             return True
         await pause(reply)
         whole = message(reply, str(request.get("model", "scripted")))
-        if not request.get("stream"):
-            await http.send_json(writer, 200, whole)
-            return True
-        await http.start_events(writer, {"request-id": f"req_{whole['id']}"})
-        ready: list[dict[str, Any]] = []
-        for blocks_sent, event in events(whole, reply.chunk):
-            if interrupts(reply, blocks_sent, event):
-                await http.send_events(writer, *ready)
-                if reply.stall_after == blocks_sent:
-                    await reader.read()  # returns when the client hangs up
-                return False
-            ready.append(event)
-            if reply.pace:
-                await asyncio.sleep(reply.pace)
-                await http.send_events(writer, *ready)
-                ready.clear()
-        # In one piece, so that a tool is not called long before its message ends only because we were slow.
-        await http.send_events(writer, *ready, last=True)
+        if request.get("stream"):
+            return await _stream(connection, reply, whole)
+        await connection.send_json(200, whole)
         return True
 
-    # -- context managers ------------------------------------------------------
 
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-        self.raise_problem(error)
-
-    async def __aenter__(self) -> Self:
-        return await asyncio.to_thread(self.start)
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await asyncio.to_thread(self.stop)
-        self.raise_problem(error)
+async def _stream(connection: Connection, turn: Turn, whole: dict[str, Any]) -> bool:
+    """Send a message as events; False if the turn wants the connection to end within them."""
+    await connection.start_events({"request-id": f"req_{whole['id']}"})
+    ready: list[dict[str, Any]] = []
+    for blocks_sent, event in events(whole, turn.chunk):
+        if interrupts(turn, blocks_sent, event):
+            await connection.send_events(*ready)
+            if turn.stall_after == blocks_sent:
+                await connection.until_left()
+            return False
+        ready.append(event)
+        if turn.pace:
+            await asyncio.sleep(turn.pace)
+            await connection.send_events(*ready)
+            ready.clear()
+    # In one piece, so that a tool is not called long before its message ends only because we were slow.
+    await connection.send_events(*ready, last=True)
+    return True

@@ -8,6 +8,7 @@ made: what is no turn is refused there, not in the middle of a run.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,6 +36,8 @@ _FIELDS: dict[str, tuple[str, type]] = {
     "thinking": ("thinking", str),
     "tool_use": ("name", str),
 }
+# What may stand in an answer's head; how long the body is, is the server's business.
+_HEADER = re.compile(r"(?ai)(?!content-length:|transfer-encoding:)[\w!#$%&'*+.^`|~-]+:([!-~]([ -~]*[!-~])?)?")
 _A_TURN_IS = 'A turn is a list of blocks ([text("hi")]), a Turn, a Status, or a function of the request.'
 
 
@@ -128,6 +131,11 @@ class Status:
             raise TestingError(
                 f"Status({self.code}) has no usual error type", fix=f"Write type=…, or use one of: {known}"
             )
+        for name, value in self.headers.items():
+            if not _HEADER.fullmatch(f"{name}:{value}"):
+                raise TestingError(
+                    f"Status: {name!r}: {value!r} is no header of an answer", fix='For example: {"retry-after": "3"}'
+                )
         _check_when(self.when)
 
     @property

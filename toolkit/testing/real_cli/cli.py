@@ -60,7 +60,7 @@ def find_cli(cli_path: str | os.PathLike[str] | None = None) -> Path:
     Raises:
         TestingError: it does not exist, or is not executable.
     """
-    from toolkit.sandbox._cli import find_cli as find
+    from toolkit.sandbox import find_cli as find
 
     try:
         return find(None if cli_path is None else Path(cli_path))

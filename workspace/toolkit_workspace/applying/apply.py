@@ -25,9 +25,8 @@ from toolkit_workspace.changes.changes import Change, Changes, changes_of
 from toolkit_workspace.changes.marks import LEADS_OUT, LinkReader, leads_out, links_below
 from toolkit_workspace.moments.snapshot import Snapshots
 from toolkit_workspace.record.content import Content, ContentGone, Hosts, Node
-from toolkit_workspace.record.manifest import Entry, Manifest
-from toolkit_workspace.record.prepared import Prepared
-from toolkit_workspace.record.state import has_unfinished_apply
+from toolkit_workspace.record.record import NO_STAMP, Record, Row, Stamp
+from toolkit_workspace.workspace import Workspace
 
 _MOST_SHOWN = 10
 
@@ -51,7 +50,7 @@ class Applied:
 
 
 def apply_changes(
-    prepared: Prepared,
+    workspace: Workspace,
     *,
     paths: Iterable[str | Path] | None = None,
     mounts: Iterable[str] | None = None,
@@ -69,67 +68,67 @@ def apply_changes(
         WorkspaceSecurityError: a link leads out, or a mount's folder is no longer the same.
         WorkspaceError: an earlier apply was interrupted, or a path or mount matches nothing.
     """
-    with _locked(prepared):
-        _refuse_unfinished(prepared)
-        changes = changes_of(prepared)
+    with _locked(workspace):
+        _refuse_unfinished(workspace)
+        changes = changes_of(workspace)
         chosen, left = _choose(changes, paths, mounts)
-        with Hosts(prepared.manifest, prepared.store) as hosts:
-            cases = [Case.of(one, changes.mounts.index(one.mount), hosts.manifest) for one in chosen if one.mount]
+        with Hosts(workspace.record, workspace.store) as hosts:
+            cases = [Case.of(one, changes.mounts.index(one.mount), hosts.record) for one in chosen if one.mount]
             _refuse_links_leading_out(cases, hosts)
             decider = Decider(hosts, conflict_markers)
             decider.decide_all(cases)
             if decider.conflicts:
                 raise _conflict(decider.conflicts)
             if not dry_run and decider.updates:
-                _carry_out(prepared, hosts, decider)
+                _carry_out(workspace, hosts, decider)
         return Applied(tuple(sorted(decider.outcomes, key=lambda one: one.path)), tuple(left), dry_run)
 
 
-def resume(prepared: Prepared) -> bool:
+def resume(workspace: Workspace) -> bool:
     """Finish an interrupted apply; False when there is none, or none that had begun to write."""
-    with _locked(prepared):
-        journal = Journal.load(_open_journal(prepared))
+    with _locked(workspace):
+        journal = Journal.load(_open_journal(workspace))
         if journal is None:
-            shutil.rmtree(_open_journal(prepared), ignore_errors=True)
+            shutil.rmtree(_open_journal(workspace), ignore_errors=True)
             return False
-        with _readable_errors(), Hosts(prepared.manifest, prepared.store) as hosts:
+        with _readable_errors(), Hosts(workspace.record, workspace.store) as hosts:
             journal.sweep(hosts)
             journal.forwards(hosts)
-            _finish(prepared, hosts, journal)
+            _finish(workspace, hosts, journal)
         return True
 
 
-def undo(prepared: Prepared) -> bool:
+def undo(workspace: Workspace) -> bool:
     """Take back an interrupted apply, or else the last finished one; False when there is none.
 
     Raises:
         WorkspaceConflictError: a file was changed on the host since; the others are taken back up to there.
     """
-    with _locked(prepared):
-        for folder in (_open_journal(prepared), _done_journal(prepared)):
+    with _locked(workspace):
+        for folder in (_open_journal(workspace), _done_journal(workspace)):
             journal = Journal.load(folder)
             if journal is not None:
-                with _readable_errors(), Hosts(prepared.manifest, prepared.store) as hosts:
-                    _take_back(prepared, hosts, journal)
+                with _readable_errors(), Hosts(workspace.record, workspace.store) as hosts:
+                    _take_back(workspace, hosts, journal)
                 return True
             shutil.rmtree(folder, ignore_errors=True)
         return False
 
 
-def _carry_out(prepared: Prepared, hosts: Hosts, decider: Decider) -> None:
+def _carry_out(workspace: Workspace, hosts: Hosts, decider: Decider) -> None:
     """Make the steps. Every write has its place in this order, so that a kill between any two can be made good.
 
-    What a snapshot still needs and the manifest to go back to; the journal, with all bytes; the steps on the
-    host; the manifest as it is now; and only then the journal is put aside.
+    What a snapshot still needs and the record to go back to; the journal, with all bytes; the steps on the
+    host; the record as it is now; and only then the journal is put aside.
     """
-    known = [prepared.manifest.get(step.path) for step in decider.steps.values()]
-    if (prepared.state / "snapshots").exists():
-        Snapshots(prepared).keep_before_apply([entry for entry in known if entry is not None])
-    prepared.save()
+    known = [workspace.record.get(step.path) for step in decider.steps.values()]
+    if (workspace.state_dir / "snapshots").exists():
+        Snapshots(workspace).keep_before_apply([row for row in known if row is not None])
+    workspace.save()
     try:
-        journal = Journal.begin(_open_journal(prepared), _ordered(decider.steps.values()), decider.updates)
+        journal = Journal.begin(_open_journal(workspace), _ordered(decider.steps.values()), decider.updates)
     except (ContentGone, OSError) as error:
-        shutil.rmtree(_open_journal(prepared), ignore_errors=True)
+        shutil.rmtree(_open_journal(workspace), ignore_errors=True)
         raise WorkspaceError(
             "the changes cannot be written down before they are applied; nothing was touched",
             where=[str(error)],
@@ -138,20 +137,20 @@ def _carry_out(prepared: Prepared, hosts: Hosts, decider: Decider) -> None:
     try:
         journal.forwards(hosts)
     except BaseException as error:
-        _take_back_after(error, prepared, hosts, journal)
+        _take_back_after(error, workspace, hosts, journal)
         raise
-    _finish(prepared, hosts, journal)
+    _finish(workspace, hosts, journal)
 
 
-def _take_back_after(error: BaseException, prepared: Prepared, hosts: Hosts, journal: Journal) -> None:
+def _take_back_after(error: BaseException, workspace: Workspace, hosts: Hosts, journal: Journal) -> None:
     """Undo what was written before an apply failed; if that fails too, the journal stays and says what is left."""
     try:
-        _take_back(prepared, hosts, journal)
+        _take_back(workspace, hosts, journal)
     except Exception as second:
         raise WorkspaceError(
             "applying failed, and so did taking back what was written",
             where=[str(error), str(second)],
-            fix=f"Remove the cause, then: toolkit workspace apply {prepared.root} --undo (or --resume)",
+            fix=f"Remove the cause, then: toolkit workspace apply {workspace.folder} --undo (or --resume)",
         ) from error
     if isinstance(error, OSError):
         raise WorkspaceError(
@@ -161,52 +160,47 @@ def _take_back_after(error: BaseException, prepared: Prepared, hosts: Hosts, jou
         ) from error
 
 
-def _finish(prepared: Prepared, hosts: Hosts, journal: Journal) -> None:
-    """Bring the manifest up to date with what was applied, then close the journal."""
-    before = journal.folder / "manifest"
+def _finish(workspace: Workspace, hosts: Hosts, journal: Journal) -> None:
+    """Bring the record up to date with what was applied, then close the journal."""
+    before = journal.folder / "record"
     if not before.exists():  # a resumed apply may have come this far already
-        os.link(prepared.state / "manifest", before)
+        os.link(workspace.record_file, before)
     for update in journal.updates:
-        _rebase(prepared, hosts, journal, update)
-    prepared.manifest.trust_host_stamps()
-    prepared.save(durable=True)
-    journal.close(_done_journal(prepared))
+        _rebase(workspace, hosts, journal, update)
+    workspace.record.trust_host_stamps()
+    workspace.save(durable=True)
+    journal.close(_done_journal(workspace))
 
 
-def _take_back(prepared: Prepared, hosts: Hosts, journal: Journal) -> None:
+def _take_back(workspace: Workspace, hosts: Hosts, journal: Journal) -> None:
     journal.sweep(hosts)
     journal.backwards(hosts)
-    before = journal.folder / "manifest"
+    before = journal.folder / "record"
     if before.exists():
-        before.replace(prepared.state / "manifest")
-        prepared.manifest.become(Manifest.load(prepared.state / "manifest"))
+        before.replace(workspace.record_file)
+        workspace.record.become(Record.load(workspace.record_file))
     shutil.rmtree(journal.folder)
 
 
-def _rebase(prepared: Prepared, hosts: Hosts, journal: Journal, update: Update) -> None:
+def _rebase(workspace: Workspace, hosts: Hosts, journal: Journal, update: Update) -> None:
     """Make the workspace's version of a path the one further changes are told from."""
-    facts = update.facts
-    if facts is None:
-        prepared.manifest.discard(update.path)
+    row = update.row
+    if row is None:
+        workspace.record.discard(update.path)
         return
-    mount, host_path = facts["mount"], os.fsencode(facts["host_path"])
-    mode, size, mtime_ns, ctime_ns, inode = facts["numbers"]
-    target = None if facts["target"] is None else os.fsencode(facts["target"])
-    seen = hosts.look(mount, host_path)
-    st = seen.st if seen else None
-    there = (st.st_size, st.st_mtime_ns, st.st_ctime_ns, st.st_ino) if st else (0, 0, 0, 0)
-    offset = prepared.store.append(update.content.chunks()) if update.content is not None else -1
-    is_base = facts["kind"] != "f" or (seen is not None and _is_base(seen, facts, journal.step_at(mount, host_path)))
-    copy = (facts["kind"], mode, size, mtime_ns, ctime_ns, inode, target)
-    prepared.manifest.put(Entry(mount, update.path, *copy, host_path, *there, offset, is_base))
+    seen = hosts.look(row.mount, row.host_path)
+    is_base = row.kind != "f" or (seen is not None and _is_base(row, seen, journal.step_at(row.mount, row.host_path)))
+    base = workspace.store.append(update.content.chunks()) if update.content is not None else -1
+    host = Stamp.of(seen.st) if seen and seen.st else NO_STAMP
+    workspace.record.put(row._replace(host=host, base=base, host_is_base=is_base))
 
 
-def _is_base(seen: Node, facts: dict[str, Any], step: Step | None) -> bool:
+def _is_base(row: Row, seen: Node, step: Step | None) -> bool:
     """Whether the host file holds the very bytes the workspace has."""
-    if facts["is_merged"] or seen.content is None or seen.st is None:
+    if not row.host_is_base or seen.content is None or seen.st is None:
         return False
     if step is None:  # nothing to write: it held them when it was decided
-        return bool(facts["on_host"] == [seen.st.st_ino, seen.st.st_ctime_ns])
+        return row.host == Stamp.of(seen.st)
     written = step.new.content if step.new else None
     try:
         return isinstance(written, Content) and seen.content.equals(written)
@@ -331,21 +325,21 @@ def _conflict(conflicts: list[tuple[str, str]]) -> WorkspaceConflictError:
     )
 
 
-def _refuse_unfinished(prepared: Prepared) -> None:
-    if has_unfinished_apply(prepared.state):
+def _refuse_unfinished(workspace: Workspace) -> None:
+    if workspace.has_unfinished_apply:
         raise WorkspaceError(
             "an earlier apply was interrupted",
-            where=[str(_open_journal(prepared))],
-            fix=f"Finish it or take it back: toolkit workspace apply {prepared.root} --resume (or --undo)",
+            where=[str(_open_journal(workspace))],
+            fix=f"Finish it or take it back: toolkit workspace apply {workspace.folder} --resume (or --undo)",
         )
 
 
-def _open_journal(prepared: Prepared) -> Path:
-    return prepared.state / "apply"
+def _open_journal(workspace: Workspace) -> Path:
+    return workspace.state_dir / "apply"
 
 
-def _done_journal(prepared: Prepared) -> Path:
-    return prepared.state / "applied"
+def _done_journal(workspace: Workspace) -> Path:
+    return workspace.state_dir / "applied"
 
 
 @contextmanager
@@ -361,12 +355,12 @@ def _readable_errors() -> Iterator[None]:
 
 
 @contextmanager
-def _locked(prepared: Prepared) -> Iterator[None]:
+def _locked(workspace: Workspace) -> Iterator[None]:
     """One apply at a time for a workspace, whoever makes it; the lock goes with its process."""
-    lock = take_lock(prepared.state / "apply.lock")
+    lock = take_lock(workspace.state_dir / "apply.lock")
     if lock is None:
         raise WorkspaceError(
-            "another process is applying changes of this workspace", where=[str(prepared.root)], fix="Wait for it."
+            "another process is applying changes of this workspace", where=[str(workspace.folder)], fix="Wait for it."
         )
     with lock:
         yield

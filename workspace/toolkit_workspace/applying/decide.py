@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 from toolkit._base.files import umask
 from toolkit._base.handles import READ_DIR, open_beneath
@@ -19,7 +19,7 @@ from toolkit_workspace.applying.merge import Conflict, marked_bytes, merged_byte
 from toolkit_workspace.changes.changes import Change
 from toolkit_workspace.record.content import Content, ContentGone, Hosts, Node
 from toolkit_workspace.record.keeping import LARGEST_FRESH, LARGEST_KEPT
-from toolkit_workspace.record.manifest import Entry, Manifest
+from toolkit_workspace.record.record import NO_STAMP, Record, Row, Stamp
 
 Action = Literal["created", "replaced", "merged", "marked", "deleted", "mode", "nothing"]
 
@@ -46,13 +46,12 @@ class Case:
     """In the mount: where it came from, or where its name puts it."""
 
     @classmethod
-    def of(cls, change: Change, mount: int, manifest: Manifest) -> Case:
+    def of(cls, change: Change, mount: int, record: Record) -> Case:
         path = os.fsencode(change.path)
-        entry = manifest.get(path)
-        if entry is not None and entry.mount == mount:
-            return cls(change, mount, path, entry.host_path)
-        at = manifest.mounts[mount].at
-        return cls(change, mount, path, path[len(at) + 1 :] if at else path)
+        row = record.get(path)
+        is_known = row is not None and row.mount == mount
+        host_path = row.host_path if row and is_known else record.mounts[mount].usual_host_path(path)
+        return cls(change, mount, path, host_path)
 
     @property
     def node(self) -> Node:
@@ -91,7 +90,7 @@ class Decider:
     conflicts: list[tuple[str, str]] = field(default_factory=list)
     updates: list[Update] = field(default_factory=list)
     _forgotten: set[bytes] = field(default_factory=set)
-    _origins: dict[str, tuple[Entry, Node | None]] = field(default_factory=dict)
+    _origins: dict[str, tuple[Row, Node | None]] = field(default_factory=dict)
     """What was recorded and what is on the host where renamed files were."""
 
     def decide_all(self, cases: Sequence[Case]) -> None:
@@ -136,7 +135,7 @@ class Decider:
         step = self.steps.get((mount, host_path))
         return step is not None and step.new is None
 
-    def _step(self, case: Case | Entry, old: HostVersion | None, new: HostVersion | None) -> None:
+    def _step(self, case: Case | Row, old: HostVersion | None, new: HostVersion | None) -> None:
         place = (case.mount, case.host_path)
         if place in self.steps:  # what went and what came at one place are one step
             old = self.steps[place].old
@@ -144,16 +143,16 @@ class Decider:
 
     def _free_old_place(self, case: Case) -> None:
         assert case.change.old_path is not None
-        entry = self._entry(os.fsencode(case.change.old_path))
-        origin = self.hosts.look(entry.mount, entry.host_path)
-        self._origins[case.change.old_path] = (entry, origin)
+        row = self._row(os.fsencode(case.change.old_path))
+        origin = self.hosts.look(row.mount, row.host_path)
+        self._origins[case.change.old_path] = (row, origin)
         if origin is not None:
-            self._step(entry, HostVersion.of(origin), None)
-        self._forget(entry.path)
+            self._step(row, HostVersion.of(origin), None)
+        self._forget(row.path)
 
     def _delete(self, case: Case) -> Action:
         seen = self._look(case.mount, case.host_path)
-        if seen is not None and not self._is_as_copied(self._entry(case.path), seen):
+        if seen is not None and not self._is_as_copied(self._row(case.path), seen):
             raise Conflict("changed on the host, deleted in the workspace")
         self._forget(case.path)
         if seen is None:
@@ -163,7 +162,7 @@ class Decider:
 
     def _delete_folder(self, case: Case) -> Action:
         """A folder goes when all in it goes; one that holds what the workspace never had stays, and so does a mount."""
-        known = self.hosts.manifest.folders.get(case.path)
+        known = self.hosts.record.folders.get(case.path)
         if known and any(case.path + b"/" + os.fsencode(name) not in self._forgotten for name in known.names):
             return "nothing"
         self._forget(case.path)
@@ -213,8 +212,8 @@ class Decider:
         if case.change.kind == "added" and seen is not None:
             raise Conflict("added on both sides")
         if case.change.kind == "link":
-            entry = self._entry(case.path)
-            if seen is None or seen.kind != "l" or not _is_untouched(entry, seen):
+            row = self._row(case.path)
+            if seen is None or seen.kind != "l" or not _is_untouched(row, seen):
                 raise Conflict("a link that changed on both sides")
         new = replace(self._new(case.mount, "l", 0o777), target=case.node.target)
         if seen is None:
@@ -242,9 +241,9 @@ class Decider:
             raise Conflict("deleted on the host, changed in the workspace")
         if case.change.kind == "mode":
             _bytes_of(seen)
-            self._update(case, is_merged=not self._is_as_copied(self._entry(case.path), seen))
+            self._update(case, is_merged=not self._is_as_copied(self._row(case.path), seen))
             return self._only_mode(case, seen)
-        source, action = self._merged(case, self._entry(case.path), seen)
+        source, action = self._merged(case, self._row(case.path), seen)
         if action == "nothing":
             return self._has_bytes_already(case, seen)
         self._write(case, seen, source, is_merged=action != "replaced")
@@ -252,7 +251,7 @@ class Decider:
 
     def _rename(self, case: Case, seen: Node | None) -> Action:
         assert case.change.old_path is not None
-        entry, origin = self._origins[case.change.old_path]
+        row, origin = self._origins[case.change.old_path]
         if seen is not None:
             if origin is not None or seen.content is None or not seen.content.equals(case.content):
                 raise Conflict("another file has this name on the host")
@@ -260,17 +259,17 @@ class Decider:
             return "nothing"
         if origin is None:
             raise Conflict(f"renamed in the workspace, but {case.change.old_path!r} was deleted on the host")
-        source, action = self._merged(case, entry, origin)
+        source, action = self._merged(case, row, origin)
         is_merged = action in ("merged", "marked")
         was = HostVersion.of(origin)
         self._create(case, replace(was, mode=case.mode_for(was.mode), mtime_ns=None, content=source))
         self._update(case, is_merged=is_merged)
         return action if is_merged else "created"
 
-    def _merged(self, case: Case, entry: Entry, seen: Node) -> tuple[Source, Action]:
+    def _merged(self, case: Case, row: Row, seen: Node) -> tuple[Source, Action]:
         """The bytes the host is to have, and how they came about; `nothing` when it has them already."""
         new, on_host = case.content, _bytes_of(seen)
-        base = self.hosts.base(entry)
+        base = self.hosts.base(row)
         if base is not None and base.equals(on_host):
             return new, "replaced"
         if on_host.equals(new):
@@ -287,13 +286,13 @@ class Decider:
             raise Conflict("both sides changed the same lines")
         return data, "marked" if conflicts else "merged"
 
-    def _is_as_copied(self, entry: Entry, seen: Node) -> bool:
+    def _is_as_copied(self, row: Row, seen: Node) -> bool:
         """Whether the host still has what the workspace was given: by its bytes, or by its stamps if it has none."""
-        if seen.kind != entry.kind:
+        if seen.kind != row.kind:
             return False
         if seen.content is None:
-            return _is_untouched(entry, seen)
-        base = self.hosts.base(entry)
+            return _is_untouched(row, seen)
+        base = self.hosts.base(row)
         return base is not None and base.equals(seen.content)
 
     def _write(self, case: Case, seen: Node, source: Source, *, is_merged: bool) -> None:
@@ -313,11 +312,11 @@ class Decider:
         self._step(case, was, replace(was, mode=mode, mtime_ns=None))
         return "mode"
 
-    def _entry(self, path: bytes) -> Entry:
-        entry = self.hosts.manifest.get(path)
-        if entry is None:
+    def _row(self, path: bytes) -> Row:
+        row = self.hosts.record.get(path)
+        if row is None:
             raise Conflict("the workspace has no record of it any more")
-        return entry
+        return row
 
     def _create(self, case: Case, new: HostVersion) -> None:
         self._need_parent(case)
@@ -354,21 +353,20 @@ class Decider:
 
         Its bytes are kept when they are few, or when the host will hold others; `on_host` holds them already.
         """
-        node, st = case.node, case.node.st
-        assert st is not None
+        node = case.node
+        assert node.st is not None
+        assert node.kind != "s"
         content = case.content if node.kind == "f" else None
         if content is not None and content.size > (LARGEST_FRESH if is_merged else LARGEST_KEPT):
             content = None
-        facts: dict[str, Any] = {"mount": case.mount, "host_path": os.fsdecode(case.host_path), "kind": node.kind}
-        facts["target"] = None if node.target is None else os.fsdecode(node.target)
-        facts["numbers"] = [st.st_mode, node.size, st.st_mtime_ns, st.st_ctime_ns, st.st_ino]
-        facts["is_merged"] = is_merged
-        facts["on_host"] = on_host and on_host.st and [on_host.st.st_ino, on_host.st.st_ctime_ns]
-        self.updates.append(Update(case.path, facts, content))
+        copy = Stamp.of(node.st)._replace(size=node.size)
+        host = Stamp.of(on_host.st) if on_host and on_host.st else NO_STAMP
+        row = Row(case.path, case.host_path, node.target, node.kind, case.mount, node.mode, copy, host)
+        self.updates.append(Update(case.path, row._replace(host_is_base=not is_merged), content))
 
 
-def _is_untouched(entry: Entry, seen: Node) -> bool:
-    return seen.st is not None and entry.host_is_untouched(seen.st)
+def _is_untouched(row: Row, seen: Node) -> bool:
+    return seen.st is not None and row.host_is_untouched(seen.st)
 
 
 def _bytes_of(seen: Node) -> Content:

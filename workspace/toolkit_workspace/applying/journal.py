@@ -26,6 +26,7 @@ from toolkit._base.files import write_json, write_new
 from toolkit._base.handles import READ_DIR, READ_FILE
 from toolkit.errors import WorkspaceConflictError, WorkspaceError
 from toolkit_workspace.record.content import ByteStore, Content, ContentGone, Hosts, Node, leads_elsewhere
+from toolkit_workspace.record.record import Row, Stamp
 
 _KEPT_ATTRIBUTES = ("user.", "system.posix_acl_access")  # never security.*: capabilities must not survive new bytes
 
@@ -116,20 +117,31 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What the manifest is to say of a path once all steps are made."""
+    """What the record is to say of a path once all steps are made."""
 
     path: bytes
-    facts: dict[str, Any] | None
-    """Plain values; None forgets the path."""
+    row: Row | None
+    """None forgets the path. `host` is the stamp of a host file that has the workspace's bytes already, and
+    `host_is_base` says whether it will have them: not if it was merged."""
     content: Content | None = None
     """Bytes of the workspace's version to keep."""
 
     def to_json(self) -> dict[str, Any]:
-        return {"path": os.fsdecode(self.path), "facts": self.facts, "content": _place(self.content)}
+        facts = {"path": os.fsdecode(self.path), "content": _place(self.content), "row": None}
+        if self.row is None:
+            return facts
+        _, host_path, target, *numbers = self.row
+        return facts | {"row": [os.fsdecode(host_path), None if target is None else os.fsdecode(target), *numbers]}
 
     @classmethod
     def from_json(cls, facts: dict[str, Any], store: ByteStore) -> Update:
-        return cls(os.fsencode(facts["path"]), facts["facts"], facts["content"] and store.content(*facts["content"]))
+        path, content = os.fsencode(facts["path"]), facts["content"] and store.content(*facts["content"])
+        if facts["row"] is None:
+            return cls(path, None, content)
+        host_path, target, kind, mount, mode, copy, host, *rest = facts["row"]
+        target = None if target is None else os.fsencode(target)
+        row = Row(path, os.fsencode(host_path), target, kind, mount, mode, Stamp(*copy), Stamp(*host), *rest)
+        return cls(path, row, content)
 
 
 class Journal:

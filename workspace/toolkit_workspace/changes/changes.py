@@ -18,8 +18,8 @@ from toolkit_workspace.changes.renames import pair_renames
 from toolkit_workspace.changes.scan import Pair, scan
 from toolkit_workspace.changes.summary import summary_table
 from toolkit_workspace.record.content import Hosts, Node
-from toolkit_workspace.record.manifest import Manifest, MountRecord
-from toolkit_workspace.record.prepared import Prepared
+from toolkit_workspace.record.record import MountRecord, Record
+from toolkit_workspace.workspace import Workspace
 
 ChangeKind = Literal["added", "modified", "deleted", "renamed", "mode", "link"]
 _TYPES: dict[str, Literal["file", "folder", "link", "special"]] = {
@@ -166,24 +166,24 @@ class Changes(Sequence[Change]):
         return [change.to_json() for change in self]
 
 
-def changes_of(workspace: Prepared) -> Changes:
+def changes_of(workspace: Workspace) -> Changes:
     """What differs from what was prepared. Runs nothing in the workspace and changes nothing there."""
-    with Hosts(workspace.manifest, workspace.store) as hosts, workspace.opened() as root:
+    with Hosts(workspace.record, workspace.store) as hosts, workspace.opened() as root:
         pairs = scan(workspace, root, hosts)
-        return changes_from(pairs, workspace.manifest, links_below(root))
+        return changes_from(pairs, workspace.record, links_below(root))
 
 
-def changes_from(pairs: Sequence[Pair], manifest: Manifest, read_link: LinkReader) -> Changes:
+def changes_from(pairs: Sequence[Pair], record: Record, read_link: LinkReader) -> Changes:
     """Differing paths as changes: the renames found, the kinds named, what is suspicious marked."""
     pairs = _split_by_kind(pairs)
     if any(pair.new is None for pair in pairs) and any(pair.old is None for pair in pairs):
         pairs = pair_renames(pairs)
-    twins = case_twins(pairs, manifest)
+    twins = case_twins(pairs, record)
     items = []
     for pair in pairs:
-        mount = _mount_of(manifest.mounts, pair.path)
+        mount = _mount_of(record.mounts, pair.path)
         items.append(_change(pair, mount, marks_of(pair, mount.at if mount else b"", twins, read_link)))
-    return Changes(items, tuple(_mount_name(mount) for mount in manifest.mounts))
+    return Changes(items, tuple(mount.landing for mount in record.mounts))
 
 
 def _split_by_kind(pairs: Iterable[Pair]) -> list[Pair]:
@@ -207,11 +207,6 @@ def _mount_of(mounts: tuple[MountRecord, ...], path: bytes) -> MountRecord | Non
     return max(around, key=lambda mount: len(mount.at), default=None)
 
 
-def _mount_name(mount: MountRecord) -> str:
-    """The mount's place in the workspace as users write it."""
-    return os.fsdecode(mount.at) or "."
-
-
 def _change(pair: Pair, mount: MountRecord | None, marks: tuple[str, ...]) -> Change:
     old, new = pair.old, pair.new
     there = new or old
@@ -220,7 +215,7 @@ def _change(pair: Pair, mount: MountRecord | None, marks: tuple[str, ...]) -> Ch
         kind=_kind(pair),
         path=os.fsdecode(pair.path),
         type=_TYPES[there.kind],
-        mount=None if mount is None else _mount_name(mount),
+        mount=None if mount is None else mount.landing,
         old_path=None if pair.old_path is None else os.fsdecode(pair.old_path),
         binary=any(node.is_binary for node in (old, new) if node),
         content_changed=there.kind == "f" and not pair.has_same_bytes,

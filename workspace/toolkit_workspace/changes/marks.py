@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Sequence
 from toolkit._base.handles import READ_DIR, open_beneath
 from toolkit_workspace.changes.scan import Pair
 from toolkit_workspace.record.content import Node
-from toolkit_workspace.record.manifest import Manifest
+from toolkit_workspace.record.record import Record
 
 _OBEYED_FOLDERS = {
     ".claude": "settings and commands of an agent",
@@ -108,7 +108,7 @@ def _marks_for_kind(old: Node | None, new: Node) -> list[str]:
     return marks
 
 
-def case_twins(pairs: Sequence[Pair], manifest: Manifest) -> set[bytes]:
+def case_twins(pairs: Sequence[Pair], record: Record) -> set[bytes]:
     """New paths that another name in the same folder equals but for case or Unicode form."""
     by_parent: dict[bytes, set[bytes]] = {}
     for pair in pairs:
@@ -118,7 +118,7 @@ def case_twins(pairs: Sequence[Pair], manifest: Manifest) -> set[bytes]:
     twins: set[bytes] = set()
     for parent, new in by_parent.items():
         prefix = parent + b"/" if parent else b""
-        folder = manifest.folders.get(parent)
+        folder = record.folders.get(parent)
         known = {prefix + os.fsencode(name) for name in folder.names} if folder else set()
         counts = Counter(_folded(path) for path in new | (known - gone))
         twins |= {path for path in new if counts[_folded(path)] > 1}

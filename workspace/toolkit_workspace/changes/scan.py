@@ -1,7 +1,7 @@
-"""Find what differs between a workspace and its manifest, by looking at every entry once.
+"""Find what differs between a workspace and its record, by looking at every row once.
 
 A folder whose own stamp is as recorded has had nothing added or removed, so its
-names come from the manifest and each costs one stat; only a touched folder is
+names come from the record and each costs one stat; only a touched folder is
 listed. What was touched is then decided by its contents: a file whose bytes are as
 before is not a change, whatever its stamps; one whose size and mtime were set back
 is one. Where the recorded bytes are lost, a touched file counts as changed.
@@ -19,12 +19,11 @@ from pathlib import Path
 from toolkit._base.handles import PATH_HANDLE, READ_DIR, open_beneath
 from toolkit.errors import WorkspaceError
 from toolkit_workspace.record.content import Hosts, Node, node_of
-from toolkit_workspace.record.folder_table import Folder
-from toolkit_workspace.record.manifest import Manifest
-from toolkit_workspace.record.prepared import Prepared
+from toolkit_workspace.record.record import Record, Rows
+from toolkit_workspace.workspace import Workspace
 
 _MOST_LEVELS = 60  # folders held open at once; what is deeper is reached from the top again
-_NOTHING = Folder()
+_NOTHING = Rows()
 
 
 @dataclass(frozen=True)
@@ -53,16 +52,16 @@ class Pair:
         return self.old.permissions != self.new.permissions or not self.has_same_bytes
 
 
-def scan(workspace: Prepared, root: int, hosts: Hosts) -> list[Pair]:
+def scan(workspace: Workspace, root: int, hosts: Hosts) -> list[Pair]:
     """Every path that differs from what was recorded, sorted by path; one pair a path.
 
     Raises:
         WorkspaceError: something cannot be read, so nobody can say whether it differs.
     """
-    manifest = workspace.manifest
+    record = workspace.record
     try:
-        with manifest.lock:
-            touched = _touched(manifest, root)
+        with record.lock:
+            touched = _touched(record, root)
     except OSError as error:
         raise WorkspaceError(
             f"the workspace cannot be read: {error.strerror}",
@@ -71,9 +70,9 @@ def scan(workspace: Prepared, root: int, hosts: Hosts) -> list[Pair]:
         ) from error
     pairs = []
     for path, one in sorted(touched.items()):
-        entry = manifest.get(path) if one.is_known else None
-        old = None if entry is None else hosts.recorded(entry)
-        new = None if one.now is None else node_of(one.now, one.target, workspace.open_root, path)
+        row = record.get(path) if one.is_known else None
+        old = None if row is None else hosts.recorded(row)
+        new = None if one.now is None else node_of(one.now, one.target, workspace.open, path)
         pairs.append(Pair(path, old, new))
     return [pair for pair in pairs if pair.differs]
 
@@ -83,22 +82,22 @@ class _Touched:
     """What is new, gone or no longer as recorded at a path."""
 
     is_known: bool
-    """Whether the manifest has an entry for it."""
+    """Whether the record has an row for it."""
     now: os.stat_result | None
     """None when it is gone."""
     target: bytes | None = None
     """Where a link points now."""
 
 
-def _touched(manifest: Manifest, root_fd: int) -> dict[bytes, _Touched]:
+def _touched(record: Record, root: int) -> dict[bytes, _Touched]:
     """Everything that is new, gone or touched, by path."""
-    walk = _Walk(manifest, {}, deque())
-    st = os.fstat(root_fd)
-    walk.later.append((b"", (st.st_ctime_ns, st.st_ino) == manifest.root_stamp))
+    walk = _Walk(record, {}, deque())
+    st = os.fstat(root)
+    walk.later.append((b"", (st.st_ctime_ns, st.st_ino) == record.root_stamp))
     while walk.later:
         path, is_same = walk.later.popleft()
         try:
-            fd = open_beneath(root_fd, path, READ_DIR)
+            fd = open_beneath(root, path, READ_DIR)
         except OSError:
             continue  # removed since it was seen: the next scan says so
         walk.folder(fd, path, is_same, 0)
@@ -107,13 +106,13 @@ def _touched(manifest: Manifest, root_fd: int) -> dict[bytes, _Touched]:
 
 @dataclass(slots=True)
 class _Walk:
-    manifest: Manifest
+    record: Record
     touched: dict[bytes, _Touched]
     later: deque[tuple[bytes, bool]]
 
     def folder(self, fd: int, path: bytes, is_same: bool, level: int) -> None:
         """Look at one open folder and all below it; closes it."""
-        known = self.manifest.folders.get(path, _NOTHING)
+        known = self.record.folders.get(path, _NOTHING)
         prefix = path + b"/" if path else b""
         try:
             try:
@@ -128,17 +127,18 @@ class _Walk:
         finally:
             os.close(fd)
 
-    def _known(self, fd: int, prefix: bytes, known: Folder) -> list[tuple[str, bool]]:
+    def _known(self, fd: int, prefix: bytes, known: Rows) -> list[tuple[str, bool]]:
         folders: list[tuple[str, bool]] = []
-        look, names, stamps = os.stat, known.names, iter(known.probe)
-        for name, ctime_ns, inode, is_folder in zip(names, stamps, stamps, known.are_folders, strict=True):
+        look = os.stat
+        rows = zip(known.names, known.column("ctime_ns"), known.column("inode"), known.kinds, strict=True)
+        for name, ctime_ns, inode, kind in rows:
             try:
                 st = look(name, dir_fd=fd, follow_symlinks=False)
             except FileNotFoundError:
                 self._gone(prefix + os.fsencode(name))
                 continue
             if st.st_ctime_ns == ctime_ns and st.st_ino == inode:
-                if is_folder:
+                if kind == "d":
                     folders.append((name, True))
                 continue
             path = prefix + os.fsencode(name)
@@ -149,7 +149,7 @@ class _Walk:
             self.touched[path] = _seen(True, name, fd, st)
         return folders
 
-    def _new(self, fd: int, prefix: bytes, known: Folder) -> list[tuple[str, bool]]:
+    def _new(self, fd: int, prefix: bytes, known: Rows) -> list[tuple[str, bool]]:
         folders = []
         for name in set(os.listdir(fd)).difference(known.names):
             try:
@@ -162,7 +162,7 @@ class _Walk:
         return folders
 
     def _descend(self, fd: int, path: bytes, name: str, unchanged: bool, level: int) -> None:
-        if unchanged and path not in self.manifest.folders:
+        if unchanged and path not in self.record.folders:
             return
         if level >= _MOST_LEVELS:
             self.later.append((path, unchanged))
@@ -181,7 +181,7 @@ class _Walk:
         while todo:
             here = todo.pop()
             self.touched[here] = _Touched(True, None)
-            folder = self.manifest.folders.get(here, _NOTHING)
+            folder = self.record.folders.get(here, _NOTHING)
             todo += [here + b"/" + os.fsencode(name) for name in folder.names]
 
 

@@ -1,7 +1,7 @@
 """Remember how a workspace looks, compare two such moments, and go back to one.
 
 A snapshot stores only what differs from what was prepared, by digest, so equal
-contents are stored once; all else is known from the manifest. No git repository
+contents are stored once; all else is known from the record. No git repository
 is needed, and one in the tree is treated like any other files.
 """
 
@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -23,8 +23,8 @@ from toolkit_workspace.changes.changes import Changes, changes_from
 from toolkit_workspace.changes.scan import Pair, scan
 from toolkit_workspace.moments.rewrite import rewrite
 from toolkit_workspace.record.content import Content, ContentGone, Hosts, Node, open_stored
-from toolkit_workspace.record.manifest import Entry, Manifest
-from toolkit_workspace.record.prepared import Prepared
+from toolkit_workspace.record.record import Record, Row
+from toolkit_workspace.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +41,20 @@ class Snapshot:
 
 @dataclass(slots=True)
 class _Moment:
-    """A workspace as it looked: a manifest, and what differed from it."""
+    """A workspace as it looked: a record, and what differed from it."""
 
     hosts: Hosts
     changed: dict[bytes, Node | None]
 
     @property
-    def manifest(self) -> Manifest:
-        return self.hosts.manifest
+    def record(self) -> Record:
+        return self.hosts.record
 
     def get(self, path: bytes) -> Node | None:
         if path in self.changed:
             return self.changed[path]
-        entry = self.manifest.get(path)
-        return None if entry is None else self.hosts.recorded(entry)
+        row = self.record.get(path)
+        return None if row is None else self.hosts.recorded(row)
 
     def link(self, path: bytes) -> bytes | None:
         node = self.get(path)
@@ -64,10 +64,10 @@ class _Moment:
 class Snapshots:
     """The snapshots of one prepared workspace, kept beside it."""
 
-    def __init__(self, prepared: Prepared) -> None:
-        self._prepared = prepared
-        self._folder = prepared.state / "snapshots"
-        self._contents = prepared.state / "objects"
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._folder = workspace.state_dir / "snapshots"
+        self._contents = workspace.state_dir / "objects"
         """Contents by their digest: the same bytes are stored once, however often they are kept."""
         self._pinned: tuple[int, str] | None = None
 
@@ -83,7 +83,7 @@ class Snapshots:
         number = max((one.number for one in self), default=0) + 1
         snapshot = Snapshot(number, label, time.time(), len(changed))
         nodes = {os.fsdecode(path): self._stored(node) for path, node in changed.items()}
-        facts = {"label": label, "taken": snapshot.taken, "manifest": self._pin(), "nodes": nodes}
+        facts = {"label": label, "taken": snapshot.taken, "record": self._pin(), "nodes": nodes}
         write_json(self._folder / f"{number}.json", facts)
         return snapshot
 
@@ -107,7 +107,7 @@ class Snapshots:
         with ExitStack() as opened:
             before = self._prepared_then(opened) if a is None else self._moment(a, opened)
             after = self._now(opened) if b is None else self._moment(b, opened)
-            return changes_from(_differing(before, after), after.manifest, after.link)
+            return changes_from(_differing(before, after), after.record, after.link)
 
     def rewind(self, snapshot: Snapshot | str) -> Snapshot:
         """Make the workspace look as it did; what it looked like until now is the returned snapshot.
@@ -117,45 +117,45 @@ class Snapshots:
         """
         goal = self.find(snapshot)
         until_now = self.take(f"before rewinding to {goal.label}")
-        with ExitStack() as opened, self._prepared.opened() as root:
+        with ExitStack() as opened, self._workspace.opened() as root:
             rewrite(root, _differing(self._now(opened), self._moment(goal, opened)))
         return until_now
 
-    def keep_before_apply(self, entries: list[Entry]) -> None:
+    def keep_before_apply(self, rows: list[Row]) -> None:
         """Keep the bytes of files whose host version is about to go and which a snapshot may still need."""
-        pinned = sorted(self._folder.glob("manifest-*"))
+        pinned = sorted(self._folder.glob("record-*"))
         if not pinned:
             return
-        kept: list[Entry] = []
-        with Hosts(self._prepared.manifest, self._prepared.store) as hosts:
-            for entry in entries:
-                content = hosts.base(entry)
-                if entry.base < 0 and content is not None:
+        kept: list[Row] = []
+        with Hosts(self._workspace.record, self._workspace.store) as hosts:
+            for row in rows:
+                content = hosts.base(row)
+                if row.base < 0 and content is not None:
                     with suppress(ContentGone):
-                        kept.append(replace(entry, base=self._prepared.store.append([content.read()])))
-                elif entry.base >= 0:
-                    kept.append(entry)
+                        kept.append(row._replace(base=self._workspace.store.append([content.read()])))
+                elif row.base >= 0:
+                    kept.append(row)
         for file in pinned:
-            manifest = Manifest.load(file)
-            for entry in kept:
-                pinned_entry = manifest.get(entry.path)
-                if pinned_entry is not None and replace(pinned_entry, base=entry.base) == entry:
-                    manifest.put(entry)
-            manifest.save(file)
+            record = Record.load(file)
+            for row in kept:
+                then = record.get(row.path)
+                if then is not None and then._replace(base=row.base) == row:
+                    record.put(row)
+            record.save(file)
 
     def _prepared_then(self, opened: ExitStack) -> _Moment:
-        return _Moment(opened.enter_context(Hosts(self._prepared.manifest, self._prepared.store)), {})
+        return _Moment(opened.enter_context(Hosts(self._workspace.record, self._workspace.store)), {})
 
     def _now(self, opened: ExitStack) -> _Moment:
         now = self._prepared_then(opened)
-        with self._prepared.opened() as root:
-            now.changed = {pair.path: pair.new for pair in scan(self._prepared, root, now.hosts)}
+        with self._workspace.opened() as root:
+            now.changed = {pair.path: pair.new for pair in scan(self._workspace, root, now.hosts)}
         return now
 
     def _moment(self, snapshot: Snapshot | str, opened: ExitStack) -> _Moment:
         _, facts = self._facts(self.find(snapshot).number)
-        manifest = Manifest.load(self._folder / facts["manifest"])
-        hosts = opened.enter_context(Hosts(manifest, self._prepared.store))
+        record = Record.load(self._folder / facts["record"])
+        hosts = opened.enter_context(Hosts(record, self._workspace.store))
         return _Moment(hosts, {os.fsencode(path): self._node(node) for path, node in facts["nodes"].items()})
 
     def _facts(self, number: int) -> tuple[Snapshot, dict[str, Any]]:
@@ -167,12 +167,12 @@ class Snapshots:
             raise WorkspaceError("a snapshot cannot be read", where=[f"{file}: {error}"]) from error
 
     def _pin(self) -> str:
-        """Keep the manifest as it is now, once for all snapshots in a row that build on it."""
-        numbers = [int(one.name.partition("-")[2]) for one in self._folder.glob("manifest-*")]
-        edits = self._prepared.manifest.edits
+        """Keep the record as it is now, once for all snapshots in a row that build on it."""
+        numbers = [int(one.name.partition("-")[2]) for one in self._folder.glob("record-*")]
+        edits = self._workspace.record.edits
         if self._pinned is None or self._pinned[0] != edits:
-            name = f"manifest-{max(numbers, default=0) + 1}"
-            self._prepared.manifest.save(self._folder / name)
+            name = f"record-{max(numbers, default=0) + 1}"
+            self._workspace.record.save(self._folder / name)
             self._pinned = (edits, name)
         return self._pinned[1]
 
@@ -208,24 +208,24 @@ class Snapshots:
 
 def _differing(before: _Moment, after: _Moment) -> list[Pair]:
     paths = {*before.changed, *after.changed}
-    if before.manifest is not after.manifest:
-        paths |= _differing_paths(before.manifest, after.manifest)
+    if before.record is not after.record:
+        paths |= _differing_paths(before.record, after.record)
     pairs = [Pair(path, before.get(path), after.get(path)) for path in sorted(paths)]
     return [pair for pair in pairs if pair.differs]
 
 
-def _differing_paths(a: Manifest, b: Manifest) -> set[bytes]:
-    """The paths whose entries differ between two records; where bytes are kept is no difference."""
+def _differing_paths(a: Record, b: Record) -> set[bytes]:
+    """The paths whose rows differ between two records; where bytes are kept is no difference."""
     different: set[bytes] = set()
     for path in {*a.folders, *b.folders}:
-        one, other = a.entries_in(path), b.entries_in(path)
+        one, other = a.rows_in(path), b.rows_in(path)
         different |= {each for each in {*one, *other} if not _same_version(one.get(each), other.get(each))}
     return different
 
 
-def _same_version(one: Entry | None, other: Entry | None) -> bool:
+def _same_version(one: Row | None, other: Row | None) -> bool:
     if one is None or other is None:
         return one is other
-    return (one.kind, one.mode, one.ctime_ns, one.inode, one.target) == (
-        other.kind, other.mode, other.ctime_ns, other.inode, other.target,
-    )  # fmt: skip
+    a, b = one.copy, other.copy
+    same_copy = (a.ctime_ns, a.inode) == (b.ctime_ns, b.inode)
+    return same_copy and (one.kind, one.mode, one.target) == (other.kind, other.mode, other.target)

@@ -22,7 +22,7 @@ from typing import Literal
 from toolkit._base.files import write_all
 from toolkit._base.handles import READ_DIR, READ_FILE, open_beneath
 from toolkit.errors import WorkspaceError, WorkspaceSecurityError
-from toolkit_workspace.record.manifest import FRESH_NS, Entry, Manifest, MountRecord
+from toolkit_workspace.record.record import FRESH_NS, MountRecord, Record, Row, Stamp
 
 NodeKind = Literal["f", "d", "l", "s"]
 """A file, a folder, a link, or something special (FIFO, socket, device) that is never opened."""
@@ -43,8 +43,8 @@ class Content:
     """Opens the file for reading or raises ContentGone; the caller closes it."""
     size: int
     offset: int = 0
-    stamp: tuple[int, ...] = ()
-    """What the stamp of the opened file begins with, before and after reading; see `stamp_of`."""
+    stamp: Stamp | None = None
+    """What the opened file has to show, before and after reading."""
 
     def chunks(self) -> Iterator[bytes]:
         """The bytes in pieces of at most 1 MiB.
@@ -67,7 +67,7 @@ class Content:
             os.close(fd)
 
     def _check(self, fd: int) -> None:
-        if stamp_of(os.fstat(fd))[: len(self.stamp)] != self.stamp:
+        if self.stamp is not None and Stamp.of(os.fstat(fd)) != self.stamp:
             raise ContentGone("a file changed while it was read")
 
     def read(self) -> bytes:
@@ -90,11 +90,6 @@ class Content:
         if self.size != other.size:
             return False
         return all(a == b for a, b in zip_longest(self.chunks(), other.chunks()))
-
-
-def stamp_of(st: os.stat_result) -> tuple[int, ...]:
-    """What shows a change of a file: its ctime, which nobody can set, and its inode; then its size and mtime."""
-    return st.st_ctime_ns, st.st_ino, st.st_size, st.st_mtime_ns
 
 
 def is_binary(data: bytes) -> bool:
@@ -145,7 +140,7 @@ def node_of(st: os.stat_result, target: bytes | None, root: Callable[[], int], p
     if not stat.S_ISREG(st.st_mode):
         kind: NodeKind = "d" if stat.S_ISDIR(st.st_mode) else "l" if stat.S_ISLNK(st.st_mode) else "s"
         return Node(kind, st.st_mode, 0, target, None, st.st_ino, st)
-    content = Content(partial(open_file, root, path), st.st_size, stamp=stamp_of(st))
+    content = Content(partial(open_file, root, path), st.st_size, stamp=Stamp.of(st))
     return Node("f", st.st_mode, st.st_size, None, content, st.st_ino, st)
 
 
@@ -215,9 +210,9 @@ class Hosts:
     preparation; another folder put in its place is refused.
     """
 
-    def __init__(self, manifest: Manifest, store: ByteStore) -> None:
-        self.manifest = manifest
-        self.mounts = manifest.mounts
+    def __init__(self, record: Record, store: ByteStore) -> None:
+        self.record = record
+        self.mounts = record.mounts
         self.store = store
         self._open: dict[int, int] = {}
 
@@ -275,33 +270,33 @@ class Hosts:
         place = host_path if self.mounts[mount].name is None else name
         return node_of(st, target, partial(self.open_folder, mount), place)
 
-    def recorded(self, entry: Entry) -> Node:
-        """The version of a path that the manifest remembers."""
-        return Node(entry.kind, entry.mode, entry.size, entry.target, self.base(entry), entry.inode)
+    def recorded(self, row: Row) -> Node:
+        """The version of a path that the record remembers."""
+        return Node(row.kind, row.mode, row.copy.size, row.target, self.base(row), row.copy.inode)
 
-    def base(self, entry: Entry) -> Content | None:
+    def base(self, row: Row) -> Content | None:
         """Where the bytes of a recorded file are now; None when they are lost.
 
         A host file that is still as it was copied is its own base, so most bytes never have to be kept.
         """
-        if entry.kind != "f":
+        if row.kind != "f":
             return None
-        if entry.base >= 0:
-            return self.store.content(entry.base, entry.size)
-        if not entry.host_is_base or entry.mount < 0 or entry.host_size != entry.size:
+        if row.base >= 0:
+            return self.store.content(row.base, row.copy.size)
+        if not row.host_is_base or row.mount < 0 or row.host.size != row.copy.size:
             return None
-        if is_too_fresh(self.manifest, entry):
+        if is_too_fresh(self.record, row):
             return None
         try:
-            now = self.look(entry.mount, entry.host_path)
+            now = self.look(row.mount, row.host_path)
         except (WorkspaceError, OSError):
             return None
-        return now.content if now and now.st and entry.host_is_untouched(now.st) else None
+        return now.content if now and now.st and row.host_is_untouched(now.st) else None
 
 
-def is_too_fresh(manifest: Manifest, entry: Entry) -> bool:
+def is_too_fresh(record: Record, row: Row) -> bool:
     """Whether the host file was changed so shortly before it was copied that a change after it could hide."""
-    return entry.host_ctime_ns > manifest.created_ns - FRESH_NS
+    return row.host.ctime_ns > record.created_ns - FRESH_NS
 
 
 def leads_elsewhere(mount: MountRecord, host_path: bytes, error: OSError) -> WorkspaceSecurityError:

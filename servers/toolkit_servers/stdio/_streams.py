@@ -1,0 +1,312 @@
+"""Two file descriptors as the pair of message streams mcp's `Server` speaks over.
+
+Everything happens on the event loop: no thread hop for a message in or out. A
+client that stops reading costs bounded memory: past `HIGH_WATER` unsent bytes
+senders wait and no further message is taken in; running tools go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import stat
+from collections import deque
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Self
+
+from anyio import ClosedResourceError, EndOfStream
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCNotification, JSONRPCRequest, RequestId
+
+from toolkit_servers.wire import encode, parse_line, too_long
+
+CHUNK = 256 * 1024
+HIGH_WATER = 1024 * 1024
+"""Unsent bytes from which on senders wait."""
+LONGEST_LINE = 64 * 1024 * 1024
+"""A longer message is refused: the client gets an error and the rest of the line is skipped."""
+GRACE = 0.3
+"""Seconds that running calls have to answer after the client has closed its side."""
+
+
+class _Stream:
+    """What both directions share: the shape of an mcp stream."""
+
+    async def aclose(self) -> None:
+        raise NotImplementedError
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        await self.aclose()
+        return None
+
+
+class LineWriter(_Stream):
+    """Messages out, one a line, in the order they were sent. The descriptor does not block, or is a socket."""
+
+    def __init__(self, fd: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._fd = fd
+        is_socket = stat.S_ISSOCK(os.fstat(fd).st_mode)
+        self._socket = socket.socket(fileno=fd) if is_socket else None
+        self._queue: deque[memoryview] = deque()
+        self._waiting: set[asyncio.Future[None]] = set()
+        self.pending = 0
+        """Bytes accepted and not yet taken by the client."""
+        self.broken = False
+        """The client will read nothing more."""
+        self.unanswered: set[RequestId] = set()
+        """Requests the client still waits for."""
+        self.on_broken: Callable[[], None] = lambda: None
+
+    async def send(self, item: SessionMessage, /) -> None:
+        if self.broken:
+            raise ClosedResourceError
+        message = item.message
+        self.write(encode(message))
+        answered = getattr(message, "id", None)
+        if answered is not None and type(message) is not JSONRPCRequest:
+            self.unanswered.discard(answered)
+            if not self.unanswered:
+                self._wake()
+        if self.is_full:
+            await self.drained()
+
+    def write(self, data: bytes) -> None:
+        """Send now what the client takes now, and queue the rest."""
+        if self._queue:
+            self._queue.append(memoryview(data))
+            self.pending += len(data)
+            return
+        sent = self._put(data)
+        if sent < len(data) and not self.broken:
+            self._queue.append(memoryview(data)[sent:])
+            self.pending += len(data) - sent
+            self._loop.add_writer(self._fd, self._flush)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the client has let too much pile up."""
+        return self.pending > HIGH_WATER
+
+    async def drained(self) -> None:
+        """Wait until the client has taken enough, or will take nothing more."""
+        await self._wait_while(lambda: self.is_full)
+
+    async def flushed(self, seconds: float) -> None:
+        """Wait until every request is answered and every byte taken, at most `seconds`."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._wait_while(lambda: self.pending > 0 or bool(self.unanswered))
+
+    def give_up(self) -> None:
+        """Write nothing more: the client is gone, or has stopped reading for good."""
+        self.broken = True
+        self._queue.clear()
+        self.pending = 0
+        with contextlib.suppress(OSError, ValueError):
+            self._loop.remove_writer(self._fd)
+        self._wake()
+        self.on_broken()
+
+    async def _wait_while(self, condition: Callable[[], bool]) -> None:
+        while condition() and not self.broken:
+            turn = self._loop.create_future()
+            self._waiting.add(turn)
+            try:
+                await turn
+            finally:
+                self._waiting.discard(turn)
+
+    async def aclose(self) -> None:
+        """Nothing to do: the pipe outlives the server, for replies that are still queued."""
+
+    def detach(self) -> None:
+        """Leave the descriptor to its owner."""
+        if self._socket is not None:
+            self._socket.detach()
+
+    def _flush(self) -> None:
+        while self._queue:
+            head = self._queue[0]
+            sent = self._put(head)
+            if self.broken:
+                return
+            self.pending -= sent
+            if sent < len(head):
+                self._queue[0] = head[sent:]
+                break
+            self._queue.popleft()
+        if not self._queue:
+            self._loop.remove_writer(self._fd)
+        if not self.is_full:
+            self._wake()
+
+    def _put(self, data: bytes | memoryview) -> int:
+        try:
+            if self._socket is not None:
+                return self._socket.send(data, socket.MSG_DONTWAIT)
+            return os.write(self._fd, data)
+        except (BlockingIOError, InterruptedError):
+            return 0
+        except OSError:
+            self.give_up()
+            return 0
+
+    def _wake(self) -> None:
+        for turn in self._waiting:
+            if not turn.done():
+                turn.set_result(None)
+
+
+class LineReader(_Stream):
+    """Messages in. Ends at end of file, or when `stop` is called."""
+
+    def __init__(self, fd: int, writer: LineWriter) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._fd = fd
+        self._writer = writer
+        self._buffer = bytearray()
+        self._scanned = 0
+        self._skipping = False
+        self._at_end = False
+        self._waiter: asyncio.Future[None] | None = None
+        self._watched = False
+        self._returned: deque[SessionMessage] = deque()
+        self.on_end: Callable[[], None] = lambda: None
+        """Called when the client has closed its side, before the grace for running calls."""
+        writer.on_broken = self._wake
+
+    def stop(self) -> None:
+        """End the stream as if the client had closed its side."""
+        self._at_end = True
+        self._buffer.clear()
+        self._unwatch()
+        self._wake()
+
+    def put_back(self, items: Iterable[SessionMessage]) -> None:
+        """Make the stream give these again, before anything else."""
+        self._returned.extend(items)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage:
+        if self._returned:
+            return self._returned.popleft()
+        while True:
+            if self._writer.is_full:
+                await self._writer.drained()
+            line = self._take_line()
+            if line is not None:
+                item = parse_line(line) if line and not line.isspace() else None
+                if isinstance(item, SessionMessage):
+                    self._note(item)
+                    return item
+                if item is not None:
+                    self._writer.write(encode(item))
+            elif self._at_end or self._writer.broken:
+                # mcp cancels what still runs when the stream ends.
+                self.on_end()
+                await self._writer.flushed(GRACE)
+                raise StopAsyncIteration
+            else:
+                await self._fill()
+
+    async def receive(self) -> SessionMessage:
+        try:
+            return await self.__anext__()
+        except StopAsyncIteration:
+            raise EndOfStream from None
+
+    def _note(self, item: SessionMessage) -> None:
+        """Keep account of the requests the client waits for."""
+        message = item.message
+        if type(message) is JSONRPCRequest:
+            self._writer.unanswered.add(message.id)
+        elif type(message) is JSONRPCNotification and message.method == "notifications/cancelled":
+            given = (message.params or {}).get("requestId")
+            if isinstance(given, int | str):
+                self._writer.unanswered.discard(given)
+
+    async def aclose(self) -> None:
+        self._unwatch()
+
+    def _take_line(self) -> bytearray | None:
+        """The next complete line, or the unfinished one at end of file."""
+        buffer = self._buffer
+        end = buffer.find(b"\n", self._scanned)
+        if end < 0:
+            self._scanned = len(buffer)
+            if self._at_end and buffer:
+                end = len(buffer)
+            elif len(buffer) > LONGEST_LINE:
+                self._skip_line()
+                return None
+            else:
+                return None
+        line = buffer[:end]
+        del buffer[: end + 1]
+        self._scanned = 0
+        if self._skipping:
+            self._skipping = False
+            return bytearray()
+        return line
+
+    def _skip_line(self) -> None:
+        if not self._skipping:
+            self._writer.write(encode(too_long(LONGEST_LINE)))
+        self._skipping = True
+        self._buffer.clear()
+        self._scanned = 0
+
+    async def _fill(self) -> None:
+        """Wait for more bytes, or for the end."""
+        if not self._watched:
+            try:
+                self._loop.add_reader(self._fd, self._on_readable)
+            except PermissionError:
+                # A regular file or /dev/null: epoll refuses it, and reading it never blocks.
+                self._on_readable()
+                await asyncio.sleep(0)
+                return
+            self._watched = True
+        self._waiter = self._loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def _on_readable(self) -> None:
+        # Called only when there is something to read, so the read does not block although the
+        # descriptor is in blocking mode (which other processes may share and rely on).
+        try:
+            data = os.read(self._fd, CHUNK)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            data = b""
+        if data:
+            self._buffer += data
+        else:
+            self._at_end = True
+            self._unwatch()
+        if len(self._buffer) > HIGH_WATER and self._waiter is None:
+            self._unwatch()
+        self._wake()
+
+    def _unwatch(self) -> None:
+        if self._watched:
+            self._watched = False
+            self._loop.remove_reader(self._fd)
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)

@@ -1,0 +1,27 @@
+"""A TARGET as people type it becomes a Toolbox, and words on a command line a call of one of its tools.
+
+The names below are loaded on first use: serving a target needs nothing of what a call needs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toolkit._base.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from toolkit_servers.target._call import call_once as call_once
+    from toolkit_servers.target._imports import is_user_file as is_user_file
+    from toolkit_servers.target._key_values import describe_arguments as describe_arguments
+    from toolkit_servers.target._key_values import parse_arguments as parse_arguments
+    from toolkit_servers.target._key_values import usage as usage
+    from toolkit_servers.target._load import Target as Target
+    from toolkit_servers.target._load import load_target as load_target
+
+_HOMES = {
+    "toolkit_servers.target._call": ("call_once",),
+    "toolkit_servers.target._imports": ("is_user_file",),
+    "toolkit_servers.target._key_values": ("describe_arguments", "parse_arguments", "usage"),
+    "toolkit_servers.target._load": ("Target", "load_target"),
+}
+__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -1,0 +1,120 @@
+"""Call one tool of a target as a client would, and say for a person what went wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from toolkit.errors import ArgumentsError, ToolkitError
+from toolkit.tools import Reply, Tool, ToolContext
+from toolkit_servers.target._key_values import parse_arguments, usage
+from toolkit_servers.target._load import Target
+from toolkit_servers.target._problems import no_such_tool, user_lines
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A call's reply, and what to tell the person who made it."""
+
+    reply: Reply
+    problem: str = ""
+    """What went wrong, where, and what to do; empty when nothing did."""
+
+    @property
+    def text(self) -> str:
+        """What the model reads, with a line in place of everything that is not text."""
+        return "\n".join(_shown(block) for block in self.reply.content)
+
+
+def call_once(target: Target, tool_name: str, words: Sequence[str], *, say: Say) -> Outcome:
+    """Call a tool with `key=value` words; progress and log messages go to `say`.
+
+    Raises:
+        TargetError: the target has no such tool.
+        MistypedArguments: a word is not `key=value`.
+    """
+    tool = target.toolbox.tools.get(tool_name)
+    if tool is None:
+        raise no_such_tool(target.spec, tool_name, target.toolbox)
+    arguments = parse_arguments(words, tool.input_schema)
+    try:
+        tool.arguments.parse(arguments)
+    except ArgumentsError as error:
+        what, *details = str(error).splitlines()
+        problem = ToolkitError(
+            what,
+            where=[*details, tool.source_line],
+            fix=f"Usage: toolkit call {target.spec} {tool_name} {usage(tool.input_schema)}".rstrip(),
+        )
+        return Outcome(Reply.error(str(error)), str(problem))
+    context = ToolContext(on_progress=_progress_to(say), on_log=lambda level, message, data: say(f"{level}: {message}"))
+    with _Failures() as failures:
+        reply = asyncio.run(target.toolbox.call(tool_name, arguments, context))
+    if not reply.is_error:
+        return Outcome(reply)
+    return Outcome(reply, _problem(tool, reply, failures.error, target))
+
+
+def _problem(tool: Tool[..., Any], reply: Reply, error: BaseException | None, target: Target) -> str:
+    if error is None:  # the tool itself says what is wrong: ToolError, or a result that is not ok
+        return reply.text
+    return str(
+        ToolkitError(
+            f"{tool.name} failed: {reply.text}",
+            where=user_lines(error, target.folder, Path.cwd()) or [tool.source_line],
+            fix='Correct that line, or raise ToolError("…") to tell the model what to do instead',
+        )
+    )
+
+
+class _Failures(logging.Handler):
+    """Keeps the exception a tool call logs, and prints nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.error: BaseException | None = None
+        self._log = logging.getLogger("toolkit")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and record.exc_info[1] is not None:
+            self.error = record.exc_info[1]
+
+    def __enter__(self) -> _Failures:
+        self._log.addHandler(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._log.removeHandler(self)
+
+
+def _progress_to(say: Say) -> Callable[[float, float | None, str | None], None]:
+    def report(done: float, total: float | None, message: str | None) -> None:
+        share = f"{done:g}" if total is None else f"{done:g}/{total:g}"
+        say(f"progress: {share}{f' {message}' if message else ''}")
+
+    return report
+
+
+def _shown(block: dict[str, Any]) -> str:
+    match block["type"]:
+        case "text":
+            return str(block["text"])
+        case "image" | "audio":
+            return f"[{block['type']}: {block['mimeType']}, {_size(block['data'])}]"
+        case "resource":
+            resource = block["resource"]
+            body = resource["text"] if "text" in resource else f"[{_size(resource['blob'])}]"
+            return f"[resource: {resource['uri']}, {resource.get('mimeType', 'unknown type')}]\n{body}"
+        case "resource_link":
+            return f"[link: {block['uri']}]"
+    return f"[{block['type']}]"
+
+
+def _size(base64_text: str) -> str:
+    return f"{len(base64_text) * 3 // 4 - base64_text[-2:].count('='):,} bytes"

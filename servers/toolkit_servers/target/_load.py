@@ -1,0 +1,164 @@
+"""Turn a TARGET as people type it into a Toolbox.
+
+TARGET is a file (`tools.py`), a file and a name (`tools.py:box`), or a module
+(`my_app.tools`, `my_app.tools:box`). Without a name the module's one Toolbox is
+taken, else every decorated tool in it. The name of a ready-made toolbox (`planning`,
+`files:docs`) stands for it where no module has that name. Loading the same target again reads its files
+anew. Whatever is wrong with a target is said with file and line, never as a traceback.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from dataclasses import dataclass
+from operator import attrgetter
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from toolkit.tools import Tool, Toolbox, as_tool
+from toolkit_servers.ready import is_ready, load_ready_spec
+from toolkit_servers.target import _problems as problems
+from toolkit_servers.target._imports import import_file, import_folder, importing_from, loaded_files
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The tools a TARGET stands for, and where they come from."""
+
+    spec: str
+    """What was typed."""
+    toolbox: Toolbox
+    files: frozenset[Path]
+    """The user's source files behind the tools: a change to one of them may change the tools."""
+    file: Path | None
+    """The target's own source file."""
+    folder: Path
+    """Where the target's imports are found: its own folder, or the working directory for a module."""
+    module: str | None = None
+    """The dotted name, when TARGET is a module."""
+    name: str | None = None
+    """What TARGET says after the colon."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A TARGET taken apart: either a file or a module, and maybe a name in it."""
+
+    spec: str
+    file: Path | None
+    module: str | None
+    name: str | None
+
+    @classmethod
+    def parse(cls, spec: str, cwd: Path) -> Address:
+        """Read a TARGET; only its form is checked.
+
+        Raises:
+            TargetError: it is neither a path nor a dotted name.
+        """
+        # The name must be an identifier, so that the colon of a Windows drive is not taken for ours.
+        match = re.fullmatch(r"(?P<place>.+?)(?::(?P<name>[^\W\d][\w.]*))?", spec)
+        place = match["place"] if match else ""
+        name = match["name"] if match else None
+        is_plain_folder = (cwd / place).is_dir() and not (cwd / place / "__init__.py").is_file()
+        if place.endswith(".py") or "/" in place or "\\" in place or is_plain_folder:
+            return cls(spec, (cwd / place).resolve(), None, name)
+        if not all(part.isidentifier() for part in place.split(".")):
+            raise problems.unreadable(spec)
+        return cls(spec, None, place, name)
+
+
+def load_target(spec: str, *, cwd: Path | None = None) -> Target:
+    """Import what TARGET names and box its tools.
+
+    Raises:
+        TargetError: it cannot be found or imported, or holds no tools.
+        ToolDefinitionError: a tool in it is not well defined.
+    """
+    cwd = Path.cwd() if cwd is None else cwd.resolve()
+    if is_ready(spec, cwd):
+        return Target(spec, load_ready_spec(spec, cwd), frozenset(), None, cwd)
+    address = Address.parse(spec, cwd)
+    if address.file is not None:
+        problems.require_file(address.file, spec, cwd)
+    folder = cwd if address.file is None else import_folder(address.file)
+    with importing_from(folder):
+        module = _import(address, folder, cwd)
+        toolbox = _toolbox_of(module, address, cwd)
+        source = getattr(module, "__file__", None)  # a folder without __init__.py has none
+        file = Path(source) if source else None
+        return Target(
+            spec,
+            toolbox,
+            loaded_files(folder) | ({file} if file else set()),
+            file,
+            folder,
+            address.module,
+            address.name,
+        )
+
+
+def _import(address: Address, folder: Path, cwd: Path) -> ModuleType:
+    try:
+        if address.file is not None:
+            return import_file(address.file)
+        assert address.module is not None
+        return importlib.import_module(address.module)
+    except (Exception, SystemExit) as error:
+        explained = problems.import_failed(error, address.spec, address.module, folder, cwd)
+        if explained is error:
+            raise
+        raise explained from error
+
+
+def _toolbox_of(module: ModuleType, address: Address, cwd: Path) -> Toolbox:
+    if address.name is not None:
+        return _named(module, address, address.name, cwd)
+    boxes = {id(value): (name, value) for name, value in vars(module).items() if isinstance(value, Toolbox)}
+    if len(boxes) > 1:
+        raise problems.several_toolboxes(address.spec, [name for name, _ in boxes.values()])
+    if boxes:
+        return next(box for _, box in boxes.values())
+    values = vars(module).values()
+    if hasattr(module, "__all__"):
+        problems.refuse_missing_names(module, address.spec, cwd)
+        values = {name: getattr(module, name) for name in module.__all__}.values()
+    found = dict.fromkeys(tool for tool in map(as_tool, values) if tool is not None and not tool.is_unbound_method)
+    if not found:
+        raise problems.no_tools(module, address.spec, cwd)
+    problems.refuse_hidden_tools(module, cwd)
+    own = [tool for tool in found if hasattr(module, "__all__") or not _is_imported(tool, module)]
+    return Toolbox(_box_name(address), own or found)  # a module may also just collect the tools of others
+
+
+def _is_imported(tool: Tool[..., Any], module: ModuleType) -> bool:
+    """Whether another module has the tool under a name of its own."""
+    home = sys.modules.get(tool.__module__)
+    return home is not None and home is not module and any(value is tool for value in vars(home).values())
+
+
+def _named(module: ModuleType, address: Address, name: str, cwd: Path) -> Toolbox:
+    try:
+        value = attrgetter(name)(module)
+    except AttributeError:
+        usable = [known for known, value in vars(module).items() if isinstance(value, Tool | Toolbox)]
+        raise problems.no_such_name(module, address.spec, name, usable, cwd) from None
+    if isinstance(value, Toolbox):
+        return value
+    values = value if isinstance(value, list | tuple) else [value]
+    if values and all(as_tool(item) is not None for item in values):
+        return Toolbox(_box_name(address), values)
+    raise problems.not_a_tool(value, module, address.spec, name, cwd)
+
+
+def _box_name(address: Address) -> str:
+    """The last part of the place, in the letters a client accepts in a server's name."""
+    if address.file is not None:
+        stem = address.file.parent.name if address.file.stem == "__init__" else address.file.stem
+    else:
+        assert address.module is not None
+        stem = address.module.rpartition(".")[2]
+    return re.sub(r"[^A-Za-z0-9-]+", "_", stem)[:48].strip("_") or "tools"

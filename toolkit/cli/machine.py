@@ -1,0 +1,66 @@
+"""`toolkit doctor`, `demo` and `completion`: is this machine ready, and what does the product do on it?"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+from click.shell_completion import get_completion_class
+
+from toolkit.cli.terminal import command, echo_json, json_option
+
+
+@command(example="$ toolkit doctor")
+@json_option("As JSON.")
+def doctor(wants_json: bool) -> None:
+    """Say what would stop a run on this machine, and the fix.
+
+    Ends with 1 when something would.
+    """
+    from toolkit.doctor import examine
+
+    findings = []
+    for finding in examine():
+        findings.append(finding)
+        if not wants_json:
+            mark = "ok" if finding.ok else "stops" if finding.stops else "note"
+            click.echo(f"{mark:<6}{finding.name:<20}{finding.found}")
+            if not finding.ok and finding.fix:
+                click.echo(f"{'':<26}→ {finding.fix}")
+    if wants_json:
+        echo_json([finding.as_data() for finding in findings])
+    sys.exit(any(finding.stops and not finding.ok for finding in findings))
+
+
+@command(example="$ toolkit demo")
+@click.option("--live", is_flag=True, help="Use the real model; needs ANTHROPIC_API_KEY.")
+def demo(live: bool) -> None:
+    """Show the product at work: no key, no network.
+
+    An agent fixes a failing test in a copy of a small project, confined. Its model is scripted;
+    the CLI, the jail, the tools and the files are real.
+    """
+    from toolkit.demo.show import demo as show
+
+    if live and not os.environ.get("ANTHROPIC_API_KEY"):
+        raise click.UsageError("--live needs a key: set ANTHROPIC_API_KEY, or leave --live out")
+    result = show(click.echo, live=live)
+    sys.exit(0 if result is not None and result.ok else 1)
+
+
+COMPLETION_EXAMPLE = """
+$ toolkit completion bash >> ~/.bashrc
+$ toolkit completion fish > ~/.config/fish/completions/toolkit.fish
+"""
+
+
+@command(example=COMPLETION_EXAMPLE)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the completion script for a shell."""
+    from toolkit.cli import toolkit
+
+    maker = get_completion_class(shell)
+    assert maker is not None
+    click.echo(maker(toolkit, {}, "toolkit", "_TOOLKIT_COMPLETE").source())

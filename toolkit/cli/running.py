@@ -1,0 +1,217 @@
+"""`toolkit run`: an agent, unattended and confined, from one command."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from toolkit.cli.terminal import MOUNT, Duration, as_json, command, json_option, take_stdout, write_result
+from toolkit.errors import ToolkitError
+
+if TYPE_CHECKING:
+    from toolkit.runs import RunResult, RunSpec
+    from toolkit.tools import Toolbox
+    from toolkit.workspace import WorkspaceSection
+
+EXAMPLE = """
+$ toolkit run "Make the failing test pass." --mount src --deadline 10m --max-usd 2 --tools notes.py
+$ echo "List what is unclear." | toolkit run - --mount docs --mode read-only --json
+"""
+
+
+@command(example=EXAMPLE)
+@click.argument("prompt")
+@click.option(
+    "--mount", "mounts", type=MOUNT, multiple=True, metavar="HOST[:WHERE]", help="Copy this into the workspace."
+)
+@click.option(
+    "--allow-root", "roots", multiple=True, default=(".",), show_default=True, help="Where mounts may come from."
+)
+@click.option("--exclude", "excludes", multiple=True, metavar="PATTERN", help="Leave behind, as in a .gitignore.")
+@click.option("--gitignore", is_flag=True, help="Also leave behind what .gitignore files say.")
+@click.option("--tools", "targets", multiple=True, metavar="TARGET", help="Tools of your own, as for 'serve'.")
+@click.option(
+    "--ready", "ready", multiple=True, metavar="NAME", help="A ready-made server: planning, files, notes, workspace."
+)
+@click.option("--deadline", type=Duration(), metavar="TIME", help="Wall-clock limit: 90s, 10m, 1h.")
+@click.option("--max-usd", type=float, help="Cost limit in dollars.")
+@click.option("--max-tokens", type=int, help="Limit on all tokens together.")
+@click.option("--max-turns", type=int, help="Limit on model calls that ask for tools.")
+@click.option("--model", help="The model; the CLI's default if not given.")
+@click.option("--output-schema", type=click.Path(exists=True, dir_okay=False), help="A JSON Schema for the output.")
+@click.option(
+    "--profile",
+    type=click.Choice(["offline", "allowlist", "read-only"]),
+    help="Confinement.  [default: offline, or allowlist with domains]",
+)
+@click.option("--allow-domain", "domains", multiple=True, metavar="DOMAIN", help="A host that commands may reach.")
+@click.option(
+    "--mode",
+    type=click.Choice(["yolo", "normal", "read-only"]),
+    default="yolo",
+    show_default=True,
+    help="normal asks you before anything is changed.",
+)
+@click.option("--resume", metavar="SESSION|RUN", help="Go on with a conversation: its id, or a run's, or 'last'.")
+@click.option("--ask-elsewhere", is_flag=True, help="Wait for 'toolkit approvals answer' instead of asking here.")
+@click.option("--keep-workspace/--drop-workspace", default=True, show_default=True, help="Keep the copy afterwards.")
+@json_option("Print the result as JSON.")
+@click.option("--stream-json", is_flag=True, help="Print every event as a line of JSON, the result last.")
+def run(**given: Any) -> None:
+    """Run an agent on PROMPT, confined, and print what it says.
+
+    PROMPT is text, or - to read it from stdin. The agent works in a copy; 'toolkit runs apply'
+    takes its changes back. Ctrl-C ends the turn and keeps the result; a second one ends it at
+    once. Exit code: 0 done, 1 failed, 2 usage error, 3 a limit was reached, 4 not confined.
+    """
+    stdout = take_stdout()
+    import asyncio
+
+    from toolkit.cli.terminal.display import summary
+    from toolkit.cli.terminal.following import follow
+
+    spec = _spec(given)
+    print_line = (lambda line: write_result(stdout, line)) if given["stream_json"] else None
+    result = asyncio.run(follow(spec, terminal=_terminal(given), print_line=print_line))
+    text = _printed(result, given, terminal=stdout.isatty())
+    if text:
+        write_result(stdout, text)
+    for line in summary(result, kept=given["keep_workspace"]):
+        click.echo(line, err=True)
+    if result.code == "unconfined" and result.debug.get("detail"):
+        click.echo(result.debug["detail"], err=True)
+    if not given["keep_workspace"]:
+        _drop(result)
+    sys.exit(exit_code(result))
+
+
+def exit_code(result: RunResult[Any]) -> int:
+    """0 done, 1 failed, 3 a limit was reached, 4 not confined."""
+    from toolkit.runs.outcome import LIMIT_CODES
+
+    if result.ok:
+        return 0
+    return 4 if result.code == "unconfined" else 3 if result.code in LIMIT_CODES else 1
+
+
+def result_data(result: RunResult[Any]) -> dict[str, Any]:
+    """A result with its changed files, JSON-ready."""
+    return {**result.to_data(), "changes": None if result.changes is None else result.changes.to_json()}
+
+
+def _printed(result: RunResult[Any], given: dict[str, Any], *, terminal: bool) -> str:
+    """What goes to stdout at the end."""
+    from toolkit._base.words import safe_text
+    from toolkit.runs.outcome import as_line
+
+    data = result_data(result)
+    if given["stream_json"]:
+        return as_line({"result": data})
+    if given["wants_json"]:
+        return as_json(json.loads(as_line(data)))
+    if result.output is not None:
+        return as_line(data["output"])
+    return safe_text(result.text) if terminal else result.text
+
+
+def _spec(given: dict[str, Any]) -> RunSpec:
+    """What was asked for, all of it checked."""
+    from toolkit.runs import Limits, RunSpec
+
+    prompt = sys.stdin.read() if given["prompt"] == "-" else given["prompt"]
+    schema = given["output_schema"]
+    domains = given["domains"]
+    try:
+        workspace = _workspace(given)
+        return RunSpec(
+            prompt,
+            workspace=workspace,
+            tools=[*given["targets"], *(_ready(name, workspace) for name in given["ready"])],
+            limits=Limits(
+                seconds=given["deadline"], usd=given["max_usd"], tokens=given["max_tokens"], turns=given["max_turns"]
+            ),
+            output=_schema(Path(schema)) if schema else None,
+            model=given["model"],
+            profile=given["profile"] or ("allowlist" if domains else "offline"),
+            domains=domains,
+            mode=given["mode"],
+            approve="wait" if given["ask_elsewhere"] else None,
+            resume=_session(given["resume"]),
+        )
+    except ToolkitError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _ready(spec: str, workspace: WorkspaceSection | None) -> Toolbox:
+    """A ready-made server; files and workspace without a path are about the workspace of this run."""
+    from toolkit_servers.ready import load_ready, load_ready_spec
+
+    if spec == "workspace" and workspace is not None:
+        return load_ready(spec, section=workspace)
+    return load_ready_spec(spec, Path.cwd())
+
+
+def _workspace(given: dict[str, Any]) -> WorkspaceSection | None:
+    from toolkit.workspace import HostMount, WorkspaceSection
+
+    if not given["mounts"]:
+        return None
+    mounts = [
+        HostMount(host, where, exclude_glob=given["excludes"], gitignore=given["gitignore"])
+        for host, where in given["mounts"]
+    ]
+    return WorkspaceSection(mounts, allowed_host_roots=given["roots"])
+
+
+def _session(name: str | None) -> str | None:
+    """The session that was named: by its id, or as that of a stored run."""
+    from toolkit.errors import RunError
+    from toolkit.runs import SessionId, load_run
+
+    if name is None:
+        return None
+    try:
+        return SessionId(name)
+    except RunError:
+        stored = load_run(name)
+    session = (stored.so_far() if stored.state == "running" else stored.result()).session
+    if session is None:
+        raise RunError(
+            f"run {stored.id} ended before its conversation began", fix="Start a new one: toolkit run PROMPT"
+        )
+    return session
+
+
+def _schema(path: Path) -> dict[str, Any]:
+    try:
+        schema = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(schema, dict):
+            raise ValueError("a JSON Schema is an object")
+    except ValueError as error:
+        raise click.UsageError(f"--output-schema {path}: {error}") from None
+    return schema
+
+
+def _terminal(given: dict[str, Any]) -> int | None:
+    """Where the person can be asked; None where nobody is there, or nothing will be asked."""
+    if given["ask_elsewhere"] or given["mode"] == "yolo":
+        return None
+    if sys.stdin.isatty():
+        return sys.stdin.fileno()
+    if not sys.stderr.isatty():
+        return None
+    try:  # the prompt came from a pipe, and the person is at the terminal
+        return os.open("/dev/tty", os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return None
+
+
+def _drop(result: RunResult[Any]) -> None:
+    from toolkit.runs import load_run
+
+    load_run(result.run).drop_workspace()

@@ -1,0 +1,277 @@
+"""`toolkit serve`, `call`, `inspect` and `install`: the tools of a target, for a client or for a look."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from toolkit.cli.terminal import as_json, command, json_option, take_stdout, write_result
+
+if TYPE_CHECKING:
+    from toolkit_servers import Reload
+    from toolkit_servers.target import Target
+
+SERVE_EXAMPLE = """
+$ claude mcp add notes -- toolkit serve /path/to/tools.py
+$ toolkit serve --http --port 8080 --reload tools.py
+$ toolkit serve files:read_only=true
+"""
+
+
+@command(example=SERVE_EXAMPLE)
+@click.argument("target")
+@click.option("--http", is_flag=True, help="Serve over streamable HTTP instead of stdio.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on, with --http.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8000,
+    show_default=True,
+    help="Port to listen on, with --http; 0 takes a free one.",
+)
+@click.option(
+    "--allow-host", "allowed_hosts", metavar="NAME", multiple=True, help="Also answer to this host name, with --http."
+)
+@click.option("--reload", is_flag=True, help="Follow changes of the files, without dropping connections.")
+@click.option("--check", is_flag=True, help="Load, report problems, and stop.")
+@click.option("--cwd", type=click.Path(exists=True, file_okay=False), help="Run in this folder.")
+@click.pass_context
+def serve(
+    ctx: click.Context,
+    target: str,
+    http: bool,
+    host: str,
+    port: int,
+    allowed_hosts: tuple[str, ...],
+    reload: bool,
+    check: bool,
+    cwd: str | None,
+) -> None:
+    """Serve the tools in TARGET over stdio or HTTP.
+
+    TARGET is a file (tools.py), a file and a name (tools.py:box), or a module
+    (my_app.tools:box). Over stdio, anything your code prints goes to stderr.
+
+    \b
+    Ready-made targets, where no module of yours has the name:
+      files[:FOLDER][,read_only=true]  read, search and change the files of a folder
+      notes[:DATABASE]                 keep notes, and find them again later
+      planning                         plan work in steps and keep track of it
+      workspace:FOLDER                 see and undo what was changed in a kept workspace
+    """
+    _refuse_alone(ctx, http, "host", "port", "allowed_hosts")
+    if cwd is not None:
+        os.chdir(cwd)
+    if check:
+        _check(target)
+    elif http:
+        _serve_http(target, host, port, allowed_hosts, reload)
+    else:
+        _serve_stdio(target, reload)
+
+
+def _serve_stdio(spec: str, reload: bool) -> None:
+    from toolkit_servers.stdio import claim_stdio, explain_first_print, serve_stdio
+
+    if sys.stdin is not None and sys.stdin.isatty():
+        click.echo(f"Waiting for an MCP client on stdin. To try a tool: toolkit call {spec} TOOL", err=True)
+    wires = claim_stdio()
+    from toolkit_servers.target import load_target
+
+    explain_first_print()
+    target = load_target(spec)
+    serve_stdio(_following(target) if reload else target.toolbox, wires)
+
+
+def _serve_http(spec: str, host: str, port: int, allowed_hosts: tuple[str, ...], reload: bool) -> None:
+    from toolkit_servers import serve_http
+    from toolkit_servers.target import load_target
+
+    target = load_target(spec)
+    serve_http(
+        _following(target) if reload else target.toolbox,
+        host=host,
+        port=port,
+        allowed_hosts=allowed_hosts,
+        on_ready=lambda url: click.echo(f"Serving {target.toolbox.name} at {url}", err=True),
+    )
+
+
+def _check(spec: str) -> None:
+    stdout = take_stdout()
+    from toolkit_servers.target import load_target
+
+    box = load_target(spec).toolbox
+    write_result(stdout, f"{box.name}: {len(box)} {'tool' if len(box) == 1 else 'tools'}, no problems")
+
+
+def _following(target: Target) -> Reload:
+    from toolkit_servers import Reload
+    from toolkit_servers.target import load_target
+
+    return Reload(target, lambda: load_target(target.spec))
+
+
+def _refuse_alone(ctx: click.Context, http: bool, *parameters: str) -> None:
+    """Options that mean nothing over stdio are a slip, not to be passed over in silence."""
+    given = [name for name in parameters if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT]
+    if given and not http:
+        option = "--allow-host" if given[0] == "allowed_hosts" else f"--{given[0]}"
+        raise click.UsageError(f"{option} goes with --http")
+
+
+CALL_EXAMPLE = """
+$ toolkit call tools.py find_todos folder=src limit=5
+$ toolkit call tools.py tag_note id=7 tags=home tags=urgent
+$ toolkit call tools.py add_note 'note:={"title": "Milk", "done": false}'
+"""
+
+
+@command(example=CALL_EXAMPLE)
+@click.argument("target")
+@click.argument("tool")
+@click.argument("arguments", nargs=-1, metavar="[KEY=VALUE]...")
+@json_option("Print the MCP result as JSON.")
+def call(target: str, tool: str, arguments: tuple[str, ...], wants_json: bool) -> None:
+    """Call one tool and print what the model would read.
+
+    KEY=VALUE takes the type the tool asks for; repeat a key to give a list.
+    KEY:=JSON gives any value as JSON. Ends with 1 when the tool reports an error.
+    """
+    stdout = take_stdout()
+    from toolkit.errors import MistypedArguments
+    from toolkit_servers.target import call_once, load_target
+
+    loaded = load_target(target)
+    try:
+        outcome = call_once(loaded, tool, arguments, say=lambda line: click.echo(line, err=True))
+    except MistypedArguments as error:
+        raise click.UsageError(str(error)) from None
+    if wants_json:
+        write_result(stdout, as_json(outcome.reply.wire()))
+    elif not outcome.reply.is_error:
+        write_result(stdout, outcome.text)
+    if outcome.reply.is_error:
+        click.echo(outcome.problem, err=True)
+        sys.exit(1)
+
+
+INSPECT_EXAMPLE = """
+$ toolkit inspect tools.py
+TOOL        ARGUMENTS                            HINTS
+find_todos  folder: string, limit: integer = 20  read-only
+            List TODO comments, oldest first.
+"""
+
+_HINTS = {
+    "readOnlyHint": ("read-only", ""),
+    "destructiveHint": ("destructive", "not destructive"),
+    "idempotentHint": ("idempotent", ""),
+    "openWorldHint": ("open world", "closed world"),
+}
+
+
+@command(example=INSPECT_EXAMPLE)
+@click.argument("target")
+@json_option("Print the tools/list entries as JSON.")
+def inspect(target: str, wants_json: bool) -> None:
+    """Show the tools in TARGET as a client sees them.
+
+    TARGET is a file (tools.py), a file and a name (tools.py:box), or a module
+    (my_app.tools:box).
+    """
+    stdout = take_stdout()
+    from toolkit_servers.target import load_target
+
+    listing = load_target(target).toolbox.listing()
+    width = shutil.get_terminal_size((100, 24)).columns
+    write_result(stdout, as_json({"tools": listing}) if wants_json else _table(listing, width))
+
+
+def _table(listing: list[dict[str, Any]], width: int) -> str:
+    from toolkit_servers.target import describe_arguments
+
+    rows = [(entry["name"], describe_arguments(entry["inputSchema"]) or ["none"], _hints(entry)) for entry in listing]
+    names = max(4, *(len(name) for name, _, _ in rows))
+    hints = max(5, *(len(hint) for _, _, hint in rows))
+    longest = max(9, *(len(", ".join(described)) for _, described, _ in rows))
+    arguments = max(min(longest, width - names - hints - 4), 30)
+    lines = [f"{'TOOL':<{names}}  {'ARGUMENTS':<{arguments}}  HINTS"]
+    for (name, described, hint), entry in zip(rows, listing, strict=True):
+        first, *rest = _wrapped(described, arguments)
+        lines.append(f"{name:<{names}}  {first:<{arguments}}  {hint}".rstrip())
+        lines += [f"{'':<{names}}  {line}" for line in rest]
+        summary = (entry.get("description") or "").strip().partition("\n")[0]
+        if summary:
+            lines.append(f"{'':<{names}}  {summary}")
+    return "\n".join(lines)
+
+
+def _wrapped(described: list[str], width: int) -> list[str]:
+    """The arguments in lines that end between two of them."""
+    whole = ", ".join(part.replace(" ", "\xa0") for part in described)
+    lines = textwrap.wrap(whole, width, break_long_words=False, break_on_hyphens=False)
+    return [line.replace("\xa0", " ") for line in lines]
+
+
+def _hints(entry: dict[str, Any]) -> str:
+    given = entry.get("annotations") or {}
+    words = [yes if given[key] else no for key, (yes, no) in _HINTS.items() if isinstance(given.get(key), bool)]
+    return ", ".join(word for word in words if word)
+
+
+CLIENT_NAMES = ("claude-code", "claude-desktop", "cursor", "vscode")
+
+INSTALL_EXAMPLE = """
+$ toolkit install tools.py --client cursor --write
+$ toolkit install tools.py --client cursor --write --file ~/.cursor/mcp.json
+"""
+
+
+@command(example=INSTALL_EXAMPLE)
+@click.argument("target")
+@click.option(
+    "--client",
+    "client_name",
+    type=click.Choice(CLIENT_NAMES),
+    default="claude-code",
+    show_default=True,
+    help="The program to configure.",
+)
+@click.option("--name", help="The server's name there.  [default: the Toolbox's name]")
+@click.option("--write", is_flag=True, help="Merge it into the configuration file; the old file stays as FILE.bak.")
+@click.option("--file", "chosen_file", type=click.Path(path_type=Path), help="Use this configuration file instead.")
+def install(target: str, client_name: str, name: str | None, write: bool, chosen_file: Path | None) -> None:
+    """Add TARGET to an MCP client's configuration.
+
+    Without --write the entry is only printed. It goes into .mcp.json,
+    .cursor/mcp.json or .vscode/mcp.json of the current folder, or into the one
+    file that Claude Desktop has.
+    """
+    stdout = take_stdout()
+    from toolkit_servers.clients import CLIENTS, Server, write_server
+    from toolkit_servers.target import load_target
+
+    client = CLIENTS[client_name]
+    server = Server.of(load_target(target), name)
+    file = chosen_file or client.file(Path.cwd(), os.environ)
+    if not write:
+        write_result(stdout, server.snippet(client))
+        click.echo(f"\nPut this into {file}, or let --write do it.", err=True)
+        if client_name == "claude-code":
+            click.echo(f"For yourself only, in this folder: {server.shell_command()}", err=True)
+        return
+    written = write_server(server, client, file)
+    write_result(stdout, str(written.file))
+    if not written.changed:
+        click.echo(f"'{server.name}' is already in there; nothing to do.", err=True)
+        return
+    kept = f" The old file is {written.backup}." if written.backup else ""
+    click.echo(f"{client.title} has the server '{server.name}' now.{kept} {client.after}", err=True)

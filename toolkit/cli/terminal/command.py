@@ -1,0 +1,100 @@
+"""The parts our commands are made of: help that ends with an example, and values as people type them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import click
+
+Option = Callable[[Callable[..., None]], Callable[..., None]]
+_PART = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d)")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+class CommandWithExample(click.Command):
+    """A command whose help ends with an example, shown line by line."""
+
+    def __init__(self, *args: Any, example: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.example = example.strip()
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the example."""
+        with formatter.section("Example"):
+            formatter.write("".join(f"  {line}\n" for line in self.example.splitlines()))
+
+
+class Group(click.Group):
+    """A group all of whose commands have an example."""
+
+    command_class = CommandWithExample
+
+
+def command(*, example: str) -> Callable[[Callable[..., None]], CommandWithExample]:
+    """Make a function a command of the top level."""
+    return click.command(cls=CommandWithExample, example=example)
+
+
+def with_options(*options: Option) -> Option:
+    """Several options as one decorator, in the order they are named."""
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+def json_option(what: str = "Print JSON.") -> Option:
+    """The option `--json`, which a function takes as `wants_json`."""
+    return click.option("--json", "wants_json", is_flag=True, help=what)
+
+
+class Duration(click.ParamType[float]):
+    """A length of time in seconds: 90, 90s, 10m, 1h30m, 30d."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, int | float):
+            return float(value)
+        text = str(value).strip().lower()
+        if re.fullmatch(r"\d+(\.\d+)?", text):
+            return float(text)
+        parts = _PART.findall(text)
+        if not parts or "".join(number + unit for number, unit in parts) != text:
+            self.fail(f"{value!r} is no length of time: write 90s, 10m or 1h30m", param, ctx)
+        return sum(float(number) * _SECONDS[unit] for number, unit in parts)
+
+
+class Bytes(click.ParamType[int]):
+    """A number of bytes: 5000000, 5_000_000, 5MB, 1.5GB."""
+
+    name = "bytes"
+    _UNITS: ClassVar = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        text = str(value).strip().lower()
+        number = text.rstrip("bkmgt").strip()
+        unit = text[len(number) :].strip()
+        try:
+            return int(float(number) * self._UNITS[unit]) if "." in number else int(number) * self._UNITS[unit]
+        except (ValueError, KeyError, OverflowError):
+            self.fail(f"{value!r} is no number of bytes: write 5000000 or 5MB", param, ctx)
+
+
+class _Mount(click.ParamType[tuple[str, str | None]]):
+    """A host path and where it lands: src, src:lib. A path that is there is taken whole, colons and all."""
+
+    name = "mount"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str | None]:
+        host, colon, where = value.rpartition(":")
+        return (host, where or None) if colon and not Path(value).exists() else (value, None)
+
+
+MOUNT = _Mount()

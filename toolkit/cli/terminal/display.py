@@ -1,0 +1,142 @@
+"""What a person sees of a run: a line for each tool call as it ends, then the summary."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from toolkit._base.words import count_text, duration_text, safe_line, safe_text
+
+if TYPE_CHECKING:
+    from toolkit.runs import Event, RunResult
+
+_CLEAR = "\r\x1b[K"
+
+
+class Display:
+    """Prints to stderr, or as told; on a terminal the tools under way have a line of their own that is replaced."""
+
+    def __init__(
+        self,
+        *,
+        terminal: bool,
+        asks_here: bool = False,
+        say: Callable[[str], None] = lambda text: click.echo(text, err=True, nl=False),
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._terminal = terminal
+        self._asks_here = asks_here
+        self._say = say
+        self._clock = clock
+        self._width = min(shutil.get_terminal_size((100, 24)).columns, 120)
+        self._tokens = 0
+        self._began: float | None = None
+        self._open: dict[str, tuple[str, float]] = {}
+        """The tools under way: what each was asked, and since when."""
+        self._held: list[str] | None = None
+        self._live = False
+
+    def show(self, event: Event) -> None:
+        """One event, as far as it is worth a line."""
+        data = event.data
+        if event.name == "lifecycle.started":
+            self._began = event.t
+            self._line(f"{event.run}  {data.get('model')}  in {data.get('cwd')}")
+        elif event.name == "usage.call":
+            self._tokens += sum(data[name] for name in ("input", "output", "cache_read", "cache_write"))
+        elif event.name == "tool.started":
+            self._open[event.id] = (_call(data), event.t)
+            self.tick()
+        elif event.name == "tool.ended":
+            asked, _ = self._open.pop(event.id, (data["name"], 0.0))
+            self._tool(asked, event)
+        elif event.name == "approval.asked" and not self._asks_here:
+            self._line(f"waits for an answer: {data['tool']} ({data['reason']})")
+        elif event.name == "lifecycle.warning":
+            self._line(f"warning: {data['what']}")
+        elif event.name == "lifecycle.retry":
+            self._line(f"the model API did not answer ({data.get('status')}); trying again")
+
+    def tick(self) -> None:
+        """Draw the live line anew, with the time that has passed."""
+        if not self._terminal or self._held is not None or not self._open:
+            return
+        asked, since = next(reversed(self._open.values()))
+        more = f" and {len(self._open) - 1} more" if len(self._open) > 1 else ""
+        times = f"{more}  {duration_text(max(0.0, self._clock() - since) * 1000)}  {self._so_far(self._clock())}"
+        self._say(f"{_CLEAR}… {safe_line(asked, self._width - len(times) - 3)}{times}")
+        self._live = True
+
+    def hold(self) -> None:
+        """Keep the lines that come until `go_on`: somebody is being asked something."""
+        self._clear()
+        self._held = []
+
+    def go_on(self) -> None:
+        """Print what was held back."""
+        held, self._held = self._held or [], None
+        for line in held:
+            self._say(line)
+        self.tick()
+
+    def close(self) -> None:
+        """Leave a clean line."""
+        self._clear()
+        self._terminal = False
+
+    def _tool(self, asked: str, event: Event) -> None:
+        data = event.data
+        mark = "ok" if data["ok"] else "refused" if data["denied"] else "stopped" if data["interrupted"] else "failed"
+        so_far = self._so_far(event.t)
+        room = max(16, self._width - len(so_far) - 21)
+        line = f"{mark:<8}{safe_line(asked, room):<{room}} {duration_text(data['ms']):>9}  {so_far}"
+        self._line(line, red=not data["ok"])
+        self.tick()
+
+    def _so_far(self, now: float) -> str:
+        """Time and tokens of the whole run until now. Dollars are known at its end only: the CLI counts them."""
+        passed = max(0.0, now - (self._began or now)) * 1000
+        return f"{duration_text(passed):>9} {self._tokens:>9,} tokens"
+
+    def _line(self, text: str, *, red: bool = False) -> None:
+        plain = safe_text(text).replace("\n", " ")
+        line = (click.style(plain, fg="red") if red and self._terminal else plain) + "\n"
+        if self._held is not None:
+            self._held.append(line)
+            return
+        self._clear()
+        self._say(line)
+
+    def _clear(self) -> None:
+        if self._live:
+            self._say(_CLEAR)
+            self._live = False
+
+
+def summary(result: RunResult[Any], *, kept: bool = True) -> list[str]:
+    """The lines that end a run."""
+    lines = [f"{result.code}: {result.message}", totals(result)]
+    lines += [safe_text(f"refused: {denied.name}: {denied.reason}") for denied in result.denied]
+    lines += [f"not enforced here: {name}" for name in result.unenforced]
+    if result.changes:
+        lines += ["", result.changes.summary()]
+        if kept:
+            lines += ["", f"Look: toolkit runs diff {result.run}", f"Take: toolkit runs apply {result.run}"]
+    return lines
+
+
+def totals(result: RunResult[Any]) -> str:
+    """What a run used, on one line."""
+    calls = f"{count_text(len(result.calls), 'model call')}, {count_text(len(result.tools), 'tool call')}"
+    unexplained = f" ({result.unattributed.total:,} of them in no call)" if result.unattributed.total else ""
+    return f"{duration_text(result.ms)}, {calls}, {result.total.total:,} tokens{unexplained}, ${result.cost:.4f}"
+
+
+def _call(data: dict[str, Any]) -> str:
+    arguments = data.get("arguments") or {}
+    first = next((str(value) for value in arguments.values()), "")
+    return f"{data['name']} {first[:200]}".rstrip()

@@ -1,0 +1,190 @@
+"""Follow a run at a terminal: show it, ask about its calls, and end it when somebody presses Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import difflib
+import json
+import os
+import signal
+import sys
+import termios
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from toolkit._base.words import count_text, safe_line, safe_text
+from toolkit.cli.terminal.display import Display
+from toolkit.runs import Decision, LiveRun, Question, RunResult, RunSpec, start
+
+_SECOND = 1.0
+_KEYS = {"y": "ALLOW_ONCE", "n": "DENY", "s": "ALLOW_SESSION", "p": "ALLOW_PROJECT", "a": "ALLOW_ALWAYS"}
+_MOST_LINES = 40
+_TRIES = 5
+
+
+async def follow(
+    spec: RunSpec, *, terminal: int | None, print_line: Callable[[str], bool] | None = None
+) -> RunResult[Any]:
+    """See a run through: its tool calls on stderr, or every event to `print_line`.
+
+    `terminal` is where a person can be asked. `print_line` says False when nobody reads any more.
+
+    Raises:
+        ToolkitError: the run cannot be as asked.
+    """
+    display = Display(terminal=sys.stderr.isatty(), asks_here=terminal is not None)
+    if terminal is not None:
+        spec = replace(spec, approve=TerminalApprover(terminal, display))
+    live = start(spec)
+    keys = _Keys(live)
+    ticking = asyncio.create_task(_tick(display))
+    try:
+        async with live:
+            async for event in live:
+                keys.has_begun = True
+                if print_line is None:
+                    display.show(event)
+                elif not print_line(event.to_json()):
+                    print_line = _nobody
+                    keys.press("nobody reads the events any more: interrupting")
+                if event.name == "lifecycle.finished":
+                    break
+    except asyncio.CancelledError:
+        if not keys.ended_it:
+            raise
+    finally:
+        ticking.cancel()
+        display.close()
+    return await live.result()
+
+
+class _Keys:
+    """Ctrl-C once ends the turn and keeps what it gave; twice ends the run; a third time, the process."""
+
+    def __init__(self, live: LiveRun[Any]) -> None:
+        self._live = live
+        self._loop = asyncio.get_running_loop()
+        self._main = asyncio.current_task()
+        self._interrupting: asyncio.Task[None] | None = None
+        self.has_begun = False
+        self.ended_it = False
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._loop.add_signal_handler(number, self.press)
+
+    def press(self, why: str = "interrupting; Ctrl-C again ends it at once") -> None:
+        """One more Ctrl-C."""
+        assert self._main is not None
+        if self.ended_it:
+            os._exit(130)  # the jail dies with this process, and the stored run shows as crashed
+        if self._interrupting is None and self.has_begun:
+            click.echo(f"\r{why}", err=True)
+            self._interrupting = self._loop.create_task(self._interrupt())
+            return
+        self.ended_it = True
+        self._main.cancel()
+
+    async def _interrupt(self) -> None:
+        with contextlib.suppress(Exception):  # it has ended by itself meanwhile
+            await self._live.interrupt()
+
+
+async def _tick(display: Display) -> None:
+    while True:
+        await asyncio.sleep(_SECOND)
+        display.tick()
+
+
+def _nobody(line: str) -> bool:
+    return True
+
+
+class TerminalApprover:
+    """Asks the person at a terminal, one question after the other, showing what is about to happen.
+
+    Whatever was typed before the question is thrown away, so that no stray key answers
+    it. Reading waits in the event loop and not in a thread: a run that ends meanwhile
+    takes its question back.
+    """
+
+    def __init__(self, terminal: int, display: Display) -> None:
+        self._terminal = terminal
+        self._display = display
+        self._turn = asyncio.Lock()
+
+    async def __call__(self, question: Question) -> Decision:
+        """The person's decision; the run goes on meanwhile."""
+        async with self._turn:
+            self._display.hold()
+            try:
+                return Decision(await self._ask(question))  # type: ignore[arg-type]
+            finally:
+                self._display.go_on()
+
+    async def _ask(self, question: Question) -> str:
+        lines = about_to_happen(question.tool, question.input)
+        _say(f"\n{safe_text(question.tool)} ({safe_text(question.reason)})\n")
+        _say("".join(f"  {line}\n" for line in lines[:_MOST_LINES]))
+        hidden = len(lines) - _MOST_LINES
+        if hidden > 0:
+            _say(f"  … {count_text(hidden, 'more line')}: v shows all\n")
+        about = safe_line(question.subject, 60)
+        keys = f"y = once, s = all {about} in this session, p = in this project, a = always, n = no"
+        for _ in range(_TRIES):
+            self._forget_keys()
+            _say(f"Run it? {keys} [n] ")
+            answer = await self._line()
+            if answer in _KEYS:
+                return _KEYS[answer]
+            if answer == "v":
+                _say("".join(f"  {line}\n" for line in lines))
+            elif not answer:
+                break
+        return "DENY"
+
+    def _forget_keys(self) -> None:
+        """Throw away what was typed before the question could be seen."""
+        with contextlib.suppress(termios.error):
+            termios.tcflush(self._terminal, termios.TCIFLUSH)
+
+    async def _line(self) -> str:
+        """The next line that is typed; empty at the end of the input."""
+        loop = asyncio.get_running_loop()
+        typed: asyncio.Future[bytes] = loop.create_future()
+
+        def on_input() -> None:
+            if not typed.done():
+                try:
+                    typed.set_result(os.read(self._terminal, 4096))
+                except OSError:
+                    typed.set_result(b"")
+
+        loop.add_reader(self._terminal, on_input)
+        try:
+            return (await typed).decode(errors="replace").strip().lower()
+        finally:
+            loop.remove_reader(self._terminal)
+
+
+def about_to_happen(tool: str, arguments: Mapping[str, Any]) -> list[str]:
+    """What a call would do, in lines safe to print: the command, the diff, or the arguments."""
+    if tool == "Bash":
+        lines = str(arguments.get("command", "")).split("\n")
+    elif tool == "Edit":
+        old, new = str(arguments.get("old_string", "")), str(arguments.get("new_string", ""))
+        diff = list(difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=2))[2:]
+        everywhere = " (everywhere in it)" if arguments.get("replace_all") else ""
+        lines = [f"{arguments.get('file_path', '')}{everywhere}", *diff]
+    elif tool == "Write":
+        content = str(arguments.get("content", "")).split("\n")
+        lines = [str(arguments.get("file_path", "")), *(f"+{line}" for line in content)]
+    else:
+        lines = json.dumps(dict(arguments), indent=1, ensure_ascii=False, default=str).split("\n")
+    return [safe_text(line).replace("\n", "\\n") for line in lines]
+
+
+def _say(text: str) -> None:
+    click.echo(text, err=True, nl=False)

@@ -1,0 +1,119 @@
+"""Who may run what: policies for each tool, and the mode that decides the rest.
+
+Asked in this order: the allow list (elsewhere, and first), tools marked safe, the
+policy, the mode. Anything unknown, and any failure, is a refusal.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, Literal, get_args
+
+from toolkit._base.words import did_you_mean
+from toolkit.errors import RunError
+from toolkit.sandbox import READ_ONLY_TOOLS
+
+Choice = Literal["allow", "ask", "deny"]
+OWN_MODES = ("yolo", "normal", "read-only")
+CLI_MODES = ("default", "acceptEdits", "plan", "dontAsk", "auto", "bypassPermissions")
+POLICIES = (*get_args(Choice), "disable")
+
+_BASH = re.compile(r"Bash\((?P<prefix>.+)\)")
+_OPERATORS = re.compile(r"[;&|<>`$\n(){}]")
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What the policy and the mode say about a call."""
+
+    choice: Choice
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Patterns with their policy, the mode, and which tools are safe or read-only.
+
+    The first pattern that matches decides. A pattern is a tool's name with `*`
+    wildcards, or `Bash(prefix)` for commands that begin with these words; a
+    prefix never allows a compound command, and forbids one that contains it.
+
+    Raises:
+        RunError: a policy or a mode that does not exist.
+    """
+
+    mode: str = "yolo"
+    rules: Mapping[str, str] | None = None
+    safe: Sequence[str] = ()
+    is_read_only: Callable[[str], bool] = lambda tool: False
+
+    def __post_init__(self) -> None:
+        if self.mode not in (*OWN_MODES, *CLI_MODES):
+            raise RunError(f"there is no mode '{self.mode}'{did_you_mean(self.mode, (*OWN_MODES, *CLI_MODES))}")
+        for pattern, policy in (self.rules or {}).items():
+            if policy not in POLICIES:
+                raise RunError(f"policy for '{pattern}': there is no '{policy}'{did_you_mean(policy, POLICIES)}")
+
+    @property
+    def cli_mode(self) -> str:
+        """The permission mode the CLI is started with; ours are enforced by us."""
+        return "bypassPermissions" if self.mode in OWN_MODES else self.mode
+
+    def disabled(self, tool: str) -> bool:
+        """Whether the tool is not offered at all."""
+        return any(policy == "disable" and fnmatchcase(tool, name) for name, policy in (self.rules or {}).items())
+
+    def disabled_names(self) -> list[str]:
+        """The disabled tools that were named in full: also those of servers whose tools are not known beforehand."""
+        names = (name for name, policy in (self.rules or {}).items() if policy == "disable")
+        return [name for name in names if re.fullmatch(r"[\w-]+", name)]
+
+    def rule(self, tool: str, arguments: Mapping[str, Any]) -> Ruling:
+        """Allow, ask or deny, and why."""
+        if self.mode == "read-only" and not self._reads(tool):
+            return Ruling("deny", f"{tool} may change things, and this run is read-only")
+        written = self.written(tool, arguments)
+        if written is not None:
+            return written
+        if self.mode == "normal" and not self._reads(tool):
+            return Ruling("ask", f"{tool} may change things")
+        return Ruling("allow", self.mode)
+
+    def written(self, tool: str, arguments: Mapping[str, Any]) -> Ruling | None:
+        """What the caller wrote about such a call; None where only the mode decides."""
+        if any(fnmatchcase(tool, pattern) for pattern in self.safe):
+            return Ruling("allow", "safe")
+        for pattern, policy in (self.rules or {}).items():
+            if _matches(pattern, policy, tool, arguments):
+                return _by_policy(policy, pattern, tool)
+        return None
+
+    def _reads(self, tool: str) -> bool:
+        return tool in (*READ_ONLY_TOOLS, "StructuredOutput") or self.is_read_only(tool)
+
+
+def _by_policy(policy: str, pattern: str, tool: str) -> Ruling:
+    if policy == "allow":
+        return Ruling("allow", f"policy for {pattern}")
+    if policy == "ask":
+        return Ruling("ask", f"policy for {pattern}")
+    return Ruling("deny", f"{tool} is not allowed in this run")
+
+
+def _matches(pattern: str, policy: str, tool: str, arguments: Mapping[str, Any]) -> bool:
+    bash = _BASH.fullmatch(pattern)
+    if bash is None:
+        return fnmatchcase(tool, pattern)
+    if tool != "Bash":
+        return False
+    command, prefix = str(arguments.get("command", "")), bash["prefix"].removesuffix("*").removesuffix(":").strip()
+    if policy == "allow":
+        return not _OPERATORS.search(command) and _begins(command.strip(), prefix)
+    return any(_begins(part.strip(), prefix) for part in _OPERATORS.split(command))
+
+
+def _begins(command: str, prefix: str) -> bool:
+    return command == prefix or command.startswith(prefix + " ")

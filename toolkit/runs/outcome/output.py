@@ -1,0 +1,74 @@
+"""Structured output: a Python type as the schema the CLI wants, and its answer as a value of that type.
+
+The CLI can only fill an object. A list, a number or a text travels wrapped in one
+and is unwrapped again; users never see the wrapping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import PydanticUserError, ValidationError
+
+from toolkit.errors import RunError
+from toolkit.tools.schema import CompiledType, compile_type
+
+_KEY = "result"
+
+
+class OutputShape:
+    """The form a run's output has to have: a type, or a JSON Schema given as a mapping."""
+
+    def __init__(self, wanted: Any) -> None:
+        self._type: CompiledType | None = None
+        if isinstance(wanted, Mapping):
+            self._schema = dict(wanted)
+        else:
+            self._type = _compiled(wanted)
+            definitions = self._type.definitions
+            self._schema = {**self._type.schema, **({"$defs": definitions} if definitions else {})}
+        self._wraps = self._schema.get("type") != "object"
+
+    def format(self) -> dict[str, Any]:
+        """The SDK's `output_format`."""
+        schema = self._schema
+        if self._wraps:
+            inner = {key: value for key, value in schema.items() if key != "$defs"}
+            schema = {"type": "object", "properties": {_KEY: inner}, "required": [_KEY], "additionalProperties": False}
+            if "$defs" in self._schema:
+                schema["$defs"] = self._schema["$defs"]
+        return {"type": "json_schema", "schema": schema}
+
+    def parse(self, given: Any) -> Any:
+        """The value in the CLI's `structured_output`.
+
+        Raises:
+            ValueError: it does not have the form.
+        """
+        if self._wraps:
+            if not isinstance(given, Mapping) or _KEY not in given:
+                raise ValueError(f"no '{_KEY}' in the output")
+            given = given[_KEY]
+        if self._type is None:
+            return given
+        try:
+            return self._type.validate(given)
+        except ValidationError as error:
+            raise ValueError(str(error)) from error
+
+
+def output_shape(wanted: Any) -> OutputShape | None:
+    """The shape of `output=`; None where no output was asked for."""
+    return None if wanted is None or wanted is type(None) else OutputShape(wanted)
+
+
+def _compiled(wanted: Any) -> CompiledType:
+    try:
+        return compile_type(wanted)
+    except PydanticUserError as error:
+        name = getattr(wanted, "__name__", wanted)
+        raise RunError(
+            f"output={name}: this type has no JSON Schema",
+            fix="Use a dataclass, a pydantic model, a TypedDict, a list of these or a plain type",
+        ) from error

@@ -1,0 +1,253 @@
+"""One connection from the jail: its requests in turn, each passed on or refused.
+
+An end of the client's stream is taken as a hang-up: the request under way is
+dropped, and with it the connection to the API, so an interrupted agent stops
+costing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+
+from toolkit.sandbox.gate import tunnel
+from toolkit.sandbox.gate.http import (
+    Headers,
+    ProtocolError,
+    Refused,
+    RequestHead,
+    WatchedReader,
+    body_pieces,
+    read_head,
+    request_framing,
+)
+from toolkit.sandbox.gate.policy import (
+    MESSAGES,
+    check_offline_body,
+    check_route,
+    forwarded_request_headers,
+    forwarded_response_headers,
+)
+from toolkit.sandbox.gate.upstream import Answer, Upstream
+from toolkit.sandbox.gate.usage import Ledger, Meter
+
+IDLE_SECONDS = 300.0
+HEAD_SECONDS = 20.0
+BODY_SECONDS = 60.0
+WRITE_SECONDS = 300.0
+LINGER_SECONDS = 2.0
+_ERROR_TYPES = {400: "invalid_request_error", 413: "request_too_large", 429: "rate_limit_error", 502: "api_error"}
+_LARGE_BODY = 1024 * 1024
+_BODIES_AT_ONCE = 8
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What all connections of one gate share."""
+
+    upstream: Upstream
+    ledger: Ledger
+    credentials: Sequence[tuple[str, str]]
+    domains: Sequence[str]
+    is_offline: bool
+    max_body: int
+    refuse: Callable[[RequestHead | None, Refused], None]
+    held_bytes: int = 0
+    """Bytes of request bodies in memory now."""
+    parsing_large: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Large bodies are parsed one at a time, because that takes many times their size."""
+
+    def hold(self, count: int) -> None:
+        """Account for body bytes before they are kept; too many at once are refused."""
+        if self.held_bytes + count > self.max_body * _BODIES_AT_ONCE:
+            raise Refused(503, "busy", "too many large requests at once")
+        self.held_bytes += count
+
+
+class Client:
+    """Serves one connection until either side ends it."""
+
+    def __init__(self, traffic: Traffic, reader: WatchedReader, writer: asyncio.StreamWriter) -> None:
+        self._traffic = traffic
+        self._reader = reader
+        self._writer = writer
+        self._has_answered = False
+
+    async def serve(self) -> None:
+        """Answer requests one after the other; never raises but for cancellation."""
+        try:
+            while await self._serve_one():
+                pass
+        except (OSError, TimeoutError, ProtocolError):
+            pass
+        except asyncio.CancelledError:
+            self._writer.transport.abort()  # nobody reads what is left to send
+            raise
+        finally:
+            self._reader.cancel_when_gone(None)
+            self._writer.close()
+
+    async def _serve_one(self) -> bool:
+        """Serve one request; whether another may follow."""
+        head: RequestHead | None = None
+        self._has_answered = False
+        try:
+            head = await read_head(self._reader, idle=IDLE_SECONDS, whole=HEAD_SECONDS)
+            if head is None:
+                return False
+            if head.method == "CONNECT":
+                await self._tunnel(head)
+                return False
+            await self._message(head)
+        except Refused as refused:
+            self._traffic.refuse(head, refused)
+            if not self._has_answered:
+                await self._answer_refusal(refused)
+            return False
+        return (head.headers.get("connection") or "").lower() != "close"
+
+    async def _message(self, head: RequestHead) -> None:
+        path = check_route(head)
+        body = await self._read_body(head)
+        try:
+            if self._traffic.is_offline:
+                await self._check_body(body)
+            # Judged last, so that requests kept half sent cannot slip through together afterwards.
+            if (why := self._traffic.ledger.why_spent()) is not None:
+                raise Refused(429, "spend", why)
+            # From here on an end of the client's stream ends the request too.
+            self._reader.cancel_when_gone(asyncio.current_task())
+            await self._forward(head, path, body)
+        finally:
+            self._reader.cancel_when_gone(None)
+            self._traffic.held_bytes -= len(body)
+
+    async def _read_body(self, head: RequestHead) -> bytes:
+        traffic = self._traffic
+        framing = request_framing(head.headers)
+        too_large = Refused(413, "size", f"the body is larger than {traffic.max_body} bytes")
+        if (framing.length or 0) > traffic.max_body:
+            raise too_large
+        if head.headers.get("expect") is not None:
+            self._writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        body = bytearray()
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                async for piece in body_pieces(self._reader, framing, timeout=BODY_SECONDS):
+                    traffic.hold(len(piece))
+                    body += piece
+                    if len(body) > traffic.max_body:
+                        raise too_large
+        except BaseException as wrong:
+            traffic.held_bytes -= len(body)
+            if isinstance(wrong, ProtocolError):
+                if self._reader.has_gone:
+                    raise ConnectionResetError from None
+                raise Refused(400, "malformed", str(wrong)) from None
+            if isinstance(wrong, TimeoutError):
+                raise Refused(408, "slow", "the body did not arrive in time") from None
+            raise
+        return bytes(body)
+
+    async def _check_body(self, body: bytes) -> None:
+        # A large body takes long to parse: keep the host's loop free meanwhile.
+        if len(body) > _LARGE_BODY:
+            async with self._traffic.parsing_large:
+                await asyncio.to_thread(check_offline_body, body)
+        else:
+            check_offline_body(body)
+
+    async def _forward(self, head: RequestHead, path: str, body: bytes) -> None:
+        traffic = self._traffic
+        traffic.ledger.requests += 1
+        own = {name for name, _ in traffic.credentials}
+        headers = [(name, value) for name, value in forwarded_request_headers(head.headers) if name not in own]
+        # Uncompressed, so that the usage in the answer can be read.
+        headers += [("content-type", "application/json"), ("accept-encoding", "identity"), *traffic.credentials]
+        try:
+            answer = await traffic.upstream.send(head.target, headers, body)
+        except (OSError, TimeoutError, ProtocolError):
+            raise Refused(502, "upstream", "the model API cannot be reached from the host") from None
+        try:
+            await self._relay(answer, is_call=path == MESSAGES and answer.head.status == 200)
+        finally:
+            answer.close()
+
+    async def _relay(self, answer: Answer, *, is_call: bool) -> None:
+        headers = answer.head.headers
+        if (headers.get("content-encoding") or "identity").lower() != "identity":
+            raise Refused(502, "upstream", "the model API answered compressed, so its usage cannot be read")
+        meter = Meter(is_stream=(headers.get("content-type") or "").startswith("text/event-stream"))
+        ledger = self._traffic.ledger
+        if is_call:
+            ledger.open(meter)
+        try:
+            self._write_head(
+                answer.head.status, forwarded_response_headers(headers), [("transfer-encoding", "chunked")]
+            )
+            async for piece in answer.pieces():
+                if is_call:
+                    meter.feed(piece)
+                await self._write(b"%x\r\n%b\r\n" % (len(piece), piece))
+            meter.finish()
+            await self._write(b"0\r\n\r\n")
+        finally:
+            if is_call:
+                ledger.close(meter)
+
+    async def _tunnel(self, head: RequestHead) -> None:
+        if not self._traffic.domains:
+            raise Refused(403, "method", "CONNECT is not allowed: the agent is offline")
+        host = tunnel.tunnel_host(head.target, self._traffic.domains)
+        if not _is_bare(head.headers):
+            raise Refused(400, "malformed", "a CONNECT has no body")
+        addresses = await tunnel.public_addresses(host)
+        self._has_answered = True
+        await self._write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        hello = await tunnel.read_hello(self._reader, host)
+        server = await tunnel.dial(addresses)
+        try:
+            server[1].write(hello)
+            await tunnel.join((self._reader, self._writer), server)
+        finally:
+            server[1].close()
+
+    async def _answer_refusal(self, refused: Refused) -> None:
+        kind = _ERROR_TYPES.get(refused.status, "permission_error")
+        message = f"refused by the sandbox gate: {refused.message}"
+        body = json.dumps({"type": "error", "error": {"type": kind, "message": message}}).encode()
+        own = [("content-type", "application/json"), ("x-should-retry", "false"), ("connection", "close")]
+        self._write_head(refused.status, own, [("content-length", str(len(body)))])
+        await self._write(body)
+        await self._linger()
+
+    async def _linger(self) -> None:
+        """Read on a little: a client still sending would otherwise miss the answer."""
+        with contextlib.suppress(TimeoutError, OSError):
+            self._writer.write_eof()
+            async with asyncio.timeout(LINGER_SECONDS):
+                while await self._reader.read(1 << 20):
+                    pass
+
+    def _write_head(self, status: int, *headers: Sequence[tuple[str, str]]) -> None:
+        self._has_answered = True
+        try:
+            phrase = HTTPStatus(status).phrase
+        except ValueError:
+            phrase = ""
+        lines = [f"HTTP/1.1 {status} {phrase}", *(f"{name}: {value}" for part in headers for name, value in part)]
+        self._writer.write(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"))
+
+    async def _write(self, data: bytes) -> None:
+        self._writer.write(data)
+        if self._writer.transport.get_write_buffer_size():
+            async with asyncio.timeout(WRITE_SECONDS):
+                await self._writer.drain()
+
+
+def _is_bare(headers: Headers) -> bool:
+    return not headers.all("content-length") and not headers.all("transfer-encoding")

@@ -1,0 +1,207 @@
+"""The only way out of the jail: a unix socket that leads to the model API and nowhere else.
+
+    async with Gate("https://api.anthropic.com", key, socket_path) as gate:
+        ...                       # the agent talks to socket_path with a dummy key
+    print(gate.usage, gate.audit)
+
+The gate runs on the host. It passes `POST /v1/messages` and
+`/v1/messages/count_tokens`, puts the real credential in place of whatever came,
+streams the answer unbuffered and counts its tokens. With `domains` it also opens
+TLS tunnels (CONNECT) to exactly these. All else is refused and kept in `audit`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from toolkit.errors import SandboxError
+from toolkit.sandbox.domains import parse_domains
+from toolkit.sandbox.gate.client import Client, Traffic
+from toolkit.sandbox.gate.http import Refused, RequestHead, WatchedReader
+from toolkit.sandbox.gate.upstream import BaseURL, Upstream
+from toolkit.sandbox.gate.usage import GateUsage, Ledger, ModelCall, SpendLimit
+
+MAX_BODY_BYTES = 32 * 1024 * 1024
+"""The Messages API's own limit."""
+KEPT_REFUSALS = 1_000
+_LONGEST_SOCKET_PATH = 107
+_BACKLOG = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """One thing the gate did not let through."""
+
+    t: float
+    """When, in seconds since the epoch."""
+    code: str
+    """Why, as a word: path, method, server_side, domain, address, tls, spend, size, malformed, busy, …"""
+    status: int
+    request: str
+    """Method and target as they came, cut to 200 characters."""
+    message: str
+
+
+class Gate:
+    """A proxy to one model API on a unix socket, as an async context manager.
+
+    Args:
+        api_url: Base URL of the model API; a path in it becomes a prefix.
+        api_key: Sent as `x-api-key`; None sends none.
+        socket_path: Where to listen. Must not exist; created for the owner only, removed at the end.
+        domains: Hosts that may be reached through TLS tunnels besides.
+        offline: Refuse requests that make the API itself reach out: server-side tools, remote MCP
+            servers, URLs in content. Independent of `domains`.
+        max_body: Largest request body in bytes.
+        spend_limit: When to stop passing requests on.
+        headers: Added to every request on the host side, for example an `authorization`.
+        ca_file: Certificate authority of an API that the system does not know.
+        max_connections: Connections served at once; further ones are closed.
+    """
+
+    def __init__(
+        self,
+        api_url: str,
+        api_key: str | None,
+        socket_path: Path,
+        *,
+        domains: Sequence[str] = (),
+        offline: bool = True,
+        max_body: int = MAX_BODY_BYTES,
+        spend_limit: SpendLimit | None = None,
+        headers: Mapping[str, str] | None = None,
+        ca_file: Path | None = None,
+        max_connections: int = 256,
+    ) -> None:
+        if max_body <= 0 or max_connections <= 0:
+            raise SandboxError("the gate's limits are not above zero", fix="Give them as positive counts")
+        self.socket_path = Path(socket_path)
+        self.domains = parse_domains(domains)
+        self._ledger = Ledger(spend_limit)
+        self._audit: deque[Refusal] = deque(maxlen=KEPT_REFUSALS)
+        self._max_connections = max_connections
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+        self._upstream = Upstream(BaseURL.parse(api_url), ca_file=ca_file)
+        self._traffic = Traffic(
+            upstream=self._upstream,
+            ledger=self._ledger,
+            credentials=_credentials(api_key, headers or {}),
+            domains=self.domains,
+            is_offline=offline,
+            max_body=max_body,
+            refuse=self._note,
+        )
+
+    @property
+    def audit(self) -> tuple[Refusal, ...]:
+        """What was refused, oldest first; the last thousand. `usage.refused` has the full count."""
+        return tuple(self._audit)
+
+    @property
+    def usage(self) -> GateUsage:
+        """Requests, tokens and cost so far, calls under way included."""
+        return self._ledger.snapshot()
+
+    @property
+    def calls(self) -> tuple[ModelCall, ...]:
+        """The finished model calls, oldest first; the last ten thousand."""
+        return tuple(self._ledger.calls)
+
+    async def __aenter__(self) -> Gate:
+        listener = _bind(self.socket_path)
+        try:
+            loop = asyncio.get_running_loop()
+            self._server = await loop.create_unix_server(self._protocol, sock=listener, backlog=_BACKLOG)
+        except BaseException:
+            listener.close()
+            self.socket_path.unlink(missing_ok=True)
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Stop listening, end every connection, remove the socket. Usage and audit stay readable."""
+        if self._server is None:
+            return
+        server, self._server = self._server, None
+        server.close()
+        self.socket_path.unlink(missing_ok=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._upstream.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(5):
+                await server.wait_closed()
+
+    def _protocol(self) -> asyncio.StreamReaderProtocol:
+        loop = asyncio.get_running_loop()
+        return asyncio.StreamReaderProtocol(WatchedReader(loop), self._connected, loop=loop)
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        assert isinstance(reader, WatchedReader)
+        if len(self._tasks) >= self._max_connections:
+            self._note(None, Refused(503, "busy", f"more than {self._max_connections} connections"))
+            writer.close()
+            return
+        task = asyncio.get_running_loop().create_task(Client(self._traffic, reader, writer).serve())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _note(self, head: RequestHead | None, refused: Refused) -> None:
+        request = f"{head.method} {head.target}"[:200] if head else ""
+        self._ledger.refused += 1
+        self._audit.append(Refusal(time.time(), refused.code, refused.status, request, refused.message))
+
+
+def _bind(path: Path) -> socket.socket:
+    """A bound socket that only its owner may use; nobody can connect before it listens."""
+    if len(os.fsencode(path)) > _LONGEST_SOCKET_PATH:
+        raise SandboxError(
+            f"the gate's socket path is longer than {_LONGEST_SOCKET_PATH} bytes",
+            where=[str(path)],
+            fix="Choose a shorter folder, for example below the system's temporary folder",
+        )
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listener.bind(os.fspath(path))
+        path.chmod(0o600)
+    except OSError as wrong:
+        listener.close()
+        raise SandboxError(
+            f"the gate cannot listen on {path}",
+            where=[os.strerror(wrong.errno or 0)],
+            fix="Name a path that does not exist yet, in a folder you may write",
+        ) from None
+    listener.setblocking(False)
+    return listener
+
+
+def _credentials(api_key: str | None, headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    lines = [(name.lower(), value) for name, value in headers.items()]
+    if api_key is not None:
+        lines.append(("x-api-key", api_key))
+    for name, value in lines:
+        # The value is a secret: the error must not repeat it.
+        if not (value and value.isascii() and value.isprintable() and value == value.strip()):
+            raise SandboxError(
+                f"the value for the header {name!r} cannot be sent",
+                fix="Give the key as one line of plain ASCII, without spaces around it",
+            )
+        if not name.replace("-", "").isalnum() or not name.isascii():
+            raise SandboxError(f"{name!r} is no header name", fix="Use letters, digits and dashes")
+    return tuple(lines)

@@ -1,0 +1,236 @@
+"""What passes the gate: which requests, which of their headers, which bodies.
+
+Two paths of the Messages API, by POST, spelt exactly; nothing is decoded or
+normalised first, so there is nothing to trick. Headers travel by allow-list in
+both directions: no credential from inside gets out, none from outside gets in.
+
+The model API can itself reach the network for a request: server-side tools,
+remote MCP servers, containers, images and documents by URL, account files. An
+offline agent must not borrow that, so a body is read against lists of what is
+known to stay inside the conversation; everything else is refused by name. A
+body that two JSON readers could understand differently is refused too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from toolkit.sandbox.gate.http import Headers, Refused, RequestHead
+
+MESSAGES = "/v1/messages"
+PATHS = frozenset({MESSAGES, "/v1/messages/count_tokens"})
+
+_QUERY = re.compile(r"[A-Za-z0-9_.=&-]{0,256}")
+_REQUEST_HEADERS = frozenset(
+    [
+        "accept",
+        "anthropic-beta",
+        "anthropic-version",
+        "anthropic-dangerous-direct-browser-access",
+        "anthropic-client-platform",
+        "anthropic-client-version",
+        "user-agent",
+        "x-app",
+        "x-client-request-id",
+    ]
+)
+_REQUEST_PREFIXES = ("x-stainless-", "x-claude-code-")
+_RESPONSE_HEADERS = frozenset(
+    ["content-type", "date", "request-id", "x-request-id", "retry-after", "retry-after-ms", "x-should-retry"]
+)
+_RESPONSE_PREFIXES = ("anthropic-ratelimit-",)
+
+
+def check_route(head: RequestHead) -> str:
+    """The path of an allowed request; a Refused for everything else."""
+    path, question, query = head.target.partition("?")
+    if head.method != "POST":
+        raise Refused(403, "method", f"{head.method[:20]} is not allowed; only POST {MESSAGES} passes the gate")
+    if path not in PATHS:
+        raise Refused(403, "path", f"this path is not allowed; only POST {MESSAGES} passes the gate")
+    if question and not _QUERY.fullmatch(query):
+        raise Refused(403, "path", "the query string is not allowed")
+    kind = head.headers.get("content-type")
+    if kind is not None and kind.partition(";")[0].strip().lower() != "application/json":
+        raise Refused(415, "content_type", "the body has to be application/json")
+    if (head.headers.get("content-encoding") or "identity").lower() != "identity":
+        raise Refused(415, "content_type", "the body has to be sent uncompressed")
+    if (head.headers.get("expect") or "100-continue").lower() != "100-continue":
+        raise Refused(417, "malformed", "the only expectation is 100-continue")
+    return path
+
+
+def forwarded_request_headers(headers: Headers) -> list[tuple[str, str]]:
+    """What the API may see of the client's headers."""
+    return [(name, value) for name, value in headers.lines if _listed(name, _REQUEST_HEADERS, _REQUEST_PREFIXES)]
+
+
+def forwarded_response_headers(headers: Headers) -> list[tuple[str, str]]:
+    """What the client may see of the API's headers: no cookies, no account, no address to go to."""
+    return [(name, value) for name, value in headers.lines if _listed(name, _RESPONSE_HEADERS, _RESPONSE_PREFIXES)]
+
+
+def _listed(name: str, names: frozenset[str], prefixes: tuple[str, ...]) -> bool:
+    return name in names or name.startswith(prefixes)
+
+
+MAX_JSON_ITEMS = 2_000_000
+"""Commas and brackets in a body: bounds the memory its parsed form can take."""
+
+_FIELDS = frozenset(
+    [
+        "model",
+        "messages",
+        "max_tokens",
+        "system",
+        "tools",
+        "tool_choice",
+        "metadata",
+        "stop_sequences",
+        "stream",
+        "temperature",
+        "top_p",
+        "top_k",
+        "thinking",
+        "betas",
+        "cache_control",
+        "context_management",
+        "output_config",
+        "output_format",
+        "speed",
+        "service_tier",
+        "inference_geo",
+        "fallbacks",
+    ]
+)
+_FALLBACK_FIELDS = frozenset({"model", "max_tokens", "thinking", "temperature", "output_config", "speed"})
+# Tools the client carries out, and the search over the tools of the same request.
+_CLIENT_TOOLS = re.compile(
+    r"custom|(?:bash|text_editor|computer|memory)_[0-9]{8}|tool_search_tool_(?:regex|bm25)(?:_[0-9]{8})?"
+)
+_BLOCKS = frozenset(
+    [
+        "text",
+        "image",
+        "document",
+        "search_result",
+        "thinking",
+        "redacted_thinking",
+        "tool_use",
+        "tool_result",
+        "tool_reference",
+        "compaction",
+        "fallback",
+        "server_tool_use",
+        "tool_search_tool_result",
+        "tool_addition",
+        "tool_removal",
+    ]
+)
+_INLINE_SOURCES = frozenset({"base64", "text", "content"})
+
+
+def check_offline_body(body: bytes) -> None:
+    """Refuse a body that would make the API reach anything but the conversation in it."""
+    request = parse_json_object(body)
+    for name in request:
+        if name not in _FIELDS:
+            raise _refused(f"the field '{_short(name)}'")
+    for tool in _objects(request.get("tools"), "tools"):
+        _check_tool(tool)
+    fallbacks = request.get("fallbacks")
+    for fallback in () if isinstance(fallbacks, str) else _objects(fallbacks, "fallbacks"):
+        if unknown := sorted(set(fallback) - _FALLBACK_FIELDS):
+            raise _refused(f"the field '{_short(unknown[0])}' in a fallback")
+    _check_content(request.get("system"), "system")
+    for message in _objects(request.get("messages"), "messages"):
+        _check_content(message.get("content"), "content")
+
+
+def parse_json_object(body: bytes) -> dict[str, Any]:
+    """The body as one JSON object without repeated names, or a Refused."""
+    # Every item takes a byte, so only a larger body can have too many.
+    if len(body) > MAX_JSON_ITEMS < sum(body.count(mark) for mark in (b",", b"[", b"{")):
+        raise Refused(413, "size", "the body has too many parts")
+    try:
+        value = json.loads(body.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as wrong:
+        raise Refused(400, "malformed", f"the body is not plain JSON: {_short(str(wrong))}") from None
+    if not isinstance(value, dict):
+        raise Refused(400, "malformed", "the body is not a JSON object")
+    return value
+
+
+def _check_tool(tool: dict[str, Any]) -> None:
+    kind = tool.get("type")
+    if kind is None:
+        return
+    if not isinstance(kind, str) or not _CLIENT_TOOLS.fullmatch(kind):
+        raise _refused(f"the server-side tool '{_short(kind)}'")
+
+
+def _check_content(content: object, name: str) -> None:
+    """Check a message's blocks, and the blocks inside them, without recursion."""
+    pending = [content]
+    while pending:
+        value = pending.pop()
+        if value is None or isinstance(value, str):
+            continue
+        for block in _objects(value, name):
+            pending.extend(_check_block(block))
+
+
+def _check_block(block: dict[str, Any]) -> Iterator[object]:
+    kind = block.get("type")
+    if not isinstance(kind, str) or kind not in _BLOCKS:
+        raise _refused(f"a content block of type '{_short(kind)}'")
+    source = block.get("source")
+    if source is not None and not (kind == "search_result" and isinstance(source, str)):
+        if not isinstance(source, dict) or source.get("type") not in _INLINE_SOURCES:
+            kind_of_source = source.get("type") if isinstance(source, dict) else source
+            raise _refused(f"a source of type '{_short(kind_of_source)}'")
+        if source["type"] == "content":
+            yield source.get("content")
+    if kind == "tool_addition":
+        _check_addition(block.get("tool"))
+    if kind in ("tool_result", "search_result"):
+        yield block.get("content")
+
+
+def _check_addition(tool: object) -> None:
+    if isinstance(tool, dict) and tool.get("type") == "tool_reference":
+        return
+    definition = tool.get("definition") if isinstance(tool, dict) and tool.get("type") == "tool_definition" else None
+    if not isinstance(definition, dict):
+        raise _refused("a tool added in an unknown way")
+    _check_tool(definition)
+
+
+def _objects(value: object, name: str) -> Iterator[dict[str, Any]]:
+    if value is None:
+        return
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise Refused(400, "malformed", f"'{name}' is not a list of objects")
+    yield from value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValueError("a name stands twice in one object")
+    return value
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _short(value: object) -> str:
+    return str(value)[:80]
+
+
+def _refused(what: str) -> Refused:
+    return Refused(403, "server_side", f"{what} is not allowed while the agent is offline")

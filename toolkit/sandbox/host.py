@@ -1,0 +1,193 @@
+"""What a caller names on the host, judged before anything is started.
+
+The folders an agent may be shown, the CLI to confine and the model API's key:
+each is returned ready to use, or refused with the reason and what to write instead.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import sys
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+
+from toolkit.errors import SandboxError
+from toolkit.sandbox.jail.as_root import is_tenant
+
+# A jail that shows one of these whole shows the machine, or replaces the root it is built on.
+_TOP = (
+    *("bin", "boot", "dev", "etc", "home", "lib", "lib32", "lib64", "libx32", "media", "mnt", "opt"),
+    *("proc", "root", "run", "sbin", "srv", "sys", "tmp", "usr", "var"),
+)
+_BELOW = ("usr/bin", "usr/lib", "usr/local", "usr/sbin", "var/lib", "var/tmp", "home/agent")
+_SYSTEM = frozenset({"/", *(f"/{name}" for name in (*_TOP, *_BELOW))})
+_NOT_FILES = ("/proc", "/sys", "/dev")
+API_URL = "https://api.anthropic.com"
+
+
+def usable_workspace(folder: Path | str) -> Path:
+    """Return the resolved folder an agent may work in.
+
+    Raises:
+        SandboxError: it is missing, a link, someone else's, a part of the system, the
+            caller's home, or holds or lies in the CLI's configuration.
+    """
+    given = Path(folder)
+    if given.is_symlink():
+        raise _refused(given, f"is a link to {given.readlink()}", "Name the folder itself.")
+    if not given.is_dir():
+        missing = "is not a folder" if given.exists() else "does not exist"
+        raise _refused(given, missing, "Create it, or name the folder that was copied for the agent.")
+    resolved = given.resolve()
+    if str(resolved) in _SYSTEM or str(resolved).startswith(tuple(f"{place}/" for place in _NOT_FILES)):
+        raise _refused(given, "is a part of the system", "Copy what the agent needs into a folder of its own.")
+    owner = resolved.stat().st_uid
+    if owner != os.geteuid() and not (os.geteuid() == 0 and is_tenant(owner)):
+        raise _refused(
+            given, f"belongs to uid {owner}, not to you (uid {os.geteuid()})", "Copy it, or change its owner."
+        )
+    home = _home()
+    if home is not None and (resolved == home or resolved in home.parents):
+        raise _refused(given, "holds your home directory", "Copy what the agent needs into a folder of its own.")
+    for config in _config_folders():
+        if resolved == config or config in resolved.parents:
+            raise _refused(given, f"is inside the CLI's config dir {config}", "Choose a folder outside it.")
+        if resolved in config.parents:
+            raise _refused(given, f"holds the CLI's config dir {config}", "Choose a folder without it.")
+    return resolved
+
+
+def usable_readable(path: Path | str) -> Path:
+    """Return a resolved host path the agent may read besides its workspace."""
+    given = Path(path)
+    if not given.exists():
+        raise SandboxError(f"readable path '{given}' does not exist", fix="Name an existing file or folder.")
+    resolved = given.resolve()
+    home = _home()
+    whole = str(resolved) in _SYSTEM - {"/opt", "/usr", "/usr/bin", "/usr/lib", "/usr/local", "/usr/sbin"}
+    if whole or (home is not None and (resolved == home or resolved in home.parents)):
+        raise SandboxError(
+            f"readable path '{given}' would show the agent too much",
+            where=[str(resolved)],
+            fix="Name the toolchain or environment itself, for example: /opt/toolchain",
+        )
+    return resolved
+
+
+def usable_home(path: Path | str) -> Path:
+    """Return a private folder for the agent's home, made if it does not exist."""
+    folder = Path(path)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    resolved, found = folder.resolve(), folder.stat()
+    lent = os.geteuid() == 0 and is_tenant(found.st_uid)
+    if folder.is_symlink() or (found.st_uid != os.geteuid() and not lent) or found.st_mode & 0o077:
+        raise SandboxError(
+            f"home '{folder}' is not a private folder of yours", fix=f"Name another, or run: chmod 700 {folder}"
+        )
+    home = _home()
+    if home is not None and (resolved == home or resolved in home.parents):
+        raise SandboxError(f"home '{folder}' holds your own home", fix="Name a new folder for the agent.")
+    return resolved
+
+
+def python_environment() -> tuple[Path, ...]:
+    """The folders this Python needs to run inside a jail, to pass as `readable`."""
+    folders = {Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve()}
+    return tuple(sorted(folder for folder in folders if not folder.is_relative_to("/usr")))
+
+
+def _home() -> Path | None:
+    try:
+        return Path.home().resolve()
+    except RuntimeError:
+        return None
+
+
+def _config_folders() -> list[Path]:
+    configured = os.environ.get("CLAUDE_CONFIG_DIR")
+    home = _home()
+    folders = [Path(configured)] if configured else []
+    if home is not None:
+        folders.append(home / ".claude")
+    return [folder.resolve() for folder in folders]
+
+
+def _refused(folder: Path, why: str, fix: str) -> SandboxError:
+    return SandboxError(f"workspace '{folder}' {why}", where=[str(folder.absolute())], fix=fix)
+
+
+def find_cli(cli_path: Path | str | None = None) -> Path:
+    """Return the resolved CLI.
+
+    Raises:
+        SandboxError: there is none, or it cannot be executed.
+    """
+    named = cli_path or os.environ.get("CLAUDE_BIN")
+    place = Path(named) if named else _bundled() or shutil.which("claude")
+    if place is None:
+        raise SandboxError("no claude CLI was found", fix="pip install claude-agent-sdk, or set CLAUDE_BIN.")
+    resolved = Path(place).resolve()
+    if not resolved.is_file() or not os.access(resolved, os.X_OK):
+        raise SandboxError(f"the CLI '{place}' is not an executable file", fix="Give the path of a claude binary.")
+    return resolved
+
+
+def _bundled() -> Path | None:
+    # Found, not imported: importing the SDK takes longer than a whole check.
+    spec = find_spec("claude_agent_sdk")
+    if spec is None or spec.origin is None:
+        return None
+    bundled = Path(spec.origin).parent / "_bundled" / "claude"
+    return bundled if bundled.is_file() else None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAPI:
+    """Where the model API is, and the key for it."""
+
+    url: str
+    key: str | None = field(repr=False)
+
+    @property
+    def lacks_key(self) -> bool:
+        """Whether this is the public API without a key, which answers nobody."""
+        return self.key is None and self.url == API_URL
+
+
+def find_api(
+    api_url: str | None = None, api_key: str | None = None, api_key_file: Path | str | None = None
+) -> ModelAPI:
+    """Return what was given; what was not is taken from `ANTHROPIC_BASE_URL` and `ANTHROPIC_API_KEY`.
+
+    A key or a key file that is given always wins over the environment.
+
+    Raises:
+        SandboxError: both are given, or the file is missing, empty, a link, or open to others.
+    """
+    if api_key is not None and api_key_file is not None:
+        raise SandboxError("api_key and api_key_file are both given", fix="Give one of them.")
+    if api_key is None:
+        api_key = os.environ.get("ANTHROPIC_API_KEY") if api_key_file is None else _read_key(Path(api_key_file))
+    return ModelAPI(api_url or os.environ.get("ANTHROPIC_BASE_URL") or API_URL, api_key)
+
+
+def _read_key(path: Path) -> str:
+    """The key in a file that only its owner can read."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        why = os.strerror(error.errno or 0)
+        raise SandboxError(f"key file '{path}' cannot be read: {why}", fix="Name the file itself.") from None
+    with os.fdopen(descriptor, encoding="utf-8") as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise SandboxError(f"key file '{path}' is not a file", fix="Name the file that holds the key.")
+        if found.st_mode & 0o077:
+            raise SandboxError(f"key file '{path}' can be read by others", fix=f"Run: chmod 600 {path}")
+        key = file.read().strip()
+    if not key or not key.isprintable() or " " in key:
+        raise SandboxError(f"key file '{path}' does not hold one key", fix="Put the key alone into it.")
+    return key

@@ -1,0 +1,179 @@
+"""Open a jail: the executable file that starts a command in it, which the SDK takes for the CLI.
+
+It is a short shell script, written for one jail and readable by a person: it
+joins the control group, forgets the environment and becomes bubblewrap, so that
+there is one process for the caller to wait for and to end. Started by root, it
+first gives up being root: it enters a mount namespace in which every path is
+within reach of an unprivileged user, and bubblewrap runs as that user.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from toolkit.errors import SandboxError
+from toolkit.sandbox.jail.as_root import PLACE, Stage, choose_tenant, lend
+from toolkit.sandbox.jail.cgroup import Cgroup
+from toolkit.sandbox.jail.folder import MARK, JailFolder, is_lent
+from toolkit.sandbox.jail.machine import find_program
+from toolkit.sandbox.jail.walls import SYNTHETIC_ETC, Bind, Jail, seccomp_filter
+from toolkit.sandbox.limits import LimitPlan, plan_limits
+
+# What the SDK tells the CLI about itself; nothing else passes from the caller's environment.
+_PASSED = (
+    "CLAUDE_CODE_ENTRYPOINT",
+    "CLAUDE_AGENT_SDK_VERSION",
+    "CLAUDE_CODE_SDK_READS_SESSION_STATE",
+    "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING",
+)
+# Inside: bubblewrap's first process closes its handles on the host a moment after it has started the command, and
+# through one of them there would be a way out. What cannot be waited for is not started.
+_ONCE_HANDLES_ARE_CLOSED = """\
+tries=0
+for handle in /proc/1/fd/*; do
+    while [ -d "$handle/" ]; do
+        tries=$((tries + 1))
+        [ $tries -lt 200000 ] || { echo "a handle on a folder of the host stays open" >&2; exit 125; }
+    done
+done
+exec "$@"
+"""
+_STANDARD = ((0, "<"), (1, ">"), (2, ">"))
+
+
+@dataclass(frozen=True, slots=True)
+class OpenJail:
+    """A jail that is ready to start commands; it ends with its folder."""
+
+    jail: Jail
+    plan: LimitPlan
+    folder: JailFolder
+    tenant: int | None
+    """The host uid it runs as when root starts it."""
+
+    @property
+    def script(self) -> Path:
+        """Start anything in the jail: `script COMMAND ARGUMENT…`."""
+        return self.folder.path / "launch"
+
+    def for_command(self, *command: str) -> Path:
+        """Return a file that runs `command` in the jail, followed by the arguments it is given."""
+        path = self.folder.path / "claude"
+        write_script(path, f'#!/bin/sh\nexec {shlex.join([str(self.script), *command])} "$@"\n')
+        return path
+
+
+def open_jail(jail: Jail, folder: JailFolder) -> OpenJail:
+    """Make everything ready to start commands in a jail; as root, also lend its folders to an unprivileged user.
+
+    Nothing is proven yet. Whatever comes of it, closing `folder` gives everything back.
+
+    Raises:
+        SandboxError: the workspace is in use, or what is shown could be replaced by the agent.
+        UnconfinedError: a required limit would not hold, or the kernel refuses.
+    """
+    plan = plan_limits(jail.limits, name=folder.name, require=jail.require)
+    binds = jail.binds(folder)
+    group, home, tenant = plan.cgroup or Cgroup(), jail.home or folder.home, choose_tenant()
+    # Written down before anything is changed: whoever clears up after a kill must find it.
+    folder.record(folders=(jail.workspace, home), tenant=tenant, cgroups=group.folders)
+    _refuse_movable(jail, home, binds)
+    if tenant is not None and is_lent(jail.workspace, folder.path):
+        raise SandboxError(
+            f"the workspace '{jail.workspace}' is in use by another jail",
+            fix="Wait until that one has ended, or give each a copy of its own.",
+        )
+    needed = ["bwrap", "env", "prlimit", "setsid"]
+    if tenant is not None:
+        needed += ["chown", "nsenter", "mount", "umount"]
+    tools = {name: shlex.quote(find_program(name)) for name in needed}
+    for name, text in SYNTHETIC_ETC.items():
+        (folder.visible / "etc" / name).write_text(text, encoding="utf-8")
+        (folder.visible / "etc" / name).chmod(0o644)
+    stage = None
+    if tenant is not None:
+        stage, binds = _stage(folder, binds)
+    (folder.path / "seccomp").write_bytes(seccomp_filter())
+    (folder.path / "arguments").write_bytes(os.fsencode("\0".join([*jail.arguments(binds), ""])))
+    opened = OpenJail(jail, plan, folder, tenant)
+    write_script(opened.script, _script(opened, group, tools, stage))
+    if tenant is not None:
+        for lent in (home, jail.workspace):
+            lend(lent, tenant)
+        if jail.has_gate:
+            os.chown(folder.socket, tenant, tenant)
+    return opened
+
+
+def _refuse_movable(jail: Jail, home: Path, binds: tuple[Bind, ...]) -> None:
+    """What is shown must not lie deep where the agent writes.
+
+    A folder above it could be renamed and a link put in its place, which the next start would follow. What is
+    shown directly in the workspace cannot be moved: it is mounted there.
+    """
+    for writable in (home,) if jail.read_only else (jail.workspace, home):
+        for bind in binds:
+            if writable in bind.source.parent.parents:
+                raise SandboxError(
+                    f"'{bind.source}' lies in '{writable}', where the agent could replace it",
+                    fix="Name a place outside, or one directly in that folder.",
+                )
+
+
+def _stage(folder: JailFolder, binds: tuple[Bind, ...]) -> tuple[Stage, tuple[Bind, ...]]:
+    """Put every bound path where a user finds it who may not look into the folders above it."""
+    visible = folder.visible
+    apart = dict.fromkeys(bind.source for bind in binds if not bind.source.is_relative_to(visible))
+    places = {source: PLACE / str(index) for index, source in enumerate((visible, *apart))}
+
+    def staged(source: Path) -> Path:
+        return places[source] if source in places else places[visible] / source.relative_to(visible)
+
+    (folder.path / "stage").mkdir()
+    stage = Stage(places, folder.path / "stage")
+    folder.hold(stage)
+    return stage, tuple(replace(bind, source=staged(bind.source)) for bind in binds)
+
+
+def _script(opened: OpenJail, group: Cgroup, tools: Mapping[str, str], stage: Stage | None) -> str:
+    """The shell text; everything that varies is quoted in here, nothing is looked up later."""
+    folder, jail, tenant = opened.folder.path, opened.jail, opened.tenant
+    environment = {**jail.environment, MARK: opened.folder.name}
+    quoted = " ".join(shlex.quote(f"{name}={value}") for name, value in environment.items())
+    passed = " ".join(f'${{{name}+"{name}=${name}"}}' for name in _PASSED)
+    terminal = '${TERM+"TERM=$TERM"}' if jail.terminal else ""
+    lines = ["#!/bin/sh", "set -eu", "umask 022"]
+    # One that is closed would be the next handle bubblewrap opens, and its first process keeps these three: a way out.
+    lines += [f"[ -e /proc/self/fd/{number} ] || exec {number}{way}/dev/null" for number, way in _STANDARD]
+    lines += [f": > {shlex.quote(str(folder / 'pids'))}/$$"]
+    if not jail.terminal:
+        # Whoever holds a terminal, even to write to it, can read what is typed there.
+        lines += [f"[ ! -t {number} ] || exec {number}{way}/dev/null" for number, way in _STANDARD]
+    lines += group.joining()
+    lines += [f"exec 8<{shlex.quote(str(folder / 'seccomp'))} 9<{shlex.quote(str(folder / 'arguments'))}"]
+    drop = ""
+    if stage is not None:
+        lines += stage.renewing(tools)
+        drop = f"{tools['nsenter']} --mount={stage.path} --setgid={tenant} --setuid={tenant} -- "
+    scope = shlex.join(group.prefix) + " " if group.prefix else ""
+    # prlimit runs inside: only there do processes count per jail.
+    limited = f"{tools['prlimit']} {shlex.join(opened.plan.rlimits)} --"
+    inside = f"/bin/sh -c {shlex.quote(_ONCE_HANDLES_ARE_CLOSED)} sh {limited}"
+    walls = f"{tools['bwrap']} --seccomp 8 --args 9 -- {inside}"
+    lines += [f'set -- {scope}{drop}{tools["env"]} -i {quoted} {passed} {terminal} {walls} "$@"']
+    if not jail.terminal:
+        # Ctrl-C on a terminal goes to all that runs in it: a run decides for itself what that means for its agent.
+        # Whoever leads a group already is apart; for it setsid would fork, and the jail would lose its parent.
+        lines += ["read -r pid name state parent group rest < /proc/$$/stat"]
+        lines += [f'[ "$group" = $$ ] || set -- {tools["setsid"]} "$@"']
+    return "\n".join([*lines, 'exec "$@"', ""])
+
+
+def write_script(path: Path, text: str) -> None:
+    """Write an executable file; its folder is private, so the mode may be open."""
+    path.write_text(text, encoding="utf-8", errors="surrogateescape")
+    path.chmod(0o755)

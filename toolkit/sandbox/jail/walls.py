@@ -1,0 +1,239 @@
+"""What a confined process can see, touch and call, written as arguments and a filter for bubblewrap.
+
+The jail starts from nothing and adds: the system's programs read-only, a /proc
+and a /dev of its own, a small /tmp in memory, the workspace, a private home and
+what the caller names. There is no network, no other process, no capability and
+no variable from outside.
+
+Namespaces do not cover the kernel keyring a process inherits, io_uring steps
+around the filters of the sandbox nested in the jail, and a program that shares
+a terminal can type into it. None of these is needed to build, test or edit, so
+they answer "not implemented" or "not permitted". Every other system call passes.
+"""
+
+from __future__ import annotations
+
+import errno
+import platform
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from toolkit.errors import SandboxError
+from toolkit.sandbox.jail.folder import JailFolder
+from toolkit.sandbox.limits import SHM_BYTES, JailLimits
+
+HOME = "/home/agent"
+SOCKET = "/run/toolkit/api.sock"
+BIN = "/run/toolkit/bin"
+USER_ID = 1000
+PATH = "/usr/local/bin:/usr/bin:/bin"
+ENVIRONMENT = {
+    "HOME": HOME,
+    "LANG": "C.UTF-8",
+    "PATH": PATH,
+    "SHELL": "/bin/bash",
+    "TMPDIR": "/tmp",
+    "USER": "agent",
+}
+"""The variables every confined process has; nothing is inherited."""
+
+# Programs find their libraries, certificates and time zone with these; none holds a secret.
+_ETC = (
+    "alternatives",
+    "ca-certificates",
+    "crypto-policies",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "localtime",
+    "mime.types",
+    "pki/ca-trust/extracted",
+    "pki/tls/cert.pem",
+    "pki/tls/certs",
+    "pki/tls/openssl.cnf",
+    "ssl/certs",
+    "ssl/openssl.cnf",
+    "terminfo",
+)
+_MERGED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+
+SYNTHETIC_ETC = {
+    "passwd": f"root:x:0:0:root:/:/bin/false\nagent:x:{USER_ID}:{USER_ID}:agent:{HOME}:/bin/bash\n"
+    "nobody:x:65534:65534:nobody:/:/bin/false\n",
+    "group": f"root:x:0:\nagent:x:{USER_ID}:\nnogroup:x:65534:\n",
+    "hosts": "127.0.0.1 localhost agent\n::1 localhost\n",
+    "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+    "resolv.conf": "",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """One host path that appears in the jail."""
+
+    source: Path
+    target: str
+    writable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Jail:
+    """Everything that decides what a confined process can reach."""
+
+    workspace: Path
+    """The one host folder to work in; it has the same path inside."""
+    home: Path | None = None
+    """The host folder behind the agent's home; without one it gets a home that goes with the jail."""
+    programs: tuple[Path, ...] = ()
+    """Single executables to show, for example the CLI."""
+    readable: tuple[Path, ...] = ()
+    """Further host paths to show read-only, at the same place."""
+    has_gate: bool = False
+    """Show the gate's socket; without it there is no way out at all."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    limits: JailLimits = field(default_factory=JailLimits)
+    require: tuple[str, ...] = ()
+    """Names of limits without which it must not start."""
+    read_only: bool = False
+    """Show the workspace without letting anything change in it."""
+    terminal: bool = False
+    """Keep the caller's terminal, for a person at a shell."""
+
+    def binds(self, folder: JailFolder) -> tuple[Bind, ...]:
+        """The host paths outside the system's own, shallow ones first so that deeper ones win."""
+        visible = folder.visible
+        paths = [
+            Bind(self.workspace, str(self.workspace), writable=not self.read_only),
+            Bind(self.home or folder.home, HOME, writable=True),
+            *(Bind(path, str(path)) for path in (*self.readable, *self.programs)),
+            *(Bind(visible / "etc" / name, f"/etc/{name}") for name in SYNTHETIC_ETC),
+        ]
+        if self.has_gate:
+            paths.append(Bind(folder.socket, SOCKET))
+        if (visible / "bin").is_dir():
+            paths.append(Bind(visible / "bin", BIN))
+        return tuple(sorted(paths, key=lambda bind: len(Path(bind.target).parts)))
+
+    def arguments(self, binds: Iterable[Bind]) -> list[str]:
+        """Return bubblewrap's arguments up to the command."""
+        arguments = [*_namespaces(terminal=self.terminal), *_system(), *_own_file_systems(self.limits)]
+        for bind in binds:
+            arguments += ["--bind" if bind.writable else "--ro-bind", str(bind.source), bind.target]
+        # Last, because bubblewrap creates the mount points above in these two.
+        arguments += ["--remount-ro", "/dev", "--remount-ro", "/"]
+        return [*arguments, "--chdir", str(self.workspace)]
+
+
+def _namespaces(*, terminal: bool) -> list[str]:
+    spaces = [f"--unshare-{kind}" for kind in ("user", "pid", "net", "ipc", "uts", "cgroup")]
+    identity = ["--uid", str(USER_ID), "--gid", str(USER_ID), "--hostname", "agent", "--cap-drop", "ALL"]
+    return [*spaces, *identity, "--die-with-parent", *([] if terminal else ["--new-session"])]
+
+
+def _system() -> list[str]:
+    arguments = ["--ro-bind", "/usr", "/usr"]
+    for name in _MERGED:
+        place = Path("/", name)
+        if place.is_symlink():
+            arguments += ["--symlink", str(place.readlink()), str(place)]
+        elif place.is_dir():
+            arguments += ["--ro-bind", str(place), str(place)]
+    for name in _ETC:
+        arguments += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
+    return arguments
+
+
+def _own_file_systems(limits: JailLimits) -> list[str]:
+    shm = min(SHM_BYTES, limits.tmp_bytes)
+    # The list of kernel keys shows what the starter's session holds; a null device without
+    # device access cannot even be opened.
+    keys = ["--ro-bind", "/dev/null", "/proc/keys"] if Path("/proc/keys").exists() else []
+    return [
+        *("--proc", "/proc"),
+        # Some of these files belong to root by owner alone, without a capability: never writable.
+        *("--ro-bind", "/proc/sys", "/proc/sys"),
+        *keys,
+        *("--dev", "/dev"),
+        *("--perms", "1777", "--size", str(shm), "--tmpfs", "/dev/shm"),
+        *("--perms", "1777", "--size", str(limits.tmp_bytes), "--tmpfs", "/tmp"),
+        *("--dir", "/var", "--symlink", "../tmp", "/var/tmp", "--dir", "/run"),
+    ]
+
+
+_LOAD, _JUMP_EQ, _JUMP_GE, _RETURN = 0x20, 0x15, 0x35, 0x06
+_ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
+_NR, _ARCH, _SECOND_ARGUMENT = 0, 4, 24  # offsets in struct seccomp_data (little endian)
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+_X32 = 0x40000000
+
+# name: (x86_64, aarch64)
+_ABSENT = {
+    "io_uring_setup": (425, 425),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+}
+_REFUSED = {
+    "add_key": (248, 217),
+    "request_key": (249, 218),
+    "keyctl": (250, 219),
+    "bpf": (321, 280),
+    "perf_event_open": (298, 241),
+    "userfaultfd": (323, 282),
+    "open_by_handle_at": (304, 265),
+    "kexec_load": (246, 104),
+    "kexec_file_load": (320, 294),
+    "init_module": (175, 105),
+    "finit_module": (313, 273),
+    "delete_module": (176, 106),
+}
+_IOCTL = (16, 29)
+_MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
+
+
+def seccomp_filter(machine: str | None = None) -> bytes:
+    """Return the compiled filter for this machine.
+
+    Raises:
+        SandboxError: the numbers of the system calls on this machine are not known here.
+    """
+    machine = machine or platform.machine()
+    if machine not in _MACHINES:
+        raise SandboxError(
+            f"the jail has no system call filter for a {machine} machine",
+            fix="Run it on x86_64 or aarch64.",
+        )
+    column, arch = _MACHINES[machine]
+    absent = [numbers[column] for numbers in _ABSENT.values()]
+    refused = [numbers[column] for numbers in _REFUSED.values()]
+
+    # A foreign ABI (32 bit, x32) has other numbers for the same calls, so all of it is absent.
+    rules: list[tuple[int, int, str, str]] = [(_JUMP_EQ, arch, "", "absent"), (_LOAD, _NR, "", "")]
+    if machine == "x86_64":
+        rules.append((_JUMP_GE, _X32, "absent", ""))
+    rules += [(_JUMP_EQ, number, "absent", "") for number in absent]
+    rules += [(_JUMP_EQ, number, "refused", "") for number in refused]
+    rules += [
+        (_JUMP_EQ, _IOCTL[column], "", "allow"),
+        (_LOAD, _SECOND_ARGUMENT, "", ""),
+        (_JUMP_EQ, _TIOCSTI, "refused", ""),
+        (_JUMP_EQ, _TIOCLINUX, "refused", "allow"),
+    ]
+    return _assemble([(_LOAD, _ARCH, "", ""), *rules])
+
+
+def _assemble(rules: list[tuple[int, int, str, str]]) -> bytes:
+    """Turn rules with named targets into BPF: the three endings stand after the last rule."""
+    endings = {"allow": _ALLOW, "absent": _ERRNO | errno.ENOSYS, "refused": _ERRNO | errno.EPERM}
+    place = {name: len(rules) + offset for offset, name in enumerate(endings)}
+
+    def distance(here: int, target: str) -> int:
+        return place[target] - here - 1 if target else 0
+
+    program = [
+        struct.pack("<HBBI", code, distance(here, yes), distance(here, no), value)
+        for here, (code, value, yes, no) in enumerate(rules)
+    ]
+    program += [struct.pack("<HBBI", _RETURN, 0, 0, value) for value in endings.values()]
+    return b"".join(program)

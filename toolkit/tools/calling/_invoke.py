@@ -1,0 +1,132 @@
+"""Run a tool once: arguments in, one reply out, whatever the function does.
+
+A sync function runs in a thread of its own, an async one where it is awaited.
+Every failure of the function becomes an error reply, `sys.exit()` included; only
+the caller's own cancellation passes through.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from typing import Any, Protocol
+
+import anyio
+import anyio.lowlevel
+
+from toolkit.errors import ArgumentsError, ToolError
+from toolkit.tools.calling._render import cut
+from toolkit.tools.calling._workers import poster, workers
+from toolkit.tools.content import Reply
+from toolkit.tools.context import ToolContext
+from toolkit.tools.schema import Arguments
+
+_log = logging.getLogger("toolkit.tools")
+
+
+class Invokable(Protocol):
+    """What a call needs to know of a tool."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def arguments(self) -> Arguments: ...
+    @property
+    def is_async(self) -> bool: ...
+    @property
+    def timeout(self) -> float | None: ...
+    @property
+    def max_chars(self) -> int | None: ...
+    @property
+    def function(self) -> Callable[..., Any]: ...
+    def reply(self, value: Any) -> Reply: ...
+
+
+async def invoke(tool: Invokable, arguments: Mapping[str, Any] | None, context: ToolContext) -> Reply:
+    """The reply to one call; never raises but for cancellation."""
+    try:
+        values = tool.arguments.parse(arguments)
+    except ArgumentsError as error:
+        return Reply.error(str(error))
+    if tool.arguments.context_parameter is not None:
+        values[tool.arguments.context_parameter] = context
+    context.attach(poster())
+    try:
+        return await _within_limits(tool, values, context)
+    except BaseException as error:
+        if isinstance(error, anyio.get_cancelled_exc_class()):
+            context.cancel()
+            await _raise_if_ours(error)
+        return _failure(tool, error)
+
+
+async def _within_limits(tool: Invokable, values: dict[str, Any], context: ToolContext) -> Reply:
+    limit = tool.timeout
+    if context.deadline is not None:
+        remaining = context.deadline.remaining()
+        limit = remaining if limit is None else min(limit, remaining)
+    if limit is None:
+        return await _run(tool, values)
+    with anyio.move_on_after(limit) as scope:
+        return await _run(tool, values)
+    assert scope.cancelled_caught
+    context.cancel()
+    return Reply.error(f"{tool.name} was stopped: it took longer than {limit:g} s")
+
+
+async def _run(tool: Invokable, values: dict[str, Any]) -> Reply:
+    if not tool.is_async:
+        value, reply = await workers.run(lambda: _in_thread(tool, values))
+        if reply is not None:
+            assert isinstance(reply, Reply)
+            return reply
+    else:
+        value = tool.function(**values)
+    if inspect.isawaitable(value):
+        value = await value
+    if isinstance(value, AsyncIterator):
+        value = [item async for item in value]
+    return tool.reply(_collected(value))
+
+
+def _in_thread(tool: Invokable, values: dict[str, Any]) -> tuple[Any, Reply | None]:
+    """Everything that runs the user's code stays in the thread; only what must be awaited comes back as a value."""
+    value = tool.function(**values)
+    if inspect.isawaitable(value) or isinstance(value, AsyncIterator):
+        return value, None
+    return None, tool.reply(_collected(value))
+
+
+def _collected(value: Any) -> Any:
+    return list(value) if isinstance(value, Iterator) and not hasattr(value, "render") else value
+
+
+async def _raise_if_ours(error: BaseException) -> None:
+    """Pass on a cancellation that was meant for this call; one that the tool made up itself is its failure."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # trio cancels by scope only
+        raise error from None
+    if task is not None and task.cancelling() > 0:
+        raise error
+    await anyio.lowlevel.checkpoint_if_cancelled()
+
+
+def _failure(tool: Invokable, error: BaseException) -> Reply:
+    if isinstance(error, ToolError):
+        text = str(error) or "The tool failed and gave no reason."
+    else:
+        _log.error("tool '%s' failed", tool.name, exc_info=error)
+        text = _said(error)
+    content = [{"type": "text", "text": text}]
+    return Reply(content if tool.max_chars is None else cut(content, tool.max_chars), is_error=True)
+
+
+def _said(error: BaseException) -> str:
+    try:
+        message = str(error)
+    except Exception:
+        message = "(its message cannot be shown)"
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__

@@ -1,0 +1,18 @@
+"""What a tool takes and gives: a signature becomes JSON Schemas, and JSON becomes the values a function wants."""
+
+from toolkit.tools.schema._arguments import Arguments, is_context
+from toolkit.tools.schema._compile import CompiledType, compile_type
+from toolkit.tools.schema._docstring import description
+from toolkit.tools.schema._output import Output
+from toolkit.tools.schema._subject import Subject, read_subject
+
+__all__ = [
+    "Arguments",
+    "CompiledType",
+    "Output",
+    "Subject",
+    "compile_type",
+    "description",
+    "is_context",
+    "read_subject",
+]

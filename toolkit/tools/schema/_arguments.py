@@ -1,0 +1,194 @@
+"""Arguments as a client sends them, made into the values a function wants.
+
+Each parameter's validator is compiled once, and shared by every tool that uses
+the same type. What is wrong is said in words a model can act on, all of it at
+once, and before the function is called.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Optional, get_args, get_origin
+
+from pydantic import PydanticUserError, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from toolkit._base.words import did_you_mean
+from toolkit.errors import ArgumentsError, ToolDefinitionError
+from toolkit.tools.context import ToolContext
+from toolkit.tools.schema._compile import CompiledType, Schema, compile_type
+from toolkit.tools.schema._docstring import parameter_texts
+from toolkit.tools.schema._problems import in_words
+from toolkit.tools.schema._subject import Subject
+from toolkit.tools.schema._types import NotBase64Error, spelled_out, text_of
+
+
+class Arguments:
+    """The parameters of one tool: their schema, and the way from JSON to Python."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._tool = subject.name
+        self._types: dict[str, CompiledType] = {}
+        self._required: list[str] = []
+        self.context_parameter: str | None = None
+        """The name of the parameter that takes the ToolContext, if there is one."""
+        self.schema: Schema = {"type": "object", "properties": {}}
+        """The JSON Schema a client sees."""
+        self._build(subject)
+
+    def parse(self, given: Mapping[str, Any] | None) -> dict[str, Any]:
+        """The keyword arguments for the function; parameters left out keep their default.
+
+        Raises:
+            ArgumentsError: names every wrong, unknown and missing argument.
+        """
+        values: dict[str, Any] = {}
+        problems: list[str] = []
+        for name, value in (given or {}).items():
+            known = self._types.get(name)
+            if known is None:
+                problems.append(f"{name}: no such argument{did_you_mean(name, self._types)}")
+                continue
+            try:
+                values[name] = known.validate(value)
+            except ValidationError as error:
+                problems.extend(in_words(name, known.prepare(value), error))
+            except NotBase64Error as error:
+                problems.append(f"{name}: {error}")
+        if len(values) < len(self._types):
+            present = given or {}
+            problems.extend(f"{name}: missing" for name in self._required if name not in present)
+        if problems:
+            raise ArgumentsError(self._complaint(problems))
+        return values
+
+    def _complaint(self, problems: list[str]) -> str:
+        count = "an argument is wrong" if len(problems) == 1 else f"{len(problems)} arguments are wrong"
+        return "\n".join([f"{self._tool} was not called: {count}", *(f"- {problem}" for problem in problems)])
+
+    def _build(self, subject: Subject) -> None:
+        hints = subject.hints()
+        documented = parameter_texts(subject.function.__doc__)
+        definitions: dict[str, Schema] = {}
+        for parameter in subject.parameters:
+            hint = hints.get(parameter.name, Any)
+            if is_context(hint):
+                self.context_parameter = parameter.name
+                continue
+            bare, text = _split_text(hint)
+            if parameter.default is None and bare not in (Any, object):
+                bare = Optional[bare]  # noqa: UP045  # a model sends the default it reads in the schema
+            compiled = _compile_for(subject, parameter.name, spelled_out(bare))
+            self._types[parameter.name] = compiled
+            own = _adopt(compiled, definitions)
+            if text or parameter.name in documented:
+                own = _with_description(own, text, documented.get(parameter.name))
+            if parameter.default is inspect.Parameter.empty:
+                self._required.append(parameter.name)
+            else:
+                own = {**own, **_default(parameter.default)}
+            self.schema["properties"][parameter.name] = own
+        if self._required:
+            self.schema["required"] = self._required
+        self.schema["additionalProperties"] = False
+        if definitions:
+            self.schema["$defs"] = definitions
+
+
+def is_context(hint: Any) -> bool:
+    """Whether a parameter of this type takes the ToolContext."""
+    candidates = [hint, *get_args(hint)]
+    return any(isinstance(c, type) and issubclass(c, ToolContext) for c in candidates)
+
+
+def _split_text(hint: Any) -> tuple[Any, str | None]:
+    """`Annotated[int, "how many"]` as `int` and its text; other metadata stays with the type."""
+    if get_origin(hint) is not Annotated:
+        return hint, None
+    bare, *metadata = get_args(hint)
+    text = next((text for text in map(text_of, metadata) if text), None)
+    rest = [m for m in metadata if text_of(m) is None]
+    return (Annotated[(bare, *rest)] if rest else bare), text
+
+
+def _compile_for(subject: Subject, parameter: str, annotation: Any) -> CompiledType:
+    def refuse(what: str, fix: str, cause: BaseException | None = None) -> ToolDefinitionError:
+        error = ToolDefinitionError(
+            f"tool '{subject.name}': parameter '{parameter}' {what}",
+            tool=subject.name,
+            parameter=parameter,
+            where=[subject.source_line()],
+            fix=fix,
+        )
+        error.__cause__ = cause
+        return error
+
+    for metadata in get_args(annotation)[1:] if get_origin(annotation) is Annotated else ():
+        if isinstance(metadata, FieldInfo) and not metadata.is_required():
+            raise refuse(
+                "has its default inside Field(...), where a plain call does not see it",
+                f"Write it after the type: {parameter}: Annotated[…, Field(...)] = {metadata.default!r}",
+            )
+    try:
+        return compile_type(annotation)
+    except PydanticUserError as error:
+        if error.code in ("class-not-fully-defined", "undefined-annotation"):
+            raise refuse(
+                f"has a type whose own annotations use a name that is not defined: {_type_name(annotation)}",
+                "Import or define that name before the Toolbox is made, outside of TYPE_CHECKING",
+                error,
+            ) from error
+        raise refuse(
+            f"has a type that JSON cannot carry: {_type_name(annotation)}",
+            "Use a type pydantic knows (str, int, list, a dataclass, …) and make the object inside the tool",
+            error,
+        ) from error
+
+
+def _adopt(compiled: CompiledType, definitions: dict[str, Schema]) -> Schema:
+    """The type's schema with its definitions moved to the tool, renamed where a name is taken."""
+    renames: dict[str, str] = {}
+    for name in compiled.definitions:
+        free, number = name, 2
+        while free in definitions and definitions[free] != compiled.definitions[name]:
+            free, number = f"{name}_{number}", number + 1
+        renames[name] = free
+    for name, schema in compiled.definitions.items():
+        definitions[renames[name]] = _renamed(schema, renames)
+    return _renamed(compiled.schema, renames) if compiled.definitions else compiled.schema
+
+
+def _renamed(schema: Any, renames: dict[str, str]) -> Any:
+    if isinstance(schema, list):
+        return [_renamed(item, renames) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    renamed = {key: _renamed(value, renames) for key, value in schema.items()}
+    reference = schema.get("$ref")
+    if isinstance(reference, str):
+        start, _, name = reference.rpartition("/")
+        renamed["$ref"] = f"{start}/{renames.get(name, name)}"
+    return renamed
+
+
+def _with_description(schema: Schema, text: str | None, documented: str | None) -> Schema:
+    """Annotated text first, then what Field or the docstring says."""
+    description = text or (None if "description" in schema and "$ref" not in schema and not documented else documented)
+    return {**schema, "description": description} if description else schema
+
+
+def _default(value: Any) -> Schema:
+    """The default for the schema; nothing where JSON cannot say it."""
+    try:
+        plain = to_jsonable_python(value, bytes_mode="base64")
+        json.dumps(plain, allow_nan=False)
+    except (PydanticSerializationError, ValueError):
+        return {}
+    return {"default": plain}
+
+
+def _type_name(annotation: Any) -> str:
+    return getattr(annotation, "__name__", None) or str(annotation)

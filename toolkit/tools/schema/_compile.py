@@ -1,0 +1,306 @@
+"""Compile an annotation once: a validator, its JSON Schema, and the small repairs before validation.
+
+The schema is pydantic's in the form Claude and strict clients like. It loses what only
+costs tokens or trips clients: `$ref` is inlined unless the type is recursive, `X | None`
+becomes a type list, noise titles go, objects are closed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import types
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
+from pydantic_core import SchemaValidator, core_schema
+
+from toolkit.tools.schema._docstring import description, parameter_texts
+from toolkit.tools.schema._types import (
+    Decoder,
+    admit_typed_dicts,
+    bytes_decoder,
+    field_hints,
+    reachable,
+    text_of,
+    wire_names,
+)
+
+Schema = dict[str, Any]
+_PREFIX = "#/$defs/"
+_NAMED = ("properties", "$defs", "patternProperties")
+"""Keywords whose value maps names to schemas: a property may well be called 'title'."""
+_LISTED = ("anyOf", "oneOf", "allOf", "prefixItems")
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledType:
+    """One annotation, compiled."""
+
+    validator: SchemaValidator
+    schema: Schema
+    definitions: dict[str, Schema]
+    decode: Decoder | None
+    reads_json: bool
+    """Wants a list or an object and never text: a JSON string can only be meant as its content."""
+    refuses_extra: bool
+
+    def prepare(self, value: Any) -> Any:
+        """The value with JSON text read and base64 decoded, where the type wants that."""
+        if self.reads_json and type(value) is str:
+            value = _from_json(value)
+        return value if self.decode is None else self.decode(value)
+
+    def validate(self, value: Any) -> Any:
+        """The Python value.
+
+        Raises:
+            pydantic.ValidationError: it does not fit.
+            NotBase64Error: text that should be base64 is not.
+        """
+        value = self.prepare(value)
+        if self.refuses_extra:
+            return self.validator.validate_python(value, extra="forbid")
+        return self.validator.validate_python(value)
+
+
+def compile_type(annotation: Any) -> CompiledType:
+    """What values of this type need on their way in; shared between all tools that use the type.
+
+    Raises:
+        pydantic.PydanticUserError: JSON cannot carry the type.
+    """
+    try:
+        return _compile_shared(annotation)
+    except TypeError:  # metadata such as Field(...) has no hash
+        return _compile(annotation)
+
+
+def _compile(annotation: Any) -> CompiledType:
+    inside = reachable(annotation)
+    admit_typed_dicts(inside)
+    adapter: TypeAdapter[Any] = TypeAdapter(annotation)
+    schema, definitions = _make_schema(adapter.core_schema, inside)
+    validator = adapter.validator
+    assert isinstance(validator, SchemaValidator)
+    return CompiledType(
+        validator=validator,
+        schema=schema,
+        definitions=definitions,
+        decode=bytes_decoder(annotation),
+        reads_json=_reads_json(schema, definitions),
+        refuses_extra=not any(_allows_extra(cls) for cls in inside),
+    )
+
+
+_compile_shared = lru_cache(maxsize=2048)(_compile)
+
+
+def _allows_extra(cls: Any) -> bool:
+    """Whether a model, or a dataclass or TypedDict with a pydantic config, says so itself."""
+    configs = (getattr(cls, name, None) for name in ("model_config", "__pydantic_config__"))
+    return any(isinstance(config, dict) and config.get("extra") == "allow" for config in configs)
+
+
+def _reads_json(schema: Schema, definitions: dict[str, Schema]) -> bool:
+    """Whether the schema takes lists or objects and never text."""
+    types: set[str] = set()
+    todo = [schema]
+    for _ in range(100):
+        if not todo:
+            break
+        current = todo.pop()
+        reference = str(current.get("$ref", "")).rpartition("/")[2]
+        alternatives = current.get("anyOf") or current.get("oneOf")
+        if reference:
+            current = definitions.get(reference, {})
+        if alternatives:
+            todo.extend(alternatives)
+        else:
+            own = current.get("type", "string")
+            types.update([own] if isinstance(own, str) else own)
+    return bool(types & {"array", "object"}) and "string" not in types
+
+
+def _from_json(text: str) -> Any:
+    try:
+        parsed = json.loads(text)
+    except ValueError:
+        return text
+    return parsed if isinstance(parsed, list | dict) or parsed is None else text
+
+
+def compile_output(annotation: Any) -> tuple[Schema, dict[str, Schema], TypeAdapter[Any]]:
+    """The schema, definitions and adapter for values of this type going out."""
+    inside = reachable(annotation)
+    admit_typed_dicts(inside)
+    adapter: TypeAdapter[Any] = TypeAdapter(annotation)
+    return *_make_schema(adapter.core_schema, inside, "serialization"), adapter
+
+
+def _make_schema(
+    core: Any, types_inside: Iterable[Any], mode: JsonSchemaMode = "validation"
+) -> tuple[Schema, dict[str, Schema]]:
+    """The schema of one type, and the definitions it still refers to (recursive types only)."""
+    noise = frozenset(getattr(cls, "__name__", "") for cls in types_inside)
+    raw = _Generator(ref_template=_PREFIX + "{model}").generate(core, mode=mode)
+    definitions = raw.pop("$defs", {})
+    recursive = {name for name in definitions if name in _names_below(name, definitions)}
+    schema = _tidy(_inline(raw, definitions, recursive), noise)
+    kept = {name for name in recursive if name in _references(raw, definitions)}
+    return schema, {name: _tidy(_inline(definitions[name], definitions, recursive), noise) for name in sorted(kept)}
+
+
+class _Generator(GenerateJsonSchema):
+    """pydantic's generator, with field descriptions read from `Annotated` text and class docstrings."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+    def emit_warning(self, kind: Any, detail: str) -> None:
+        """A default that JSON cannot say is simply left out."""
+
+    def bytes_schema(self, schema: core_schema.BytesSchema) -> JsonSchemaValue:
+        # Both alphabets are taken; what is sent has the one for URLs.
+        return {"type": "string", "contentEncoding": "base64" if self.mode == "validation" else "base64url"}
+
+    def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
+        made = super().dataclass_schema(schema)
+        if self.mode == "validation":
+            for field in dataclasses.fields(schema["cls"]):
+                if not field.init:  # the class sets it itself and takes it from nobody
+                    made.get("properties", {}).pop(field.name, None)
+        return _described(schema["cls"], made)
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        return _described(schema["cls"], super().model_schema(schema))
+
+    def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> JsonSchemaValue:
+        return _described(schema.get("cls"), super().typed_dict_schema(schema))
+
+    def named_tuple_schema(self, schema: core_schema.NamedTupleSchema) -> JsonSchemaValue:
+        """Its names mean more to a model than its order; results stay the arrays they are."""
+        if self.mode == "serialization":
+            return super().named_tuple_schema(schema)
+        fields = schema["fields"]
+        named: Schema = {
+            "type": "object",
+            "properties": {field["name"]: self.generate_inner(field["schema"]) for field in fields},
+        }
+        required = [field["name"] for field in fields if field["schema"]["type"] != "default"]
+        return _described(schema["cls"], {**named, "required": required} if required else named)
+
+
+def _described(cls: Any, schema: Schema) -> Schema:
+    """`schema` with its fields described by `Annotated` text or by the docstring of their class."""
+    properties = schema.get("properties")
+    if not properties:
+        return schema
+    if "description" in schema:
+        schema["description"] = description(schema["description"])
+    documented = parameter_texts(inspect.getdoc(cls))
+    sent = wire_names(cls)
+    for field, hint in (field_hints(cls) or {}).items():
+        own = next((properties[name] for name in [*sent.get(field, ()), field] if name in properties), None)
+        text = _annotated_text(hint) or documented.get(field)
+        if own is not None and text and "description" not in own:
+            own["description"] = text
+    return schema
+
+
+def _annotated_text(hint: Any) -> str | None:
+    if get_origin(hint) in (Union, types.UnionType):
+        return next((text for text in map(_annotated_text, get_args(hint)) if text), None)
+    if get_origin(hint) is not Annotated:
+        return None
+    return next((text for text in map(text_of, get_args(hint)[1:]) if text), None)
+
+
+def _reference(schema: Any) -> str | None:
+    reference = schema.get("$ref") if isinstance(schema, dict) else None
+    return reference.removeprefix(_PREFIX) if isinstance(reference, str) else None
+
+
+def _references(schema: Any, definitions: dict[str, Schema]) -> set[str]:
+    """Every definition that `schema` reaches."""
+    found: set[str] = set()
+    todo = [schema]
+    while todo:
+        current = todo.pop()
+        if isinstance(current, list):
+            todo.extend(current)
+        elif isinstance(current, dict):
+            name = _reference(current)
+            if name is not None and name not in found:
+                found.add(name)
+                todo.append(definitions.get(name))
+            todo.extend(current.values())
+    return found
+
+
+def _names_below(name: str, definitions: dict[str, Schema]) -> set[str]:
+    return _references(definitions[name], definitions)
+
+
+def _inline(schema: Any, definitions: dict[str, Schema], keep: set[str]) -> Any:
+    """`schema` with every reference replaced by what it refers to, recursive ones left."""
+    if isinstance(schema, list):
+        return [_inline(item, definitions, keep) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    name = _reference(schema)
+    if name is None or name in keep or name not in definitions:
+        return {key: _inline(value, definitions, keep) for key, value in schema.items()}
+    beside = {key: value for key, value in schema.items() if key != "$ref"}
+    return {**_inline(definitions[name], definitions, keep), **_inline(beside, definitions, keep)}
+
+
+def _tidy(schema: Any, noise: frozenset[str]) -> Any:
+    """One schema and those inside it, without noise; values such as defaults are never touched."""
+    if not isinstance(schema, dict):
+        return schema
+    tidy: Schema = {}
+    for key, value in schema.items():
+        if key in _NAMED:
+            tidy[key] = {name: _tidy(inner, noise) for name, inner in value.items()}
+        elif key in _LISTED:
+            tidy[key] = [_tidy(inner, noise) for inner in value]
+        elif key in ("items", "additionalProperties", "not", "propertyNames", "contains"):
+            tidy[key] = _tidy(value, noise)
+        elif key == "discriminator" or (key == "title" and value in noise) or (key == "format" and value == "path"):
+            continue
+        else:
+            tidy[key] = value
+    if "properties" in tidy:
+        tidy.setdefault("additionalProperties", False)
+    return _merge_alternatives(tidy)
+
+
+def _merge_alternatives(schema: Schema) -> Schema:
+    """`anyOf` as one schema with a type list: for bare types, and for one schema or null."""
+    alternatives = schema.get("anyOf")
+    if not alternatives:
+        return schema
+    others = [a for a in alternatives if a != {"type": "null"}]
+    null = ["null"] if len(others) < len(alternatives) else []
+    if all(a.keys() == {"type"} for a in others):
+        merged: Schema = {"type": [*dict.fromkeys(t for a in others for t in _type_list(a)), *null]}
+    elif len(others) == 1 and "type" in others[0]:
+        merged = {**others[0], "type": [*_type_list(others[0]), *null]}
+        if "const" in merged:
+            merged["enum"] = [merged.pop("const")]
+        if "enum" in merged:
+            merged["enum"] = [*merged["enum"], None]
+    else:
+        return schema
+    return {**merged, **{key: value for key, value in schema.items() if key != "anyOf"}}
+
+
+def _type_list(schema: Schema) -> list[str]:
+    own = schema["type"]
+    return [own] if isinstance(own, str) else own

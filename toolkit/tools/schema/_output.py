@@ -1,0 +1,90 @@
+"""Structured results, for tools that ask for them: an output schema and content that fits it.
+
+MCP wants an object; a list, a number or a text travels as `{"result": …}`.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections import abc
+from typing import Any, get_args, get_origin
+
+from pydantic import PydanticUserError, TypeAdapter
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from toolkit.errors import RenderError, ToolDefinitionError
+from toolkit.tools.content import Audio, Image, Resource, Text, ToolResult
+from toolkit.tools.schema._compile import Schema, compile_output
+from toolkit.tools.schema._subject import Subject
+from toolkit.tools.schema._types import bytes_decoder
+
+_STREAMS = (abc.Iterator, abc.Iterable, abc.Generator, abc.AsyncIterator, abc.AsyncIterable, abc.AsyncGenerator)
+_KEY = "result"
+
+
+class Output:
+    """The declared result of one tool: its schema, and values in that form."""
+
+    def __init__(self, subject: Subject) -> None:
+        annotation = _declared(subject)
+        try:
+            schema, definitions, adapter = compile_output(annotation)
+        except PydanticUserError as error:
+            raise _refusal(subject, f"its return type has no schema: {annotation}") from error
+        self._adapter: TypeAdapter[Any] = adapter
+        self._has_bytes = bytes_decoder(annotation) is not None
+        self._wraps = schema.get("type") != "object"
+        self.schema: Schema = _wrapped(schema) if self._wraps else schema
+        if definitions:
+            self.schema = {**self.schema, "$defs": definitions}
+
+    def structured(self, value: Any) -> dict[str, Any]:
+        """The value as the schema describes it.
+
+        Raises:
+            RenderError: the tool returned something other than it declares.
+        """
+        value = value.value if isinstance(value, ToolResult) else value
+        try:
+            if self._has_bytes:  # pydantic's JSON mode takes them for UTF-8 text
+                python = self._adapter.dump_python(value, by_alias=True, warnings="error")
+                plain = to_jsonable_python(python, by_alias=True, bytes_mode="base64")
+            else:
+                plain = self._adapter.dump_python(value, mode="json", by_alias=True, warnings="error")
+        except (PydanticSerializationError, ValueError) as error:
+            raise RenderError(f"the tool returned a {type(value).__name__}, not what it declares: {error}") from error
+        return {_KEY: plain} if self._wraps else plain
+
+
+def _wrapped(schema: Schema) -> Schema:
+    return {"type": "object", "properties": {_KEY: schema}, "required": [_KEY], "additionalProperties": False}
+
+
+def _declared(subject: Subject) -> Any:
+    hints = subject.hints()
+    if "return" not in hints:
+        raise _refusal(subject, "structured=True needs a return type")
+    annotation = hints["return"]
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if annotation is ToolResult or origin is ToolResult:
+        annotation = arguments[0] if arguments else Any
+    elif origin in _STREAMS:
+        annotation = list[arguments[0]]  # type: ignore[valid-type]  # generators are collected
+    if _shows_content(annotation):
+        raise _refusal(subject, "content objects have no structured form")
+    return annotation
+
+
+def _shows_content(annotation: Any) -> bool:
+    members = get_args(annotation) if get_origin(annotation) in (typing.Union, types.UnionType, list) else (annotation,)
+    return any(member in (Text, Image, Audio, Resource) for member in members)
+
+
+def _refusal(subject: Subject, what: str) -> ToolDefinitionError:
+    return ToolDefinitionError(
+        f"tool '{subject.name}': {what}",
+        tool=subject.name,
+        where=[subject.source_line()],
+        fix="Declare a return type that pydantic can serialise, or leave structured=True out",
+    )

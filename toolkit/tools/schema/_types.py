@@ -1,0 +1,256 @@
+"""Look inside a type: the types it holds, and where bytes hide in it.
+
+pydantic does the validating. This file closes two gaps before it starts: bytes
+arrive from clients as base64 text, and `typing.TypedDict` is refused by pydantic
+on Python 3.11.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import dataclasses
+import sys
+import types
+import typing
+from collections import abc
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any, Union, get_args, get_origin
+
+import typing_extensions
+from pydantic import AliasChoices, BaseModel, Field
+from pydantic.fields import FieldInfo
+
+from toolkit.tools.schema._problems import shown
+
+_ALIAS_TYPES = (typing_extensions.TypeAliasType, getattr(typing, "TypeAliasType", typing_extensions.TypeAliasType))
+_CONTAINERS = ("builtins", "collections", "collections.abc")
+_URL_ALPHABET = str.maketrans("-_", "+/")
+
+Decoder = Callable[[Any], Any]
+"""Turns base64 text into bytes wherever the type wants bytes; leaves the rest alone."""
+
+
+class NotBase64Error(ValueError):
+    """Text where bytes are wanted, and it is no base64."""
+
+
+def field_hints(cls: Any) -> dict[str, Any] | None:
+    """The fields of a dataclass, pydantic model, TypedDict or NamedTuple; None for any other type."""
+    if isinstance(cls, type) and issubclass(cls, BaseModel):
+        return {name: _with_metadata(info) for name, info in cls.model_fields.items()}
+    if dataclasses.is_dataclass(cls) or is_typed_dict(cls) or is_named_tuple(cls):
+        return typing_extensions.get_type_hints(cls, include_extras=True)
+    return None
+
+
+def _with_metadata(field: FieldInfo) -> Any:
+    """A model's field as it was written: pydantic keeps what stood in `Annotated` apart."""
+    return Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+
+
+def wire_names(cls: Any) -> dict[str, list[str]]:
+    """The names under which a client may send the fields of a pydantic model that have an alias."""
+    if not (isinstance(cls, type) and issubclass(cls, BaseModel)):
+        return {}
+    return {name: names for name, field in cls.model_fields.items() if (names := _aliases(field.validation_alias))}
+
+
+def _aliases(alias: object) -> list[str]:
+    if isinstance(alias, AliasChoices):
+        return [choice for choice in alias.choices if isinstance(choice, str)]
+    return [alias] if isinstance(alias, str) else []
+
+
+def is_typed_dict(cls: Any) -> bool:
+    """A TypedDict, of typing or of typing_extensions."""
+    return typing_extensions.is_typeddict(cls)
+
+
+def is_named_tuple(cls: Any) -> bool:
+    """A class made by typing.NamedTuple."""
+    return isinstance(cls, type) and issubclass(cls, tuple) and hasattr(cls, "_fields") and hasattr(cls, "_asdict")
+
+
+def text_of(metadata: object) -> str | None:
+    """The description in an `Annotated` argument: a plain string, or PEP 727's `Doc`."""
+    if isinstance(metadata, str):
+        return metadata
+    documentation = getattr(metadata, "documentation", None)
+    return documentation if isinstance(documentation, str) else None
+
+
+def spelled_out(annotation: Any) -> Any:
+    """The annotation as pydantic understands all of it.
+
+    Text in an `Annotated` becomes a description, also inside a container or a union. An
+    `Iterable` becomes a list: pydantic would check its items only while the tool reads them.
+    """
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        texts = map(text_of, arguments[1:])
+        rest = [
+            own if text is None else Field(description=text) for own, text in zip(arguments[1:], texts, strict=True)
+        ]
+        return Annotated[(spelled_out(arguments[0]), *rest)]
+    inside = tuple(map(spelled_out, arguments))
+    if origin in (abc.Iterable, abc.Iterator):
+        return list[inside]  # type: ignore[valid-type]
+    if all(new is old for new, old in zip(inside, arguments, strict=True)):
+        return annotation
+    if origin in (Union, types.UnionType):
+        return Union[inside]  # noqa: UP007
+    return origin[inside] if getattr(origin, "__module__", "") in _CONTAINERS else annotation
+
+
+def reachable(annotation: Any) -> list[Any]:
+    """Every type inside `annotation`, itself first; recursive types end."""
+    found: list[Any] = []
+    todo = [annotation]
+    while todo:
+        current = todo.pop()
+        if any(current is known for known in found):
+            continue
+        found.append(current)
+        meant = _meant(current)
+        if meant is not current:
+            todo.append(meant)
+            continue
+        arguments = get_args(current)
+        todo.extend(arguments[:1] if get_origin(current) is Annotated else arguments)
+        todo.extend(_safe_field_hints(current).values())
+    return found
+
+
+def _meant(annotation: Any) -> Any:
+    """The type that a NewType or a type alias stands for; the annotation itself where it is neither."""
+    if isinstance(annotation, typing.NewType):
+        return annotation.__supertype__
+    return annotation.__value__ if isinstance(annotation, _ALIAS_TYPES) else annotation
+
+
+def _safe_field_hints(cls: Any) -> dict[str, Any]:
+    try:
+        return field_hints(cls) or {}
+    except NameError:  # pydantic says so better, with the field's name
+        return {}
+
+
+def admit_typed_dicts(types_inside: Iterable[Any]) -> None:
+    """Let pydantic read `typing.TypedDict` on Python 3.11, where it asks for the one of typing_extensions."""
+    if sys.version_info >= (3, 12):
+        return
+    for cls in types_inside:
+        if is_typed_dict(cls) and type(cls).__module__ == "typing" and "__get_pydantic_core_schema__" not in vars(cls):
+            twin = _extensions_twin(cls)
+            # The hook names no state of its own, so that the class keeps its meaning everywhere else.
+            cls.__get_pydantic_core_schema__ = classmethod(lambda _cls, _source, handler, twin=twin: handler(twin))
+
+
+def _extensions_twin(cls: Any) -> Any:
+    fields = {}
+    for name, hint in typing.get_type_hints(cls, include_extras=True).items():
+        marked = get_origin(hint)
+        bare = get_args(hint)[0] if marked in (typing.Required, typing.NotRequired) else hint
+        # The class itself misreads markers in annotations that are text.
+        required = marked is typing.Required or (marked is not typing.NotRequired and name in cls.__required_keys__)
+        fields[name] = typing_extensions.Required[bare] if required else typing_extensions.NotRequired[bare]
+    make: Any = typing_extensions.TypedDict
+    twin = make(cls.__name__, fields)
+    twin.__doc__ = cls.__doc__
+    twin.__module__ = cls.__module__
+    return twin
+
+
+def bytes_decoder(annotation: Any) -> Decoder | None:
+    """What turns base64 text into bytes inside a value of this type; None where no bytes are wanted."""
+    if not any(inside in (bytes, bytearray) for inside in reachable(annotation)):
+        return None
+    return _Decoders().of(annotation)
+
+
+class _Decoders:
+    """Decoders by type, so that a recursive type finds the one that is being made for it."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Decoder] = {}
+
+    def of(self, annotation: Any) -> Decoder:
+        known = self._known.get(id(annotation))
+        if known is not None:
+            return known
+        made: list[Decoder] = []
+        self._known[id(annotation)] = lambda value: made[0](value)
+        made.append(self._make(annotation))
+        return made[0]
+
+    def _make(self, annotation: Any) -> Decoder:
+        meant = _meant(annotation)
+        if meant is not annotation:
+            return self.of(meant)
+        origin, arguments = get_origin(annotation), get_args(annotation)
+        if origin in (Annotated, typing.Required, typing.NotRequired):
+            return self.of(arguments[0])
+        if annotation in (bytes, bytearray):
+            return _decode
+        fields = _safe_field_hints(annotation)
+        if fields:
+            names = wire_names(annotation)
+            decoders = {name: self.of(hint) for name, hint in fields.items()}
+            sent = {alias: decoders[name] for name in names for alias in names[name]}
+            return _in_fields({**decoders, **sent})
+        if origin in (Union, types.UnionType):
+            members = [a for a in arguments if a is not type(None)]
+            if len(members) == 1:
+                return self.of(members[0])
+            # Text that may be meant for another member is not ours to decode.
+            return self.of(bytes) if bytes in members and set(members) <= {bytes, bool, int, float} else _same
+        if isinstance(origin, type) and issubclass(origin, Mapping) and len(arguments) == 2:
+            return _in_mapping(self.of(arguments[1]))
+        if origin is tuple and not (len(arguments) == 2 and arguments[1] is Ellipsis):
+            return _in_order([self.of(a) for a in arguments])
+        if arguments and isinstance(origin, type) and issubclass(origin, Iterable):
+            return _in_items(self.of(arguments[0]))
+        return _same
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _decode(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        # Both alphabets: pydantic writes the one for URLs, most clients the other.
+        return base64.b64decode(value.translate(_URL_ALPHABET), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise NotBase64Error(f"should be base64 text; got {shown(value)}") from error
+
+
+def _in_fields(decoders: dict[str, Decoder]) -> Decoder:
+    def decode(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {key: decoders.get(key, _same)(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [decoder(item) for decoder, item in zip(decoders.values(), value, strict=False)]
+        return value
+
+    return decode
+
+
+def _in_mapping(decoder: Decoder) -> Decoder:
+    return lambda value: {k: decoder(v) for k, v in value.items()} if isinstance(value, Mapping) else value
+
+
+def _in_items(decoder: Decoder) -> Decoder:
+    return lambda value: [decoder(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _in_order(decoders: list[Decoder]) -> Decoder:
+    def decode(value: Any) -> Any:
+        if not isinstance(value, list | tuple) or len(value) != len(decoders):
+            return value
+        return [decoder(item) for decoder, item in zip(decoders, value, strict=True)]
+
+    return decode
