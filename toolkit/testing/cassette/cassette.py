@@ -101,11 +101,11 @@ class _Replay(FakeCLI):
         """Stdin is closed."""
         self._take({"type": "end"})
 
-    async def _live(self) -> int:
+    async def _play(self) -> int:
         for line in self._lines:
             match line.to:
                 case "sdk":
-                    self.emit(self._with_live_ids(line.frame))
+                    self.emit(self._with_new_ids(line.frame))
                 case "exit":
                     return line.code
                 case _:
@@ -138,7 +138,7 @@ class _Replay(FakeCLI):
             line=line.number,
         )
 
-    def _with_live_ids(self, frame: Frame) -> Frame:
+    def _with_new_ids(self, frame: Frame) -> Frame:
         if frame["type"] != "control_response":
             return frame
         response = frame["response"]

@@ -10,9 +10,12 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from toolkit.testing.model.turns import Status
+
+if TYPE_CHECKING:
+    from toolkit.testing.fake_cli.host import Settings
 
 Frame: TypeAlias = dict[str, Any]
 """One JSON line of the protocol between the SDK and the CLI."""
@@ -59,21 +62,21 @@ def stamped(frame: Frame, session: str) -> Frame:
     return {**frame, "session_id": session, "uuid": new_id()}
 
 
-def state(name: str) -> Frame:
-    """The CLI tells its host whether it works, waits or is done."""
+def activity(name: str) -> Frame:
+    """The CLI tells its host whether it works (`running`), waits (`requires_action`) or is done (`idle`)."""
     return {"type": "system", "subtype": "session_state_changed", "state": name, "sdk_host_only": True}
 
 
-def init(*, cwd: str, tools: Sequence[str], servers: Sequence[Mapping[str, Any]], model: str, mode: str) -> Frame:
+def init(settings: Settings, tools: Sequence[str], servers: Sequence[Frame]) -> Frame:
     """The frame that opens every prompt."""
     return {
         "type": "system",
         "subtype": "init",
-        "cwd": cwd,
-        "tools": list(tools),
-        "mcp_servers": [dict(server) for server in servers],
-        "model": model,
-        "permissionMode": mode,
+        "cwd": settings.cwd,
+        "tools": tools,
+        "mcp_servers": servers,
+        "model": settings.model,
+        "permissionMode": settings.mode,
         "slash_commands": [],
         "apiKeySource": "ANTHROPIC_API_KEY",
         "claude_code_version": "2.1.325",
@@ -157,13 +160,8 @@ def aborted(begun: Mapping[str, int]) -> list[Frame]:
 
 
 def user(content: Any, **extra: Any) -> Frame:
-    """A message in the user's name: a tool result, a note of the CLI, an echoed prompt."""
+    """A message in the user's name: a tool result, a text of the CLI, an echoed prompt."""
     return {"type": "user", "message": {"role": "user", "content": content}, "parent_tool_use_id": None, **extra}
-
-
-def note(content: str, **extra: Any) -> Frame:
-    """A text the CLI says in the user's name."""
-    return user([{"type": "text", "text": content}], **extra)
 
 
 def informational(content: str, **extra: Any) -> Frame:
