@@ -134,12 +134,9 @@ class Caller:
 
     async def _ask(self, call: ToolCall, why: str | None) -> bool:
         if self.settings.mode == "dontAsk" or not self.settings.asks:
-            never = self.settings.mode == "dontAsk"
-            reason = (
-                f"Permission to use {call.name}{_NEVER_ASKS}"
-                if never
-                else why or f"Claude requested permissions to use {call.name}, but you haven't granted it yet."
-            )
+            reason = why or f"Claude requested permissions to use {call.name}, but you haven't granted it yet."
+            if self.settings.mode == "dontAsk":
+                reason = f"Permission to use {call.name}{_NEVER_ASKS}"
             frame = {"type": "system", "subtype": "permission_denied", "tool_name": call.name, "tool_use_id": call.id}
             self.channel.say({**frame, "message": reason})
             call.fail(reason, denied=True)

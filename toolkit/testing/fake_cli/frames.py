@@ -23,6 +23,9 @@ Frame: TypeAlias = dict[str, Any]
 # What a made-up model call costs, in dollars a token; prices are not part of the promise.
 _PRICE_IN, _PRICE_OUT = 4e-6, 20e-6
 
+COUNTS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+"""The token counts of a model call, a result and a synthetic message."""
+
 REJECTED = (
     "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, "
     "the new_string was NOT written to the file). STOP what you are doing and wait for the user to tell you how "
@@ -67,14 +70,17 @@ def activity(name: str) -> Frame:
     return {"type": "system", "subtype": "session_state_changed", "state": name, "sdk_host_only": True}
 
 
-def init(settings: Settings, tools: Sequence[str], servers: Sequence[Frame]) -> Frame:
+def init(settings: Settings, tools: Sequence[str]) -> Frame:
     """The frame that opens every prompt."""
+    connected, failed = {"status": "connected", "source": "sdk"}, {"status": "failed"}
     return {
         "type": "system",
         "subtype": "init",
         "cwd": settings.cwd,
         "tools": tools,
-        "mcp_servers": servers,
+        "mcp_servers": [
+            {"name": name, **(connected if name in settings.sdk_servers else failed)} for name in settings.servers
+        ],
         "model": settings.model,
         "permissionMode": settings.mode,
         "slash_commands": [],
@@ -127,7 +133,7 @@ def api_error(status: Status, model: str) -> tuple[Frame, str]:
         "content": [{"type": "text", "text": said}],
         "stop_reason": "stop_sequence",
         "stop_sequence": "",
-        "usage": usage(0, 0, 0, 0),
+        "usage": dict.fromkeys(COUNTS, 0),
         "context_management": None,
     }
     frame = {"type": "assistant", "message": message, "parent_tool_use_id": None, "error": kind}
@@ -167,16 +173,6 @@ def user(content: Any, **extra: Any) -> Frame:
 def informational(content: str, **extra: Any) -> Frame:
     """A remark of the CLI for its host."""
     return {"type": "system", "subtype": "informational", "content": content, "level": "warning", **extra}
-
-
-def usage(input_tokens: int, output_tokens: int, cache_write: int, cache_read: int) -> Frame:
-    """Token counts as a result and a synthetic message carry them."""
-    return {
-        "input_tokens": input_tokens,
-        "output_tokens": output_tokens,
-        "cache_creation_input_tokens": cache_write,
-        "cache_read_input_tokens": cache_read,
-    }
 
 
 def cost(input_tokens: int, output_tokens: int) -> float:

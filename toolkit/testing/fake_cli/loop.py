@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolkit.testing.fake_cli import frames
 from toolkit.testing.fake_cli.calls import STRUCTURED, Caller, ToolCall
-from toolkit.testing.fake_cli.frames import Frame
+from toolkit.testing.fake_cli.frames import COUNTS, Frame
 from toolkit.testing.model.request import Request
 from toolkit.testing.model.stream import events, interrupts, message, pause
 from toolkit.testing.model.turns import Status, Turn
@@ -21,7 +21,6 @@ from toolkit.testing.model.turns import Status, Turn
 if TYPE_CHECKING:
     from toolkit.testing.fake_cli.cli import FakeCLI
 
-_COUNTS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 _STRUCTURED_TRIES = 5
 # When the CLI ends a run for one of these, it leaves the last call out of `usage` (not out of `modelUsage`).
 _FORGETS_LAST_CALL = ("error_max_budget_usd", "error_max_structured_output_retries")
@@ -68,14 +67,12 @@ class AgentLoop:
             self._work.cancel()
             await asyncio.wait([self._work], timeout=5)
 
-    # -- the loop --------------------------------------------------------------
-
     async def _converse(self, frame: Frame) -> Frame:
         for server in self._cli.settings.sdk_servers:
             await self._caller.servers.list_tools(server)
         content = frame["message"]["content"]
         hook = await self._caller.hooks.run("UserPromptSubmit", {"prompt": content})
-        self._say_init()
+        self._cli.say(frames.init(self._cli.settings, sorted(self._caller.offered())))
         if hook.get("decision") == "block":
             reason = hook.get("reason", "")
             words = f"UserPromptSubmit operation blocked by hook:\n{reason}\n\nOriginal prompt: {content}"
@@ -203,16 +200,6 @@ class AgentLoop:
             return None
         return _success(words, stop=whole["stop_reason"])
 
-    def _say_init(self) -> None:
-        settings = self._cli.settings
-        servers = [
-            {"name": name, "status": "connected", "source": "sdk"}
-            if config.get("type") == "sdk"
-            else {"name": name, "status": "failed"}
-            for name, config in settings.servers.items()
-        ]
-        self._cli.say(frames.init(settings, sorted(self._caller.offered()), servers))
-
     def _request(self) -> Request:
         tools = [
             {"name": name, "description": tool.get("description", ""), "input_schema": tool.get("inputSchema", {})}
@@ -263,8 +250,8 @@ class AgentLoop:
 
     def _count(self, usage: Mapping[str, int]) -> None:
         self._usage.append(usage)
-        total = self._totals.setdefault(self._cli.settings.model, dict.fromkeys(_COUNTS, 0))
-        for name in _COUNTS:
+        total = self._totals.setdefault(self._cli.settings.model, dict.fromkeys(COUNTS, 0))
+        for name in COUNTS:
             total[name] += usage.get(name, 0)
 
     def _cost(self) -> float:
@@ -277,14 +264,13 @@ class AgentLoop:
 
     def _result(self, end: Frame) -> Frame:
         counted = self._usage[:-1] if end["subtype"] in _FORGETS_LAST_CALL else self._usage
-        sums = [sum(usage.get(name, 0) for usage in counted) for name in _COUNTS]
         return {
             **end,
             "duration_ms": 1,
             "duration_api_ms": 1,
             "num_turns": 1 + self._user_frames,
             "total_cost_usd": self._cost(),
-            "usage": frames.usage(*sums),
+            "usage": {name: sum(usage.get(name, 0) for usage in counted) for name in COUNTS},
             "modelUsage": {model: _model_usage(total) for model, total in self._totals.items()},
             "permission_denials": self._denials,
         }
