@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from toolkit.errors import SandboxError
-from toolkit.runs.store import runs_home
+from toolkit.runs.storage import runs_home
 from toolkit.sandbox import check, find_cli
 
 _PACKAGES = ("mcp", "claude-agent-sdk", "pydantic", "pathspec", "watchfiles", "click", "anyio", "docstring-parser")

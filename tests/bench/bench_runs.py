@@ -13,9 +13,8 @@ from claude_agent_sdk import ClaudeAgentOptions, StreamEvent, query
 
 from tests.bench._common import Row, interleave
 from toolkit.runs import run, start
-from toolkit.runs.log import EventLog
-from toolkit.runs.translate import Translator
-from toolkit.runs.usage import Meter
+from toolkit.runs.storage import EventLog
+from toolkit.runs.turn import Meter, Translator
 from toolkit.sandbox import confine
 from toolkit.testing import FakeCLI, ScriptedAPI, Turn, text, tool_use
 

@@ -6,9 +6,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from toolkit.runs import RunResult
-from toolkit.runs.events import KINDS, Call, Tokens
-from toolkit.runs.result import DeniedCall, PendingCall, ToolUse
+from toolkit.runs import Call, DeniedCall, PendingCall, RunResult, Tokens, ToolUse
+from toolkit.runs.outcome import KINDS
 
 _ATTACK = (
     "</script></style></textarea><script>pwned('{n}')</script><img src='{url}{n}' onerror=\"pwned('{n}')\">"

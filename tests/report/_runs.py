@@ -10,7 +10,7 @@ from typing import Any
 
 from toolkit import Toolbox, tool
 from toolkit.runs import Event, Limits, RunResult, StoredRun, load_run, run
-from toolkit.runs.store import FORMAT, runs_home
+from toolkit.runs.storage import FORMAT, runs_home
 from toolkit.testing import FakeCLI, Turn, text, thinking, tool_use
 from toolkit.workspace import HostMount, WorkspaceSection
 

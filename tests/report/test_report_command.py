@@ -14,8 +14,8 @@ import pytest
 
 from tests.cli._command import TOOLKIT, toolkit
 from tests.report._runs import write_run
-from toolkit.runs.store import runs_home
-from toolkit.runs.stored import load_run
+from toolkit.runs import load_run
+from toolkit.runs.storage import runs_home
 
 LIVE = """
 import sys, threading

@@ -14,7 +14,7 @@ import pytest
 from toolkit import Toolbox, tool
 from toolkit.errors import RunError
 from toolkit.runs import Decision, start
-from toolkit.runs.approval_socket import NAME, ApprovalClient
+from toolkit.runs.asking import SOCKET_NAME, ApprovalClient
 from toolkit.testing import FakeCLI, text, tool_use
 
 
@@ -40,7 +40,7 @@ async def test_a_question_is_answered_through_the_socket_by_the_owner_alone(tool
     async with asking() as live:
         id = await until_asked(live)
         folder = toolkit_home / "runs" / live.id
-        assert stat.S_IMODE((folder / NAME).stat().st_mode) == 0o600
+        assert stat.S_IMODE((folder / SOCKET_NAME).stat().st_mode) == 0o600
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
         def elsewhere() -> list[Any]:

@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 from toolkit import Toolbox, tool
-from toolkit.runs import Decision, Limits, RunResult, load_run, run, start
-from toolkit.runs.approvals import Question
-from toolkit.runs.decisions import Remembered, subject_of
+from toolkit.runs import Decision, Limits, Question, RunResult, load_run, run, start
+from toolkit.runs.asking import Remembered, subject_of
 from toolkit.testing import FakeCLI, Turn, text, tool_use
 
 NOTE = "mcp__notes__note"

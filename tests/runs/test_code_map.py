@@ -6,7 +6,8 @@ from typing import Any, get_args
 
 import pytest
 
-from toolkit.runs.codes import MESSAGES, Code, End, code_of
+from toolkit.runs import MESSAGES, Code
+from toolkit.runs.outcome import End, code_of
 
 ROWS: list[tuple[dict[str, Any], str]] = [
     ({"subtype": "success", "terminal_reason": "completed"}, "ok"),

@@ -13,8 +13,8 @@ import pytest
 from tests.runs.play import play
 from toolkit import Toolbox, ToolContext, ToolError, tool
 from toolkit.runs import Event, run, start
-from toolkit.runs.events import KINDS
-from toolkit.runs.log import EventLog
+from toolkit.runs.outcome import KINDS
+from toolkit.runs.storage import EventLog
 from toolkit.testing import FakeCLI, Turn, text, thinking, tool_use
 from toolkit.workspace import HostMount, WorkspaceSection
 

@@ -7,8 +7,7 @@ import itertools
 import pytest
 
 from toolkit.errors import RunError
-from toolkit.runs.guard import Guard
-from toolkit.runs.policy import CLI_MODES, OWN_MODES, Policy
+from toolkit.runs.asking import CLI_MODES, OWN_MODES, Guard, Policy
 
 WRITER, READER = "mcp__notes__add", "mcp__notes__find"
 

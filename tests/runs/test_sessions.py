@@ -25,8 +25,7 @@ from toolkit.runs import (
     run,
     start,
 )
-from toolkit.runs.session_stores import SqliteSessionStore
-from toolkit.runs.sessions import one_at_a_time
+from toolkit.runs.sessions import SqliteSessionStore, one_at_a_time
 from toolkit.testing import FakeCLI, ScriptedAPI, Status, Turn, text, tool_use
 
 

@@ -17,7 +17,7 @@ import pytest
 from toolkit import Toolbox, tool
 from toolkit.errors import RunError, WorkspaceError, WorkspaceSecurityError
 from toolkit.runs import Event, RunResult, StoredRun, list_runs, load_run, remove_older_than, run, start
-from toolkit.runs.log import EventLog
+from toolkit.runs.storage import EventLog
 from toolkit.testing import FakeCLI, Turn, text, tool_use
 from toolkit.workspace import HostMount, WorkspaceSection
 

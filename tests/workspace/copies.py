@@ -8,13 +8,12 @@ import stat
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import strategies as st
 
 from toolkit.workspace import HostMount, WorkspaceSection
-from toolkit_workspace.record.prepared import Prepared
+from toolkit_workspace.workspace import Workspace
 
 Tree = dict[bytes, tuple[str, bytes]]
 """Path → what it is ('-', 'x' for an executable, 'l', 'd') and its bytes or target."""
@@ -59,18 +58,18 @@ def tree_of(root: Path, *, folders: bool = True) -> Tree:
     return tree
 
 
-def prepare(host: Path, *, at: str = "src", keep: bool = True) -> Prepared:
+def prepare(host: Path, *, at: str = "src", keep: bool = True) -> Workspace:
     """A workspace with one host folder in it, beside the host folder, as another process would find it.
 
     Without `keep` no bytes are kept, as if the host's files had been old and large when they were copied.
     """
     section = WorkspaceSection([HostMount(host, at)], [host.parent], parent=host.parent, keep_bases=keep).prepare()
     section.release()
-    prepared = Prepared.load(section.temp_dir, section.state_dir)
+    prepared = Workspace(section.temp_dir)
     if not keep:
-        prepared.manifest.created_ns += 1_000_000_000
-        for entry in list(prepared.manifest):
-            prepared.manifest.put(replace(entry, base=-1))
+        prepared.record.created_ns += 1_000_000_000
+        for entry in list(prepared.record):
+            prepared.record.put(entry._replace(base=-1))
     return prepared
 
 

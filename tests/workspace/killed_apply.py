@@ -20,14 +20,14 @@ from typing import Any
 from tests.workspace.copies import Tree, make_tree, prepare, tree_of
 from toolkit_workspace.applying.apply import apply_changes, resume, undo
 from toolkit_workspace.changes.changes import changes_of
-from toolkit_workspace.record.prepared import Prepared
+from toolkit_workspace.workspace import Workspace
 
 LINES = b"".join(b"line %d\n" % n for n in range(20))
 COUNTED = ("rename", "replace", "link", "unlink", "symlink", "mkdir", "rmdir", "fsync", "fchmod", "write", "utime")
 MOST_POINTS = 1000
 
 
-def scene(top: Path) -> Prepared:
+def scene(top: Path) -> Workspace:
     """A workspace with every kind of change, one of them to be merged."""
     shutil.rmtree(top, ignore_errors=True)
     files: dict[str | bytes, bytes | str] = {
@@ -42,7 +42,7 @@ def scene(top: Path) -> Prepared:
     }
     ws = prepare(make_tree(top / "host", files))
     (top / "host/app.py").write_bytes(LINES.replace(b"line 2\n", b"host\n"))
-    src = ws.root / "src"
+    src = ws.folder / "src"
     (src / "app.py").write_bytes(LINES.replace(b"line 15\n", b"agent\n"))
     (src / "gone.txt").unlink()
     (src / "moved.txt").rename(src / "here.txt")
@@ -74,7 +74,7 @@ def die_before(point: int) -> None:
         setattr(os, name, counting(getattr(os, name)))
 
 
-def killed_at(ws: Prepared, point: int, work: Callable[[Prepared], object]) -> bool:
+def killed_at(ws: Workspace, point: int, work: Callable[[Workspace], object]) -> bool:
     """Whether a child doing `work` was killed before its n-th call."""
     child = os.fork()
     if child == 0:
@@ -91,13 +91,13 @@ def killed_at(ws: Prepared, point: int, work: Callable[[Prepared], object]) -> b
     return os.WIFSIGNALED(status)
 
 
-def after(ws: Prepared) -> tuple[Tree, int]:
-    again = Prepared.load(ws.root, ws.state)
-    return tree_of(ws.root.parent / "host"), len(changes_of(again))
+def after(ws: Workspace) -> tuple[Tree, int]:
+    again = Workspace(ws.folder)
+    return tree_of(ws.folder.parent / "host"), len(changes_of(again))
 
 
-Finish = Callable[[Prepared], bool]
-Work = Callable[[Prepared], object]
+Finish = Callable[[Workspace], bool]
+Work = Callable[[Workspace], object]
 
 
 def rounds(top: Path, finish: Finish, work: Work, wanted: str, *, begun: bool) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def rounds(top: Path, finish: Finish, work: Work, wanted: str, *, begun: bool) -
             apply_changes(ws)
         if not killed_at(ws, point, work):
             return {"points": point - 1, "wrong": wrong, "found": sorted(found)}
-        finished = finish(Prepared.load(ws.root, ws.state))
+        finished = finish(Workspace(ws.folder))
         result = after(ws)
         outcome = "all" if result == everything else "nothing" if result == nothing else "half"
         found.add(outcome)

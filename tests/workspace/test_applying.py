@@ -13,7 +13,7 @@ from tests.workspace.copies import Edit, Tree, build, edit, edits, make_tree, me
 from toolkit.errors import WorkspaceConflictError, WorkspaceError, WorkspaceSecurityError
 from toolkit_workspace.applying.apply import apply_changes, undo
 from toolkit_workspace.changes.changes import changes_of
-from toolkit_workspace.record.prepared import Prepared
+from toolkit_workspace.workspace import Workspace
 
 LINES = b"".join(b"line %d\n" % n for n in range(30))
 
@@ -27,12 +27,12 @@ def host(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def ws(tmp_path: Path, host: Path) -> Prepared:
+def ws(tmp_path: Path, host: Path) -> Workspace:
     return prepare(host)
 
 
-def test_all_kinds_of_changes_arrive_on_the_host(ws: Prepared, host: Path) -> None:
-    src = ws.root / "src"
+def test_all_kinds_of_changes_arrive_on_the_host(ws: Workspace, host: Path) -> None:
+    src = ws.folder / "src"
     (src / "new/deep").mkdir(parents=True)
     (src / "new/deep/file.txt").write_text("new\n")
     (src / "app.py").write_bytes(LINES + b"more\n")
@@ -49,10 +49,10 @@ def test_all_kinds_of_changes_arrive_on_the_host(ws: Prepared, host: Path) -> No
     assert len(changes_of(ws)) == 0
 
 
-def test_half_of_it_is_taken_back_by_paths(ws: Prepared, host: Path) -> None:
-    (ws.root / "src/app.py").write_text("agent\n")
-    (ws.root / "src/docs/guide.md").write_text("agent\n")
-    (ws.root / "src/docs/new.md").write_text("agent\n")
+def test_half_of_it_is_taken_back_by_paths(ws: Workspace, host: Path) -> None:
+    (ws.folder / "src/app.py").write_text("agent\n")
+    (ws.folder / "src/docs/guide.md").write_text("agent\n")
+    (ws.folder / "src/docs/new.md").write_text("agent\n")
 
     apply_changes(ws, paths=["src/docs"])
 
@@ -61,22 +61,22 @@ def test_half_of_it_is_taken_back_by_paths(ws: Prepared, host: Path) -> None:
     assert [change.path for change in changes_of(ws)] == ["src/app.py"]
 
 
-def test_a_new_file_brings_the_folders_it_needs(ws: Prepared, host: Path) -> None:
-    make_tree(ws.root / "src", {"a/b/c.txt": b"c", "a/other.txt": b"o"})
+def test_a_new_file_brings_the_folders_it_needs(ws: Workspace, host: Path) -> None:
+    make_tree(ws.folder / "src", {"a/b/c.txt": b"c", "a/other.txt": b"o"})
     apply_changes(ws, paths=["src/a/b/c.txt"])
     assert tree_of(host / "a") == {b"b": ("d", b""), b"b/c.txt": ("-", b"c")}
 
 
-def test_a_path_that_did_not_change_and_an_unknown_mount_are_refused(ws: Prepared) -> None:
-    (ws.root / "src/app.py").write_text("agent\n")
+def test_a_path_that_did_not_change_and_an_unknown_mount_are_refused(ws: Workspace) -> None:
+    (ws.folder / "src/app.py").write_text("agent\n")
     with pytest.raises(WorkspaceError, match=r"nothing changed at 'app.py'"):
         apply_changes(ws, paths=["app.py"])
     with pytest.raises(WorkspaceError, match="no mount is called 'source'"):
         apply_changes(ws, mounts=["source"])
 
 
-def test_a_dry_run_decides_and_writes_nothing(ws: Prepared, host: Path) -> None:
-    (ws.root / "src/app.py").write_text("agent\n")
+def test_a_dry_run_decides_and_writes_nothing(ws: Workspace, host: Path) -> None:
+    (ws.folder / "src/app.py").write_text("agent\n")
     before = tree_of(host)
     applied = apply_changes(ws, dry_run=True)
     assert [(one.path, one.action) for one in applied.changes] == [("src/app.py", "replaced")]
@@ -84,9 +84,9 @@ def test_a_dry_run_decides_and_writes_nothing(ws: Prepared, host: Path) -> None:
     assert len(changes_of(ws)) == 1
 
 
-def test_texts_changed_on_both_sides_are_merged(ws: Prepared, host: Path) -> None:
+def test_texts_changed_on_both_sides_are_merged(ws: Workspace, host: Path) -> None:
     (host / "app.py").write_bytes(LINES.replace(b"line 2\n", b"host\n"))
-    (ws.root / "src/app.py").write_bytes(LINES.replace(b"line 20\n", b"agent\n"))
+    (ws.folder / "src/app.py").write_bytes(LINES.replace(b"line 20\n", b"agent\n"))
 
     (one,) = apply_changes(ws).changes
 
@@ -95,12 +95,12 @@ def test_texts_changed_on_both_sides_are_merged(ws: Prepared, host: Path) -> Non
     assert len(changes_of(ws)) == 0
 
 
-def test_work_goes_on_after_a_merge_and_merges_again(ws: Prepared, host: Path) -> None:
+def test_work_goes_on_after_a_merge_and_merges_again(ws: Workspace, host: Path) -> None:
     (host / "app.py").write_bytes(LINES.replace(b"line 2\n", b"host\n"))
     agent = LINES.replace(b"line 20\n", b"agent\n")
-    (ws.root / "src/app.py").write_bytes(agent)
+    (ws.folder / "src/app.py").write_bytes(agent)
     apply_changes(ws)
-    (ws.root / "src/app.py").write_bytes(agent.replace(b"agent\n", b"agent again\n"))
+    (ws.folder / "src/app.py").write_bytes(agent.replace(b"agent\n", b"agent again\n"))
 
     (one,) = apply_changes(ws).changes
 
@@ -110,15 +110,15 @@ def test_work_goes_on_after_a_merge_and_merges_again(ws: Prepared, host: Path) -
     )
 
 
-def test_a_renamed_file_takes_the_hosts_change_with_it(ws: Prepared, host: Path) -> None:
+def test_a_renamed_file_takes_the_hosts_change_with_it(ws: Workspace, host: Path) -> None:
     (host / "app.py").write_bytes(LINES.replace(b"line 2\n", b"host\n"))
-    (ws.root / "src/app.py").rename(ws.root / "src/main.py")
+    (ws.folder / "src/app.py").rename(ws.folder / "src/main.py")
     apply_changes(ws)
     assert (host / "main.py").read_bytes() == LINES.replace(b"line 2\n", b"host\n")
     assert not (host / "app.py").exists()
 
 
-def conflicts(ws: Prepared) -> dict[str, str]:
+def conflicts(ws: Workspace) -> dict[str, str]:
     with pytest.raises(WorkspaceConflictError) as caught:
         apply_changes(ws)
     return dict(caught.value.conflicts)
@@ -140,10 +140,10 @@ def conflicts(ws: Prepared) -> dict[str, str]:
     ],
 )
 def test_what_does_not_merge_is_a_conflict_and_touches_nothing(
-    ws: Prepared, host: Path, host_side: str, agent_side: str, path: str
+    ws: Workspace, host: Path, host_side: str, agent_side: str, path: str
 ) -> None:
-    (ws.root / "src/docs/guide.md").write_text("innocent\n")
-    for root, steps, data in ((host, host_side, b"host\0\n"), (ws.root / "src", agent_side, b"agent\n")):
+    (ws.folder / "src/docs/guide.md").write_text("innocent\n")
+    for root, steps, data in ((host, host_side, b"host\0\n"), (ws.folder / "src", agent_side, b"agent\n")):
         verb, *names = steps.split()
         if verb == "link":
             (root / names[0]).unlink()
@@ -155,9 +155,9 @@ def test_what_does_not_merge_is_a_conflict_and_touches_nothing(
     assert len(changes_of(ws)) >= 2
 
 
-def test_a_conflict_says_which_files_and_what_to_do(ws: Prepared, host: Path) -> None:
+def test_a_conflict_says_which_files_and_what_to_do(ws: Workspace, host: Path) -> None:
     (host / "app.py").write_text("host\n")
-    (ws.root / "src/app.py").write_text("agent\n")
+    (ws.folder / "src/app.py").write_text("agent\n")
     with pytest.raises(WorkspaceConflictError) as caught:
         apply_changes(ws)
     assert str(caught.value).splitlines() == [
@@ -171,45 +171,45 @@ def test_a_conflict_says_which_files_and_what_to_do(ws: Prepared, host: Path) ->
 def test_without_the_bytes_both_came_from_it_is_a_conflict_never_a_guess(tmp_path: Path, host: Path) -> None:
     ws = prepare(host, keep=False)
     (host / "app.py").write_bytes(LINES.replace(b"line 2\n", b"host\n"))
-    (ws.root / "src/app.py").write_bytes(LINES.replace(b"line 20\n", b"agent\n"))
+    (ws.folder / "src/app.py").write_bytes(LINES.replace(b"line 20\n", b"agent\n"))
     assert list(conflicts(ws)) == ["src/app.py"]
 
 
-def test_conflict_markers_are_written_on_request(ws: Prepared, host: Path) -> None:
+def test_conflict_markers_are_written_on_request(ws: Workspace, host: Path) -> None:
     (host / "app.py").write_bytes(LINES.replace(b"line 9\n", b"host\n"))
-    (ws.root / "src/app.py").write_bytes(LINES.replace(b"line 9\n", b"agent\n"))
+    (ws.folder / "src/app.py").write_bytes(LINES.replace(b"line 9\n", b"agent\n"))
     (one,) = apply_changes(ws, conflict_markers=True).changes
     assert one.action == "marked"
     assert b"<<<<<<< host\nhost\n=======\nagent\n>>>>>>> workspace\n" in (host / "app.py").read_bytes()
 
 
-def test_the_hosts_permissions_stay_and_only_the_executable_bit_comes(ws: Prepared, host: Path) -> None:
+def test_the_hosts_permissions_stay_and_only_the_executable_bit_comes(ws: Workspace, host: Path) -> None:
     (host / "app.py").chmod(0o640)
-    (ws.root / "src/app.py").write_text("agent\n")
-    (ws.root / "src/app.py").chmod(0o777)
-    (ws.root / "src/setuid").write_text("x")
-    (ws.root / "src/setuid").chmod(0o6755)
+    (ws.folder / "src/app.py").write_text("agent\n")
+    (ws.folder / "src/app.py").chmod(0o777)
+    (ws.folder / "src/setuid").write_text("x")
+    (ws.folder / "src/setuid").chmod(0o6755)
     apply_changes(ws)
     assert (host / "app.py").stat().st_mode & 0o7777 == 0o750
     assert (host / "setuid").stat().st_mode & 0o7000 == 0
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_what_root_applies_belongs_to_whom_the_mount_belongs(ws: Prepared, host: Path) -> None:
+def test_what_root_applies_belongs_to_whom_the_mount_belongs(ws: Workspace, host: Path) -> None:
     for path in (host, *host.rglob("*")):
         os.chown(path, 1234, 1234)
-    (ws.root / "src/app.py").write_text("agent\n")
-    make_tree(ws.root / "src", {"new/file": b"x", "link": "app.py"})
+    (ws.folder / "src/app.py").write_text("agent\n")
+    make_tree(ws.folder / "src", {"new/file": b"x", "link": "app.py"})
     apply_changes(ws)
     assert {path.lstat().st_uid for path in host.rglob("*")} == {1234}
 
 
-def test_attributes_of_a_replaced_file_stay(ws: Prepared, host: Path) -> None:
+def test_attributes_of_a_replaced_file_stay(ws: Workspace, host: Path) -> None:
     try:
         os.setxattr(host / "app.py", "user.note", b"mine")
     except OSError:
         pytest.skip("no user attributes on this file system")
-    (ws.root / "src/app.py").write_text("agent\n")
+    (ws.folder / "src/app.py").write_text("agent\n")
     apply_changes(ws)
     assert os.getxattr(host / "app.py", "user.note") == b"mine"
 
@@ -218,7 +218,7 @@ def test_a_large_file_is_applied_again_and_again_without_a_conflict(host: Path) 
     big = os.urandom(3 << 20)
     (host / "big").write_bytes(big)
     ws = prepare(host)
-    copy = ws.root / "src/big"
+    copy = ws.folder / "src/big"
     for step in (b"one", b"two"):
         copy.write_bytes(copy.read_bytes() + step)
         assert [one.action for one in apply_changes(ws).changes] == ["replaced"]
@@ -233,52 +233,52 @@ def test_a_large_file_is_applied_again_and_again_without_a_conflict(host: Path) 
     assert (host / "big").read_bytes() == b"three"
 
 
-def test_files_the_workspace_never_had_keep_their_folder(ws: Prepared, host: Path) -> None:
+def test_files_the_workspace_never_had_keep_their_folder(ws: Workspace, host: Path) -> None:
     (host / "docs/left-out.txt").write_text("host only")
-    shutil.rmtree(ws.root / "src/docs")
+    shutil.rmtree(ws.folder / "src/docs")
     apply_changes(ws)
     assert tree_of(host / "docs") == {b"left-out.txt": ("-", b"host only")}
 
 
 @pytest.mark.parametrize("target", ["/etc/passwd", "../../secret", "docs/../../secret"])
-def test_a_link_that_leads_out_is_refused_and_nothing_is_written(ws: Prepared, host: Path, target: str) -> None:
-    (ws.root / "src/app.py").write_text("agent\n")
-    (ws.root / "src/way-out").symlink_to(target)
+def test_a_link_that_leads_out_is_refused_and_nothing_is_written(ws: Workspace, host: Path, target: str) -> None:
+    (ws.folder / "src/app.py").write_text("agent\n")
+    (ws.folder / "src/way-out").symlink_to(target)
     before = tree_of(host)
     with pytest.raises(WorkspaceSecurityError):
         apply_changes(ws)
     assert tree_of(host) == before
 
 
-def test_a_link_through_a_link_that_only_the_host_has_is_refused(ws: Prepared, host: Path) -> None:
+def test_a_link_through_a_link_that_only_the_host_has_is_refused(ws: Workspace, host: Path) -> None:
     (host / "vendor").symlink_to("/etc")
-    (ws.root / "src/innocent").symlink_to("vendor/passwd")
+    (ws.folder / "src/innocent").symlink_to("vendor/passwd")
     with pytest.raises(WorkspaceSecurityError):
         apply_changes(ws)
 
 
-def test_a_host_folder_swapped_for_a_link_is_not_written_through(ws: Prepared, host: Path, tmp_path: Path) -> None:
+def test_a_host_folder_swapped_for_a_link_is_not_written_through(ws: Workspace, host: Path, tmp_path: Path) -> None:
     outside = make_tree(tmp_path / "outside", {"guide.md": b"# Guide\n"})
     shutil.rmtree(host / "docs")
     (host / "docs").symlink_to(outside)
-    (ws.root / "src/docs/guide.md").write_text("agent\n")
+    (ws.folder / "src/docs/guide.md").write_text("agent\n")
     with pytest.raises(WorkspaceError):
         apply_changes(ws)
     assert (outside / "guide.md").read_bytes() == b"# Guide\n"
 
 
-def test_another_folder_in_the_mounts_place_is_refused(ws: Prepared, host: Path) -> None:
-    (ws.root / "src/app.py").write_text("agent\n")
+def test_another_folder_in_the_mounts_place_is_refused(ws: Workspace, host: Path) -> None:
+    (ws.folder / "src/app.py").write_text("agent\n")
     host.rename(host.with_name("moved"))
     shutil.copytree(host.with_name("moved"), host)
     with pytest.raises(WorkspaceSecurityError):
         apply_changes(ws)
 
 
-def test_git_folders_special_files_and_what_is_outside_are_left_with_a_reason(ws: Prepared, host: Path) -> None:
-    make_tree(ws.root / "src", {".git/hooks/post-commit": b"#!/bin/sh\n"})
-    os.mkfifo(ws.root / "src/pipe")
-    (ws.root / "scratch").write_text("x")
+def test_git_folders_special_files_and_what_is_outside_are_left_with_a_reason(ws: Workspace, host: Path) -> None:
+    make_tree(ws.folder / "src", {".git/hooks/post-commit": b"#!/bin/sh\n"})
+    os.mkfifo(ws.folder / "src/pipe")
+    (ws.folder / "scratch").write_text("x")
     applied = apply_changes(ws)
     assert {path for path, _ in applied.left} >= {"src/.git/hooks/post-commit", "src/pipe", "scratch"}
     assert not (host / ".git").exists()
@@ -286,11 +286,11 @@ def test_git_folders_special_files_and_what_is_outside_are_left_with_a_reason(ws
     assert (host / ".git/hooks/post-commit").exists()
 
 
-def test_a_finished_apply_can_be_undone_to_the_last_byte(ws: Prepared, host: Path) -> None:
+def test_a_finished_apply_can_be_undone_to_the_last_byte(ws: Workspace, host: Path) -> None:
     before, stamp = tree_of(host), (host / "app.py").stat().st_mtime_ns
-    (ws.root / "src/app.py").write_text("agent\n")
-    (ws.root / "src/data.bin").unlink()
-    make_tree(ws.root / "src", {"new/file": b"x"})
+    (ws.folder / "src/app.py").write_text("agent\n")
+    (ws.folder / "src/data.bin").unlink()
+    make_tree(ws.folder / "src", {"new/file": b"x"})
     told = changes_of(ws).to_json()
     apply_changes(ws)
 
@@ -302,10 +302,12 @@ def test_a_finished_apply_can_be_undone_to_the_last_byte(ws: Prepared, host: Pat
     assert not undo(ws)
 
 
-def test_a_failing_write_takes_back_what_was_written(ws: Prepared, host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_write_takes_back_what_was_written(
+    ws: Workspace, host: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = tree_of(host)
     for name in ("app.py", "run.sh", "docs/guide.md"):
-        (ws.root / "src" / name).write_text("agent\n")
+        (ws.folder / "src" / name).write_text("agent\n")
     real, calls = os.rename, []
 
     def full_disk(*args: object, **kwargs: object) -> None:
@@ -329,11 +331,11 @@ def test_applying_any_edits_gives_the_host_the_same_tree(tree: Tree, steps: list
         build(top / "host", tree)
         ws = prepare(top / "host")
         for step in steps:
-            edit(ws.root / "src", step)
+            edit(ws.folder / "src", step)
         before = tree_of(top / "host")
-        if (ws.root / "src").is_dir():
+        if (ws.folder / "src").is_dir():
             apply_changes(ws)
-            assert tree_of(top / "host") == tree_of(ws.root / "src")
+            assert tree_of(top / "host") == tree_of(ws.folder / "src")
             assert len(changes_of(ws)) == 0
             undo(ws)
             assert tree_of(top / "host") == before

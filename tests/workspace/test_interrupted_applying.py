@@ -14,8 +14,7 @@ from toolkit.errors import WorkspaceError
 from toolkit.workspace import WorkspaceSection
 from toolkit_workspace.applying import steps as _steps
 from toolkit_workspace.applying.apply import apply_changes, resume, undo
-from toolkit_workspace.record.prepared import Prepared
-from toolkit_workspace.record.state import clean, find, has_unfinished_apply
+from toolkit_workspace.workspace import Workspace, clean_workspaces, find_workspaces
 
 ROOT = Path(__file__).parents[2]
 
@@ -39,24 +38,24 @@ def test_the_command_line_settles_what_a_killed_command_left(tmp_path: Path, opt
     names = [f"{number}.txt" for number in range(6)]
     host = make_tree(tmp_path / "host", dict.fromkeys(names, b"host\n"))
     ws = prepare(host)
-    make_tree(ws.root / "src", dict.fromkeys(names, b"agent\n"))
+    make_tree(ws.folder / "src", dict.fromkeys(names, b"agent\n"))
     killed = (
         "import sys; from tests.workspace.killed_apply import die_before; from toolkit.cli import main\n"
         "die_before(int(sys.argv.pop(1))); main()"
     )
     for point in range(10, 40):
         subprocess.run(
-            [sys.executable, "-c", killed, str(point), "workspace", "apply", str(ws.root)],
+            [sys.executable, "-c", killed, str(point), "workspace", "apply", str(ws.folder)],
             cwd=ROOT, capture_output=True, timeout=60, check=False,
         )  # fmt: skip
         found = {data for _, data in tree_of(host).values()}
         if found == {b"agent\n", b"host\n"}:
             break
-        undo(Prepared.load(ws.root, ws.state))
+        undo(Workspace(ws.folder))
     assert found == {b"agent\n", b"host\n"}, "never killed half-way"
 
     done = subprocess.run(
-        [sys.executable, "-m", "toolkit", "workspace", "apply", str(ws.root), option],
+        [sys.executable, "-m", "toolkit", "workspace", "apply", str(ws.folder), option],
         cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
 
@@ -65,11 +64,11 @@ def test_the_command_line_settles_what_a_killed_command_left(tmp_path: Path, opt
 
 
 @pytest.fixture
-def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Prepared:
+def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     """A workspace whose apply stopped after its first file, and could not be taken back either."""
     ws = prepare(make_tree(tmp_path / "host", {"a": b"a\n", "b": b"b\n"}))
-    (ws.root / "src/a").write_text("agent\n")
-    (ws.root / "src/b").write_text("agent\n")
+    (ws.folder / "src/a").write_text("agent\n")
+    (ws.folder / "src/b").write_text("agent\n")
     real = _steps.make
     made: list[object] = []
 
@@ -86,17 +85,17 @@ def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Prepared:
     return ws
 
 
-def test_nothing_else_is_applied_before_an_interrupted_apply_is_settled(interrupted: Prepared) -> None:
-    assert has_unfinished_apply(interrupted.state)
+def test_nothing_else_is_applied_before_an_interrupted_apply_is_settled(interrupted: Workspace) -> None:
+    assert interrupted.has_unfinished_apply
     with pytest.raises(WorkspaceError, match="interrupted"):
         apply_changes(interrupted)
     assert resume(interrupted)
-    assert not has_unfinished_apply(interrupted.state)
+    assert not interrupted.has_unfinished_apply
     assert not resume(interrupted)
 
 
-def test_a_file_edited_on_the_host_meanwhile_is_not_lost_by_resuming(interrupted: Prepared) -> None:
-    host = interrupted.root.parent / "host"
+def test_a_file_edited_on_the_host_meanwhile_is_not_lost_by_resuming(interrupted: Workspace) -> None:
+    host = interrupted.folder.parent / "host"
     (host / "b").write_text("edited\n")
     with pytest.raises(WorkspaceError, match="changed while"):
         resume(interrupted)
@@ -106,14 +105,14 @@ def test_a_file_edited_on_the_host_meanwhile_is_not_lost_by_resuming(interrupted
     assert tree_of(host) == {b"a": ("-", b"a\n"), b"b": ("-", b"b\n")}
 
 
-def test_an_interrupted_apply_keeps_its_workspace_until_it_is_settled(interrupted: Prepared) -> None:
-    parent = interrupted.root.parent
-    assert [one.status for one in find(parent)] == ["unfinished"]
-    assert list(clean(parent, kept=True)) == []
-    section = WorkspaceSection.open(interrupted.root)
+def test_an_interrupted_apply_keeps_its_workspace_until_it_is_settled(interrupted: Workspace) -> None:
+    parent = interrupted.folder.parent
+    assert [one.status for one in find_workspaces(parent)] == ["unfinished"]
+    assert list(clean_workspaces(parent, kept=True)) == []
+    section = WorkspaceSection.open(interrupted.folder)
     with pytest.raises(WorkspaceError, match="kept"):
         section.cleanup()
-    with WorkspaceSection.open(interrupted.root) as section:
+    with WorkspaceSection.open(interrupted.folder) as section:
         assert section.undo_apply()
         section.cleanup()
-    assert not interrupted.root.exists()
+    assert not interrupted.folder.exists()

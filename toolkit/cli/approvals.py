@@ -10,7 +10,7 @@ import click
 from toolkit.cli.terminal import Group, json_option
 
 if TYPE_CHECKING:
-    from toolkit.runs.approval_socket import ApprovalClient
+    from toolkit.runs.asking import ApprovalClient
 
 _CHOICES = {
     "allow": "ALLOW_ONCE",
@@ -33,7 +33,7 @@ def watch(run: str, wants_json: bool) -> None:
     """Show a run's questions and answers as they happen."""
     from toolkit._base.words import safe_text
     from toolkit.cli.terminal.following import about_to_happen
-    from toolkit.runs.events import as_line
+    from toolkit.runs.outcome import as_line
 
     with _client(run) as client:
         for said in client.watch():
@@ -76,7 +76,7 @@ def answer(run: str, question: str, choice: str, message: str, stop: bool) -> No
 def list_(wants_json: bool) -> None:
     """List what was allowed for a project or for always."""
     from toolkit._base.words import safe_text
-    from toolkit.runs.decisions import Remembered
+    from toolkit.runs.asking import Remembered
 
     remembered = Remembered("")
     rows = remembered.listed()
@@ -96,7 +96,7 @@ def list_(wants_json: bool) -> None:
 def forget(subject: str) -> None:
     """Forget what was allowed for a project or for always."""
     from toolkit.errors import RunError
-    from toolkit.runs.decisions import Remembered
+    from toolkit.runs.asking import Remembered
 
     if not Remembered("").forget(subject):
         raise RunError(f"'{subject}' is not remembered", fix="See what is: toolkit approvals list")
@@ -104,7 +104,7 @@ def forget(subject: str) -> None:
 
 
 def _client(run: str) -> ApprovalClient:
-    from toolkit.runs.approval_socket import ApprovalClient
-    from toolkit.runs.stored import load_run
+    from toolkit.runs import load_run
+    from toolkit.runs.asking import ApprovalClient
 
     return ApprovalClient(load_run(run).folder)

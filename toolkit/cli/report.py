@@ -9,7 +9,7 @@ import click
 from toolkit.cli.terminal import command, take_stdout, write_result
 
 if TYPE_CHECKING:
-    from toolkit.runs.stored import StoredRun
+    from toolkit.runs import StoredRun
 
 EXAMPLE = """
 $ toolkit report last --open
@@ -31,7 +31,7 @@ def report(run: str, output: str | None, opens: bool, live: bool, port: int | No
     calls, changes, usage and limits are all in the file, and nothing in it can run. With
     --live the address is printed instead; it serves until the run ends, or Ctrl-C.
     """
-    from toolkit.runs.stored import load_run
+    from toolkit.runs import load_run
 
     if live and output is not None:
         raise click.UsageError("--live writes no file: leave -o out")

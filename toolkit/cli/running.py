@@ -92,7 +92,7 @@ def run(**given: Any) -> None:
 
 def exit_code(result: RunResult[Any]) -> int:
     """0 done, 1 failed, 3 a limit was reached, 4 not confined."""
-    from toolkit.runs.codes import LIMIT_CODES
+    from toolkit.runs.outcome import LIMIT_CODES
 
     if result.ok:
         return 0
@@ -107,7 +107,7 @@ def result_data(result: RunResult[Any]) -> dict[str, Any]:
 def _printed(result: RunResult[Any], given: dict[str, Any], *, terminal: bool) -> str:
     """What goes to stdout at the end."""
     from toolkit._base.words import safe_text
-    from toolkit.runs.events import as_line
+    from toolkit.runs.outcome import as_line
 
     data = result_data(result)
     if given["stream_json"]:
@@ -171,8 +171,7 @@ def _workspace(given: dict[str, Any]) -> WorkspaceSection | None:
 def _session(name: str | None) -> str | None:
     """The session that was named: by its id, or as that of a stored run."""
     from toolkit.errors import RunError
-    from toolkit.runs.sessions import SessionId
-    from toolkit.runs.stored import load_run
+    from toolkit.runs import SessionId, load_run
 
     if name is None:
         return None
@@ -213,6 +212,6 @@ def _terminal(given: dict[str, Any]) -> int | None:
 
 
 def _drop(result: RunResult[Any]) -> None:
-    from toolkit.runs.stored import load_run
+    from toolkit.runs import load_run
 
     load_run(result.run).drop_workspace()

@@ -62,7 +62,7 @@ def list_command(limit: int, wants_json: bool) -> None:
     STATE is how a run ended, 'running', or 'crashed' where its launcher was killed.
     """
     stdout = take_stdout()
-    from toolkit.runs.stored import list_runs
+    from toolkit.runs import list_runs
 
     found = list_runs(on_damaged=_complain)
     rows = [row for row in (_row(run) for run in found[:limit]) if row is not None]
@@ -86,7 +86,7 @@ def show(run: str, wants_json: bool) -> None:
     Of a run that goes on, or whose launcher was killed: what its events tell so far.
     """
     stdout = take_stdout()
-    from toolkit.runs.stored import load_run
+    from toolkit.runs import load_run
 
     stored = load_run(run)
     state, facts = stored.state, stored.facts
@@ -216,7 +216,7 @@ def events(run: str, follow: bool, wants_json: bool) -> None:
     """
     stdout = take_stdout()
     from toolkit.cli.terminal.display import Display
-    from toolkit.runs.stored import load_run
+    from toolkit.runs import load_run
 
     stored = load_run(run)
     printed: list[bool] = []
@@ -243,7 +243,7 @@ def diff(run: str, stat: bool, wants_json: bool) -> None:
     'git apply' takes it, binary files and modes included. What was applied already is not in it.
     """
     stdout = take_stdout()
-    from toolkit.runs.stored import load_run
+    from toolkit.runs import load_run
 
     print_changes(stdout, load_run(run).changes(), "json" if wants_json else "table" if stat else "patch")
 
@@ -259,7 +259,7 @@ def apply(run: str, paths: tuple[str, ...], wants_json: bool, mounts: tuple[str,
     shows them. All or nothing: if the host changed in a way that does not merge, nothing is written.
     """
     stdout = take_stdout()
-    from toolkit.runs.stored import load_run
+    from toolkit.runs import load_run
 
     applied = load_run(run).apply(paths=paths or None, mounts=mounts or None, **how)
     print_applied(stdout, applied, wants_json=wants_json)
@@ -278,7 +278,8 @@ def remove(names: tuple[str, ...], older_than: float | None, wants_json: bool) -
     if bool(names) == (older_than is not None):
         raise click.UsageError("name the runs to remove, or give --older-than")
     stdout = take_stdout()
-    from toolkit.runs.stored import find_run, remove_older_than
+    from toolkit.runs import remove_older_than
+    from toolkit.runs.storage import find_run
 
     if older_than is not None:
         removed = remove_older_than(older_than)

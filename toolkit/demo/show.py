@@ -15,8 +15,7 @@ from toolkit._base.words import safe_line
 from toolkit.demo.story import CONNECTED, PROMPT, SECRET, Fix, script
 from toolkit.demo.tools import box
 from toolkit.report import write_report
-from toolkit.runs import Event, Limits, RunResult, start
-from toolkit.runs.stored import load_run
+from toolkit.runs import Event, Limits, RunResult, load_run, start
 from toolkit.sandbox import check, python_environment
 from toolkit.workspace import HostMount, WorkspaceSection
 

@@ -6,9 +6,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from toolkit.runs._threads import in_a_thread, is_async
-from toolkit.runs.events import Event
-from toolkit.runs.log import EventLog
+from toolkit.runs.callbacks import in_a_thread, is_async
+from toolkit.runs.outcome.events import Event
+from toolkit.runs.storage.log import EventLog
 
 Listener = Callable[[Event], Awaitable[None] | None]
 _log = logging.getLogger("toolkit.runs")

@@ -8,9 +8,9 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar, overload
 
-from toolkit.runs.live import LiveRun
+from toolkit.runs.live_run import LiveRun
+from toolkit.runs.outcome.result import RunResult
 from toolkit.runs.prompt import Prompt
-from toolkit.runs.result import RunResult
 from toolkit.runs.spec import RunSpec, make_spec
 
 OutputT = TypeVar("OutputT")

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from toolkit._base.words import did_you_mean
 from toolkit.errors import RunError
+from toolkit.runs.asking.policy import Policy
 from toolkit.runs.limits import Limits
-from toolkit.runs.output import OutputShape, output_shape
-from toolkit.runs.policy import Policy
+from toolkit.runs.outcome.output import OutputShape, output_shape
 from toolkit.runs.prompt import Prompt
 from toolkit.tools import Toolbox
 
 if TYPE_CHECKING:
     from claude_agent_sdk import SessionStore, Transport
 
-    from toolkit.runs.approvals import Approver
-    from toolkit.runs.result import RunResult
+    from toolkit.runs.asking.approvals import Approver
+    from toolkit.runs.outcome.result import RunResult
     from toolkit_workspace import WorkspaceSection
 
 _API_URL = "https://api.anthropic.com"

@@ -16,7 +16,12 @@ from toolkit_workspace.selecting.left_behind import LeftOut
 from toolkit_workspace.selecting.plan import MountPlan, Plan
 from toolkit_workspace.watching.sync import WatchEvent
 from toolkit_workspace.watching.watch import Watching
+from toolkit_workspace.workspace import Workspace as Workspace
+from toolkit_workspace.workspace import clean_workspaces as clean_workspaces
+from toolkit_workspace.workspace import default_parent as default_parent
+from toolkit_workspace.workspace import find_workspaces as find_workspaces
 
+# What users may import. `Workspace` and its functions are for the rooms above this one.
 __all__ = [
     "Applied",
     "AppliedChange",

@@ -7,7 +7,7 @@ second form. What subagents say is theirs and is not counted.
 
 from __future__ import annotations
 
-from toolkit.runs.events import Event
+from toolkit.runs.outcome.events import Event
 
 
 class Texts:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
-from toolkit.runs.events import Event
+from toolkit.runs.outcome.events import Event
 
 T = TypeVar("T")
 _log = logging.getLogger("toolkit.runs")

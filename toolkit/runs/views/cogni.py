@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from toolkit.runs.codes import Code
-from toolkit.runs.events import Call, Event, Tokens
+from toolkit.runs.outcome.codes import Code
+from toolkit.runs.outcome.events import Call, Event, Tokens
 from toolkit.runs.views._texts import Texts
 from toolkit.runs.views._view import View, said
 

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import RunError
-from toolkit.runs.decisions import Decision, Kind
-from toolkit.runs.events import Call, Event, Tokens
+from toolkit.runs.asking.decisions import Decision, Kind
+from toolkit.runs.outcome.events import Call, Event, Tokens
 from toolkit.runs.views._texts import Texts
 from toolkit.runs.views._view import View, said
 
 if TYPE_CHECKING:
-    from toolkit.runs.approvals import Approvals
+    from toolkit.runs.asking.approvals import Approvals
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 from toolkit._base.words import did_you_mean
 from toolkit.errors import RunError
-from toolkit.runs.events import Event
-from toolkit.runs.result import RunResult
+from toolkit.runs.outcome.events import Event
+from toolkit.runs.outcome.result import RunResult
 from toolkit.runs.views._texts import Texts
 from toolkit.runs.views._view import View, listener, said
 

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from toolkit.runs.codes import Code
-from toolkit.runs.events import Event, Tokens
-from toolkit.runs.result import RunFailedError, RunResult
+from toolkit.runs.outcome.codes import Code
+from toolkit.runs.outcome.events import Event, Tokens
+from toolkit.runs.outcome.result import RunFailedError, RunResult
 from toolkit.runs.views._view import View, said
 from toolkit.tools import Budget, Deadline, ToolContext
 

@@ -29,10 +29,9 @@ from toolkit_workspace.changes.marks import LEADS_OUT, LinkReader, leads_out, li
 from toolkit_workspace.moments.snapshot import Snapshots
 from toolkit_workspace.record.bases import Bases
 from toolkit_workspace.record.content import ContentGone
-from toolkit_workspace.record.hosts import Hosts, host_path_of, mount_name
-from toolkit_workspace.record.manifest import Entry, Manifest
-from toolkit_workspace.record.prepared import Prepared
-from toolkit_workspace.record.state import has_unfinished_apply
+from toolkit_workspace.record.hosts import Hosts, host_path_of
+from toolkit_workspace.record.record import NO_STAMP, Record, Row, Stamp
+from toolkit_workspace.workspace import Workspace
 
 _MOST_SHOWN = 10
 
@@ -56,7 +55,7 @@ class Applied:
 
 
 def apply_changes(
-    prepared: Prepared,
+    workspace: Workspace,
     *,
     paths: Iterable[str | Path] | None = None,
     mounts: Iterable[str] | None = None,
@@ -74,60 +73,60 @@ def apply_changes(
         WorkspaceSecurityError: a link leads out, or a mount's folder is no longer the same.
         WorkspaceError: an earlier apply was interrupted, or a path or mount matches nothing.
     """
-    with _locked(prepared):
-        _refuse_unfinished(prepared)
-        changes = changes_of(prepared)
+    with _locked(workspace):
+        _refuse_unfinished(workspace)
+        changes = changes_of(workspace)
         chosen, left = choose(changes, paths, mounts)
-        with Hosts(prepared.manifest.mounts) as hosts:
-            _refuse_links_leading_out(prepared, hosts, chosen)
-            decider = Decider(Bases(prepared.manifest, prepared.store, hosts), conflict_markers)
+        with Hosts(workspace.record.mounts) as hosts:
+            _refuse_links_leading_out(workspace, hosts, chosen)
+            decider = Decider(Bases(workspace.record, workspace.store, hosts), conflict_markers)
             decider.decide_all(chosen, {name: number for number, name in enumerate(changes.mounts)})
             if decider.conflicts:
                 raise _conflict(decider.conflicts)
             applied = Applied(tuple(sorted(decider.outcomes, key=lambda one: one.path)), tuple(left), dry_run)
             if not dry_run and decider.notes:
-                _carry_out(prepared, hosts, decider)
+                _carry_out(workspace, hosts, decider)
             return applied
 
 
-def resume(prepared: Prepared) -> bool:
+def resume(workspace: Workspace) -> bool:
     """Finish an interrupted apply; False when there is none, or none that had begun to write."""
-    with _locked(prepared):
-        journal = Journal.load(_open_journal(prepared))
+    with _locked(workspace):
+        journal = Journal.load(_open_journal(workspace))
         if journal is None:
-            shutil.rmtree(_open_journal(prepared), ignore_errors=True)
+            shutil.rmtree(_open_journal(workspace), ignore_errors=True)
             return False
-        with _readable_errors(), Hosts(prepared.manifest.mounts) as hosts:
+        with _readable_errors(), Hosts(workspace.record.mounts) as hosts:
             journal.sweep(hosts)
             journal.forwards(hosts)
-            _settle(prepared, hosts, journal)
+            _settle(workspace, hosts, journal)
         return True
 
 
-def undo(prepared: Prepared) -> bool:
+def undo(workspace: Workspace) -> bool:
     """Take back an interrupted apply, or else the last finished one; False when there is none.
 
     Raises:
         WorkspaceConflictError: a file was changed on the host since; the others are taken back up to there.
     """
-    with _locked(prepared):
-        for folder in (_open_journal(prepared), _done_journal(prepared)):
+    with _locked(workspace):
+        for folder in (_open_journal(workspace), _done_journal(workspace)):
             journal = Journal.load(folder)
             if journal is not None:
-                with _readable_errors(), Hosts(prepared.manifest.mounts) as hosts:
-                    _take_back(prepared, hosts, journal)
+                with _readable_errors(), Hosts(workspace.record.mounts) as hosts:
+                    _take_back(workspace, hosts, journal)
                 return True
             shutil.rmtree(folder, ignore_errors=True)
         return False
 
 
-def _carry_out(prepared: Prepared, hosts: Hosts, decider: Decider) -> None:
-    folder = _open_journal(prepared)
-    known = [prepared.manifest.get(one.step.path) for one in decider.steps.values()]
-    Snapshots(prepared).keep_before_apply([entry for entry in known if entry is not None])
-    prepared.save()  # what an undo goes back to
+def _carry_out(workspace: Workspace, hosts: Hosts, decider: Decider) -> None:
+    folder = _open_journal(workspace)
+    known = [workspace.record.get(one.step.path) for one in decider.steps.values()]
+    Snapshots(workspace).keep_before_apply([entry for entry in known if entry is not None])
+    workspace.save()  # what an undo goes back to
     try:
-        journal = Journal.begin(folder, _ordered(decider.steps.values()), {"manifest": decider.notes}, decider.extra)
+        journal = Journal.begin(folder, _ordered(decider.steps.values()), {"record": decider.notes}, decider.extra)
     except (ContentGone, OSError) as error:
         shutil.rmtree(folder, ignore_errors=True)
         raise WorkspaceError(
@@ -138,20 +137,20 @@ def _carry_out(prepared: Prepared, hosts: Hosts, decider: Decider) -> None:
     try:
         journal.forwards(hosts)
     except BaseException as error:
-        _take_back_after(error, prepared, hosts, journal)
+        _take_back_after(error, workspace, hosts, journal)
         raise
-    _settle(prepared, hosts, journal)
+    _settle(workspace, hosts, journal)
 
 
-def _take_back_after(error: BaseException, prepared: Prepared, hosts: Hosts, journal: Journal) -> None:
+def _take_back_after(error: BaseException, workspace: Workspace, hosts: Hosts, journal: Journal) -> None:
     """Undo what was written before an apply failed; if that fails too, the journal stays and says what is left."""
     try:
-        _take_back(prepared, hosts, journal)
+        _take_back(workspace, hosts, journal)
     except Exception as second:
         raise WorkspaceError(
             "applying failed, and so did taking back what was written",
             where=[str(error), str(second)],
-            fix=f"Remove the cause, then: toolkit workspace apply {prepared.root} --undo (or --resume)",
+            fix=f"Remove the cause, then: toolkit workspace apply {workspace.folder} --undo (or --resume)",
         ) from error
     if isinstance(error, OSError):
         raise WorkspaceError(
@@ -161,47 +160,47 @@ def _take_back_after(error: BaseException, prepared: Prepared, hosts: Hosts, jou
         ) from error
 
 
-def _settle(prepared: Prepared, hosts: Hosts, journal: Journal) -> None:
-    """Bring the manifest up to date with what was applied, then close the journal."""
-    before = journal.folder / "manifest"
+def _settle(workspace: Workspace, hosts: Hosts, journal: Journal) -> None:
+    """Bring the record up to date with what was applied, then close the journal."""
+    before = journal.folder / "record"
     if not before.exists():  # a resumed apply may have come this far already
-        os.link(prepared.state / "manifest", before)
-    for note in journal.notes["manifest"]:
-        _rebase(prepared, hosts, journal, note)
-    prepared.manifest.trust_host_stamps()
-    prepared.save(durable=True)
-    journal.close(_done_journal(prepared))
+        os.link(workspace.record_file, before)
+    for note in journal.notes["record"]:
+        _rebase(workspace, hosts, journal, note)
+    workspace.record.trust_host_stamps()
+    workspace.save(durable=True)
+    journal.close(_done_journal(workspace))
 
 
-def _take_back(prepared: Prepared, hosts: Hosts, journal: Journal) -> None:
+def _take_back(workspace: Workspace, hosts: Hosts, journal: Journal) -> None:
     journal.sweep(hosts)
     journal.backwards(hosts)
-    before = journal.folder / "manifest"
+    before = journal.folder / "record"
     if before.exists():
-        before.replace(prepared.state / "manifest")
-        prepared.manifest.become(Manifest.load(prepared.state / "manifest"))
+        before.replace(workspace.record_file)
+        workspace.record.become(Record.load(workspace.record_file))
     shutil.rmtree(journal.folder)
 
 
-def _rebase(prepared: Prepared, hosts: Hosts, journal: Journal, note: dict[str, Any]) -> None:
+def _rebase(workspace: Workspace, hosts: Hosts, journal: Journal, note: dict[str, Any]) -> None:
     """Make the workspace's version of a path the one further changes are told from."""
     path, facts = os.fsencode(note["path"]), note["entry"]
     if facts is None:
-        prepared.manifest.discard(path)
+        workspace.record.discard(path)
         return
     mount, host_path = facts["mount"], os.fsencode(facts["host_path"])
     mode, size, mtime_ns, ctime_ns, inode = facts["numbers"]
     target = None if facts["target"] is None else os.fsencode(facts["target"])
     seen = look(hosts, mount, host_path)
-    there = (seen.st.st_size, seen.st.st_mtime_ns, seen.st.st_ctime_ns, seen.st.st_ino) if seen else (0, 0, 0, 0)
+    there = Stamp.of(seen.st) if seen else NO_STAMP
     offset, is_base = -1, True
     if facts["kind"] == "f":
         is_base = seen is not None and _is_base(seen, facts, journal)
         kept = journal.content(facts["bytes"]) if facts["bytes"] else None
         if kept is not None:
-            (offset,) = prepared.store.append([kept.read()])
-    copy = (facts["kind"], mode, size, mtime_ns, ctime_ns, inode, target)
-    prepared.manifest.put(Entry(mount, path, *copy, host_path, *there, offset, is_base))
+            (offset,) = workspace.store.append([kept.read()])
+    copy = Stamp(size, mtime_ns, ctime_ns, inode)
+    workspace.record.put(Row(path, host_path, target, facts["kind"], mount, mode, copy, there, offset, is_base))
 
 
 def _is_base(seen: Seen, facts: dict[str, Any], journal: Journal) -> bool:
@@ -239,15 +238,15 @@ def _ordered(steps: Iterable[PlannedStep]) -> list[PlannedStep]:
     ]
 
 
-def _refuse_links_leading_out(prepared: Prepared, hosts: Hosts, chosen: Sequence[Change]) -> None:
+def _refuse_links_leading_out(workspace: Workspace, hosts: Hosts, chosen: Sequence[Change]) -> None:
     """Follow each new link, in the workspace and on the host as it will be."""
-    numbers = {mount_name(mount): number for number, mount in enumerate(prepared.manifest.mounts)}
+    numbers = {mount.landing: number for number, mount in enumerate(workspace.record.mounts)}
     places: dict[tuple[int, bytes], Change] = {}
     targets: dict[tuple[int, bytes], bytes | None] = {}
     for change in chosen:
         if change.mount is not None and change.after is not None:
             mount = numbers[change.mount]
-            place = (mount, host_path_of(prepared.manifest, mount, os.fsencode(change.path)))
+            place = (mount, host_path_of(workspace.record, mount, os.fsencode(change.path)))
             places[place], targets[place] = change, change.after.target
 
     def reader(mount: int) -> LinkReader:
@@ -279,21 +278,21 @@ def _conflict(conflicts: list[tuple[str, str]]) -> WorkspaceConflictError:
     )
 
 
-def _refuse_unfinished(prepared: Prepared) -> None:
-    if has_unfinished_apply(prepared.state):
+def _refuse_unfinished(workspace: Workspace) -> None:
+    if workspace.has_unfinished_apply:
         raise WorkspaceError(
             "an earlier apply was interrupted",
-            where=[str(_open_journal(prepared))],
-            fix=f"Finish it or take it back: toolkit workspace apply {prepared.root} --resume (or --undo)",
+            where=[str(_open_journal(workspace))],
+            fix=f"Finish it or take it back: toolkit workspace apply {workspace.folder} --resume (or --undo)",
         )
 
 
-def _open_journal(prepared: Prepared) -> Path:
-    return prepared.state / "apply"
+def _open_journal(workspace: Workspace) -> Path:
+    return workspace.state_dir / "apply"
 
 
-def _done_journal(prepared: Prepared) -> Path:
-    return prepared.state / "applied"
+def _done_journal(workspace: Workspace) -> Path:
+    return workspace.state_dir / "applied"
 
 
 @contextmanager
@@ -309,15 +308,17 @@ def _readable_errors() -> Iterator[None]:
 
 
 @contextmanager
-def _locked(prepared: Prepared) -> Iterator[None]:
+def _locked(workspace: Workspace) -> Iterator[None]:
     """One apply at a time for a workspace, whoever makes it; the lock goes with its process."""
-    fd = os.open(prepared.state / "apply.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    fd = os.open(workspace.state_dir / "apply.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise WorkspaceError(
-                "another process is applying changes of this workspace", where=[str(prepared.root)], fix="Wait for it."
+                "another process is applying changes of this workspace",
+                where=[str(workspace.folder)],
+                fix="Wait for it.",
             ) from None
         yield
     finally:

@@ -24,7 +24,7 @@ from toolkit_workspace.changes.patch import is_binary
 from toolkit_workspace.record.bases import LARGEST_FRESH, LARGEST_KEPT, Bases
 from toolkit_workspace.record.content import Content, ContentGone, Node
 from toolkit_workspace.record.hosts import host_path_of
-from toolkit_workspace.record.manifest import Entry, join
+from toolkit_workspace.record.record import Row, join
 
 Action = Literal["created", "replaced", "merged", "marked", "deleted", "mode", "nothing"]
 _LARGEST_MERGED = 8 << 20
@@ -58,11 +58,11 @@ class Decider:
     outcomes: list[AppliedChange] = field(default_factory=list)
     conflicts: list[tuple[str, str]] = field(default_factory=list)
     notes: list[dict[str, Any]] = field(default_factory=list)
-    """How the manifest is to be brought up to date afterwards, as plain values."""
+    """How the record is to be brought up to date afterwards, as plain values."""
     extra: dict[str, Source] = field(default_factory=dict)
     """Bytes the notes speak of, by name."""
     forgotten: set[bytes] = field(default_factory=set)
-    origins: dict[bytes, tuple[Entry, Seen | None]] = field(default_factory=dict)
+    origins: dict[bytes, tuple[Row, Seen | None]] = field(default_factory=dict)
 
     def decide_all(self, changes: Sequence[Change], mount_numbers: dict[str, int]) -> None:
         """Decide every change: first what goes, deepest first, then what comes, folders before what is in them."""
@@ -82,7 +82,7 @@ class Decider:
         assert change.mount is not None
         mount, path = mount_numbers[change.mount], os.fsencode(change.path)
         try:
-            action = decide(change, mount, path, host_path_of(self.bases.manifest, mount, path))
+            action = decide(change, mount, path, host_path_of(self.bases.record, mount, path))
         except Conflict as conflict:
             self.conflicts.append((change.path, str(conflict)))
         except ContentGone as gone:
@@ -148,7 +148,7 @@ class Decider:
 
     def _delete_folder(self, mount: int, path: bytes, host_path: bytes) -> Action:
         """A folder goes when all in it goes; one that holds what the workspace never had stays, and so does a mount."""
-        known = self.bases.manifest.folders.get(path)
+        known = self.bases.record.folders.get(path)
         if known is not None and any(join(path, os.fsencode(name)) not in self.forgotten for name in known.names):
             return "nothing"
         self._forget(path)
@@ -263,7 +263,7 @@ class Decider:
 
     # Contents
 
-    def _merged(self, change: Change, entry: Entry, seen: Seen) -> tuple[Source, Action]:
+    def _merged(self, change: Change, entry: Row, seen: Seen) -> tuple[Source, Action]:
         """The bytes the host is to have, and how they came about; `nothing` when it has them already."""
         new = _content(change.after)
         if seen.state.kind != "f" or seen.content is None:
@@ -288,7 +288,7 @@ class Decider:
             raise Conflict("both sides changed the same lines")
         return result.data, "marked" if result.conflicts else "merged"
 
-    def _is_as_copied(self, entry: Entry, seen: Seen) -> bool:
+    def _is_as_copied(self, entry: Row, seen: Seen) -> bool:
         """Whether the host still has what the workspace was given: by its stamps, else by its bytes."""
         if seen.state.kind != entry.kind:
             return False
@@ -312,8 +312,8 @@ class Decider:
 
     # Around it
 
-    def _entry(self, path: bytes) -> Entry:
-        entry = self.bases.manifest.get(path)
+    def _entry(self, path: bytes) -> Row:
+        entry = self.bases.record.get(path)
         if entry is None:
             raise Conflict("the workspace has no record of it any more")
         return entry

@@ -28,9 +28,9 @@ from toolkit_workspace.changes.renames import find_renames
 from toolkit_workspace.changes.summary import summary_table
 from toolkit_workspace.record.bases import Bases
 from toolkit_workspace.record.content import ContentGone, Node
-from toolkit_workspace.record.hosts import Hosts, mount_name, mount_of
-from toolkit_workspace.record.manifest import Manifest, MountRecord
-from toolkit_workspace.record.prepared import Prepared
+from toolkit_workspace.record.hosts import Hosts, mount_of
+from toolkit_workspace.record.record import MountRecord, Record
+from toolkit_workspace.workspace import Workspace
 
 ChangeKind = Literal["added", "modified", "deleted", "renamed", "mode", "link"]
 _TYPES: dict[str, Literal["file", "folder", "link", "special"]] = {
@@ -44,7 +44,7 @@ _HEAD = 8000
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One path that is no longer as it was prepared."""
+    """One path that is no longer as it was workspace."""
 
     kind: ChangeKind
     """`mode` when only permissions changed, `link` when a link points elsewhere."""
@@ -93,7 +93,7 @@ class Changes(Sequence[Change]):
 
     def __init__(self, items: Sequence[Change], mounts: tuple[MountRecord, ...] = ()) -> None:
         self._items = tuple(items)
-        self.mounts = tuple(mount_name(mount) for mount in mounts)
+        self.mounts = tuple(mount.landing for mount in mounts)
 
     @overload
     def __getitem__(self, index: int) -> Change: ...
@@ -192,30 +192,30 @@ def _told(items: tuple[Change, ...], mounts: tuple[str, ...]) -> Changes:
     return changes
 
 
-def changes_of(prepared: Prepared) -> Changes:
-    """What differs between a prepared workspace and its manifest."""
-    bases = Bases(prepared.manifest, prepared.store, Hosts(prepared.manifest.mounts))
+def changes_of(workspace: Workspace) -> Changes:
+    """What differs between a prepared workspace and its record."""
+    bases = Bases(workspace.record, workspace.store, Hosts(workspace.record.mounts))
     try:
-        pairs = compare(prepared, bases)
-        with prepared.opened() as root:
-            return build_changes(pairs, prepared.manifest, links_below(root))
+        pairs = compare(workspace, bases)
+        with workspace.opened() as root:
+            return build_changes(pairs, workspace.record, links_below(root))
     finally:
         bases.hosts.close()
 
 
-def build_changes(pairs: Sequence[Pair], manifest: Manifest, read_link: LinkReader) -> Changes:
+def build_changes(pairs: Sequence[Pair], record: Record, read_link: LinkReader) -> Changes:
     """Turn differing paths into changes: find the renames, name the kinds, mark what is suspicious."""
     pairs = split_by_kind(pairs)
     moved = find_renames(pairs)
     sources = {pair.path for pair in moved.values()}
-    twins = _twins(pairs, manifest)
+    twins = _twins(pairs, record)
     items = []
     for pair in pairs:
         origin = moved.get(pair.path) if pair.old is None else None
         if pair.new is None and pair.path in sources:
             continue
-        items.append(_change(pair, origin, manifest.mounts, _marks(pair, origin, twins, manifest, read_link)))
-    return Changes(items, manifest.mounts)
+        items.append(_change(pair, origin, record.mounts, _marks(pair, origin, twins, record, read_link)))
+    return Changes(items, record.mounts)
 
 
 def _change(pair: Pair, origin: Pair | None, mounts: tuple[MountRecord, ...], marks: tuple[str, ...]) -> Change:
@@ -228,7 +228,7 @@ def _change(pair: Pair, origin: Pair | None, mounts: tuple[MountRecord, ...], ma
         kind="renamed" if origin else _kind(old, new, same),
         path=os.fsdecode(pair.path),
         type=_TYPES[shown.kind],
-        mount=None if mount is None else mount_name(mounts[mount]),
+        mount=None if mount is None else mounts[mount].landing,
         old_path=os.fsdecode(origin.path) if origin else None,
         binary=_is_binary(old) or _is_binary(new),
         content_changed=shown.kind == "f" and not same,
@@ -263,7 +263,7 @@ def _is_binary(node: Node | None) -> bool:
 
 
 def _marks(
-    pair: Pair, origin: Pair | None, twins: set[bytes], manifest: Manifest, read_link: LinkReader
+    pair: Pair, origin: Pair | None, twins: set[bytes], record: Record, read_link: LinkReader
 ) -> tuple[str, ...]:
     if pair.new is None:
         return ()
@@ -272,23 +272,23 @@ def _marks(
     )
     if pair.path in twins:
         marks.append("another name here differs only in case")
-    if pair.new.kind == "l" and pair.new.target is not None and _leaves_mount(pair, manifest, read_link):
+    if pair.new.kind == "l" and pair.new.target is not None and _leaves_mount(pair, record, read_link):
         marks.append(LEADS_OUT)
     return tuple(dict.fromkeys(marks))
 
 
-def _leaves_mount(pair: Pair, manifest: Manifest, read_link: LinkReader) -> bool:
+def _leaves_mount(pair: Pair, record: Record, read_link: LinkReader) -> bool:
     assert pair.new is not None
     assert pair.new.target is not None
-    mount = mount_of(manifest.mounts, pair.path)
-    at = manifest.mounts[mount].at if mount is not None else b""
+    mount = mount_of(record.mounts, pair.path)
+    at = record.mounts[mount].at if mount is not None else b""
     if not at:
         return leads_out(read_link, pair.path, pair.new.target)
     inside = pair.path[len(at) + 1 :]
     return not inside or leads_out(lambda path: read_link(at + b"/" + path), inside, pair.new.target)
 
 
-def _twins(pairs: Sequence[Pair], manifest: Manifest) -> set[bytes]:
+def _twins(pairs: Sequence[Pair], record: Record) -> set[bytes]:
     """New names that another name in the same folder equals but for case."""
     by_parent: dict[bytes, list[bytes]] = {}
     for pair in pairs:
@@ -298,7 +298,7 @@ def _twins(pairs: Sequence[Pair], manifest: Manifest) -> set[bytes]:
     twins: set[bytes] = set()
     for parent, new in by_parent.items():
         prefix = parent + b"/" if parent else b""
-        folder = manifest.folders.get(parent)
+        folder = record.folders.get(parent)
         names = [prefix + os.fsencode(name) for name in folder.names] if folder else []
         twins |= case_twins(new, [name for name in names if name not in gone])
     return twins

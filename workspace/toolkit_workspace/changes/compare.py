@@ -16,8 +16,8 @@ from toolkit.errors import WorkspaceError
 from toolkit_workspace.changes.scan import Found, scan
 from toolkit_workspace.record.bases import Bases
 from toolkit_workspace.record.content import ContentGone, Node, NodeKind
-from toolkit_workspace.record.manifest import Entry
-from toolkit_workspace.record.prepared import Prepared
+from toolkit_workspace.record.record import Row
+from toolkit_workspace.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,18 +29,18 @@ class Pair:
     new: Node | None
 
 
-def compare(prepared: Prepared, bases: Bases) -> list[Pair]:
-    """Every path that differs from the manifest, sorted by path; one pair a path."""
+def compare(workspace: Workspace, bases: Bases) -> list[Pair]:
+    """Every path that differs from the record, sorted by path; one pair a path."""
     try:
-        with prepared.opened() as root_fd, prepared.manifest.lock:
-            found = scan(prepared.manifest, root_fd)
+        with workspace.opened() as root_fd, workspace.record.lock:
+            found = scan(workspace.record, root_fd)
     except OSError as error:
         raise WorkspaceError(
             f"the workspace cannot be read: {error.strerror}",
             where=[str(error.filename)] if error.filename else [],
             fix="What cannot be read cannot be compared: give yourself access and try again.",
         ) from error
-    pairs = [_pair(prepared, bases, one) for one in found]
+    pairs = [_pair(workspace, bases, one) for one in found]
     return [pair for pair in pairs if not is_equal(pair.old, pair.new)]
 
 
@@ -55,9 +55,9 @@ def split_by_kind(pairs: Iterable[Pair]) -> list[Pair]:
     return split
 
 
-def recorded(entry: Entry, bases: Bases) -> Node:
-    """The version of a path that the manifest remembers."""
-    return Node(entry.kind, entry.mode, entry.size, entry.target, bases.content(entry), entry.inode)
+def recorded(entry: Row, bases: Bases) -> Node:
+    """The version of a path that the record remembers."""
+    return Node(entry.kind, entry.mode, entry.copy.size, entry.target, bases.content(entry), entry.copy.inode)
 
 
 def is_equal(old: Node | None, new: Node | None) -> bool:
@@ -83,16 +83,16 @@ def has_equal_content(old: Node, new: Node) -> bool:
         return False
 
 
-def _pair(prepared: Prepared, bases: Bases, found: Found) -> Pair:
-    entry = prepared.manifest.get(found.path) if found.is_known else None
+def _pair(workspace: Workspace, bases: Bases, found: Found) -> Pair:
+    entry = workspace.record.get(found.path) if found.is_known else None
     old = None if entry is None else recorded(entry, bases)
-    new = None if found.now is None else _present(prepared, found, found.now)
+    new = None if found.now is None else _present(workspace, found, found.now)
     return Pair(found.path, old, new)
 
 
-def _present(prepared: Prepared, found: Found, now: os.stat_result) -> Node:
+def _present(workspace: Workspace, found: Found, now: os.stat_result) -> Node:
     kind = _kind(now.st_mode)
-    content = prepared.content(found.path, now) if kind == "f" else None
+    content = workspace.content(found.path, now) if kind == "f" else None
     return Node(kind, now.st_mode, now.st_size if kind == "f" else 0, found.target, content, now.st_ino, now)
 
 

@@ -1,7 +1,7 @@
-"""Find what differs between a workspace and its manifest, by looking at every entry once.
+"""Find what differs between a workspace and its record, by looking at every entry once.
 
 A folder whose own stamp is as recorded has had nothing added or removed, so its
-names come from the manifest and each costs one stat; only a touched folder is
+names come from the record and each costs one stat; only a touched folder is
 listed. Nothing is opened but folders, through no link, and no content is read.
 """
 
@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolkit._base.handles import PATH_HANDLE, READ_DIR, open_beneath
-from toolkit_workspace.record.folder_table import Folder
-from toolkit_workspace.record.manifest import Manifest, join
+from toolkit_workspace.record import Record, Rows, join
 
 _MOST_LEVELS = 60  # folders held open at once; what is deeper is reached from the top again
-_NOTHING = Folder()
+_NOTHING = Rows()
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +27,18 @@ class Found:
 
     path: bytes
     is_known: bool
-    """Whether the manifest has an entry for it."""
+    """Whether the record has a row for it."""
     now: os.stat_result | None
     """None when it is gone."""
     target: bytes | None = None
     """Where a link points now."""
 
 
-def scan(manifest: Manifest, root_fd: int) -> list[Found]:
+def scan(record: Record, root_fd: int) -> list[Found]:
     """Everything that is new, gone or touched, sorted by path."""
     found: list[Found] = []
     st = os.fstat(root_fd)
-    is_same = (st.st_ctime_ns, st.st_ino) == manifest.root_stamp
+    is_same = (st.st_ctime_ns, st.st_ino) == record.root_stamp
     later: deque[tuple[bytes, bool]] = deque([(b"", is_same)])
     while later:
         path, is_same = later.popleft()
@@ -47,21 +46,21 @@ def scan(manifest: Manifest, root_fd: int) -> list[Found]:
             fd = open_beneath(root_fd, path, READ_DIR)
         except OSError:
             continue  # removed since it was seen: the next scan says so
-        _Walk(manifest, found, later).folder(fd, path, is_same, 0)
+        _Walk(record, found, later).folder(fd, path, is_same, 0)
     found.sort(key=lambda one: one.path)
     return found
 
 
 @dataclass(slots=True)
 class _Walk:
-    manifest: Manifest
+    record: Record
     found: list[Found]
     later: deque[tuple[bytes, bool]]
 
     def folder(self, fd: int, path: bytes, is_same: bool, level: int) -> None:
         """Look at one open folder and all below it; closes it."""
         try:
-            known = self.manifest.folders.get(path, _NOTHING)
+            known = self.record.folders.get(path, _NOTHING)
             try:
                 inner = self._known(fd, path, known)
             except PermissionError:  # readable but not searchable: the first stat already failed
@@ -74,10 +73,10 @@ class _Walk:
         finally:
             os.close(fd)
 
-    def _known(self, fd: int, path: bytes, known: Folder) -> list[tuple[str, bool]]:
+    def _known(self, fd: int, path: bytes, known: Rows) -> list[tuple[str, bool]]:
         folders: list[tuple[str, bool]] = []
-        look, names, stamps = os.stat, known.names, iter(known.probe)
-        for name, ctime_ns, inode, is_folder in zip(names, stamps, stamps, known.are_folders, strict=True):
+        look, ctimes, inodes = os.stat, known.column("ctime_ns"), known.column("inode")
+        for name, ctime_ns, inode, kind in zip(known.names, ctimes, inodes, known.kinds, strict=True):
             try:
                 st = look(name, dir_fd=fd, follow_symlinks=False)
             except FileNotFoundError:
@@ -86,7 +85,7 @@ class _Walk:
                 self.found += self._gone_below(full)
                 continue
             if st.st_ctime_ns == ctime_ns and st.st_ino == inode:
-                if is_folder:
+                if kind == "d":
                     folders.append((name, True))
                 continue
             full = join(path, os.fsencode(name))
@@ -97,7 +96,7 @@ class _Walk:
                 self.found += self._gone_below(full)
         return folders
 
-    def _new(self, fd: int, path: bytes, known: Folder) -> list[tuple[str, bool]]:
+    def _new(self, fd: int, path: bytes, known: Rows) -> list[tuple[str, bool]]:
         folders = []
         for name in set(os.listdir(fd)).difference(known.names):
             try:
@@ -111,7 +110,7 @@ class _Walk:
 
     def _descend(self, fd: int, path: bytes, name: str, unchanged: bool, level: int) -> None:
         full = join(path, os.fsencode(name))
-        if unchanged and full not in self.manifest.folders:
+        if unchanged and full not in self.record.folders:
             return
         if level >= _MOST_LEVELS:
             self.later.append((full, unchanged))
@@ -129,7 +128,7 @@ class _Walk:
         todo = [path]
         while todo:
             here = todo.pop()
-            folder = self.manifest.folders.get(here)
+            folder = self.record.folders.get(here)
             if folder is None:
                 continue
             for name in folder.names:

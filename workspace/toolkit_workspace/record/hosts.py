@@ -11,11 +11,11 @@ from types import TracebackType
 
 from toolkit._base.handles import READ_DIR, open_beneath
 from toolkit.errors import WorkspaceSecurityError
-from toolkit_workspace.record.manifest import Entry, Manifest, MountRecord
+from toolkit_workspace.record.record import MountRecord, Record
 
 
 class Hosts:
-    """Handles of the host folders of a manifest's mounts; close it."""
+    """Handles of the host folders of a record's mounts; close it."""
 
     def __init__(self, mounts: tuple[MountRecord, ...]) -> None:
         self.mounts = mounts
@@ -76,18 +76,10 @@ def leads_elsewhere(mount: MountRecord, host_path: bytes, error: OSError) -> Wor
     )
 
 
-def mount_name(mount: MountRecord) -> str:
-    """The mount's place in the workspace as users write it."""
-    return os.fsdecode(mount.at) or "."
-
-
-def host_path_of(manifest: Manifest, mount: int, path: bytes) -> bytes:
+def host_path_of(record: Record, mount: int, path: bytes) -> bytes:
     """Where a workspace path belongs in its mount: where it came from, or where its name puts it."""
-    entry: Entry | None = manifest.get(path)
-    if entry is not None and entry.mount == mount:
-        return entry.host_path
-    at = manifest.mounts[mount].at
-    return path[len(at) + 1 :] if at else path
+    row = record.get(path)
+    return row.host_path if row is not None and row.mount == mount else record.mounts[mount].usual_host_path(path)
 
 
 def mount_of(mounts: tuple[MountRecord, ...], path: bytes) -> int | None:

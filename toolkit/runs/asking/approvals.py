@@ -1,0 +1,201 @@
+"""A person in the loop: questions about tool calls, and the answers, from wherever they come.
+
+A call that needs an answer waits in the guard's hook. The answer comes from the
+`approve` callback, from `live.approvals.answer(…)`, or from another terminal;
+the first one counts. Where nobody can answer, the call is refused at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from toolkit.runs.asking.decisions import Decision, Remembered, subject_of
+from toolkit.runs.asking.guard import ALLOW, Verdict
+from toolkit.runs.asking.policy import Policy
+from toolkit.runs.callbacks import in_its_own_time
+
+if TYPE_CHECKING:
+    from claude_agent_sdk import ToolPermissionContext
+
+_log = logging.getLogger("toolkit.runs")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A tool call that waits for an answer."""
+
+    id: str
+    tool: str
+    input: Mapping[str, Any]
+    call: str
+    read_only: bool
+    reason: str
+    subject: str
+    """What a decision for the session, the project or always would be about."""
+    suggestions: tuple[str, ...] = ("ALLOW_ONCE", "ALLOW_SESSION", "ALLOW_PROJECT", "ALLOW_ALWAYS", "DENY")
+
+    def as_data(self) -> dict[str, Any]:
+        """The data of an `approval.asked` event."""
+        names = ("tool", "input", "call", "read_only", "reason", "subject", "suggestions")
+        return {name: getattr(self, name) for name in names}
+
+
+Approver = Callable[[Question], Decision | bool | Awaitable[Decision | bool]]
+"""Answers a question: a Decision, or True and False for this once. One that is not async runs in a thread."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    question: Question
+    answer: asyncio.Future[tuple[Decision, str]] = field(default_factory=asyncio.Future)
+
+
+class Approvals:
+    """The questions of one run. `answer` may be called from anywhere in the event loop."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        remembered: Remembered,
+        emit: Callable[..., None],
+        *,
+        approve: Approver | Literal["wait"] | None,
+        timeout: float | None = None,
+    ) -> None:
+        self._policy = policy
+        self._remembered = remembered
+        self._emit = emit
+        self._approve = approve
+        self._timeout = timeout
+        self._waiting: dict[str, _Waiting] = {}
+        self._turns: dict[str, asyncio.Lock] = {}
+        self._approved: set[str] = set()
+        self._is_over = False
+        self._count = 0
+
+    @property
+    def pending(self) -> tuple[Question, ...]:
+        """The questions that wait for an answer, oldest first."""
+        return tuple(waiting.question for waiting in self._waiting.values())
+
+    def answer(self, id: str, decision: Decision | bool, *, by: str = "caller") -> bool:
+        """Answer a question. False, and a warning in the log, if it does not wait for one (any more)."""
+        waiting = self._waiting.get(id)
+        if waiting is None or waiting.answer.done():
+            _log.warning("no approval request '%s' waits for an answer", id)
+            return False
+        waiting.answer.set_result((as_decision(decision), by))
+        return True
+
+    def begin(self) -> None:
+        """A turn begins: questions may be asked."""
+        self._is_over = False
+
+    def cancel(self) -> None:
+        """Nobody will answer any more: the turn is over, and asks nothing until the next one begins."""
+        self._is_over = True
+        for waiting in list(self._waiting.values()):
+            if not waiting.answer.done():
+                waiting.answer.set_result((Decision.deny("The question was cancelled"), "cancelled"))
+
+    async def rule(self, tool: str, arguments: Mapping[str, Any], call: str) -> Verdict:
+        """The guard's rule: policy and mode first, a person where they say so."""
+        ruling = self._policy.rule(tool, arguments)
+        if ruling.choice == "allow":
+            return ALLOW
+        if ruling.choice == "deny":
+            return Verdict(False, ruling.reason)
+        return await self._person(tool, arguments, call, ruling.reason)
+
+    async def _person(self, tool: str, arguments: Mapping[str, Any], call: str, reason: str) -> Verdict:
+        """What a person decides, now or before."""
+        subject = subject_of(tool, arguments)
+        # Calls about the same thing wait for one another, so that a decision for the session is asked for once.
+        async with self._turns.setdefault(subject, asyncio.Lock()):
+            if self._known(subject) is not None:
+                return ALLOW
+            if self._is_over:
+                return Verdict(False, "The question was cancelled")
+            if self._approve is None:
+                return Verdict(False, f"{tool} needs approval, and nobody is there to give it ({reason})")
+            decision = await self._ask(self._question(tool, arguments, call, reason, subject))
+            # What was agreed to is what will run, which need not be what was asked for.
+            agreed = subject if decision.arguments is None else subject_of(tool, decision.arguments)
+            self._remembered.remember(agreed, decision)
+        if decision.allows:
+            self._approved.add(call)
+        return _verdict(decision)
+
+    async def can_use_tool(self, tool: str, arguments: dict[str, Any], context: ToolPermissionContext) -> Any:
+        """The SDK's permission callback, for the CLI's own modes: what the CLI would ask, we ask."""
+        from claude_agent_sdk import PermissionResultAllow, PermissionResultDeny
+
+        call = context.tool_use_id or ""
+        written = self._policy.written(tool, arguments)
+        if call in self._approved or (written is not None and written.choice == "allow"):
+            return PermissionResultAllow(updated_input=arguments)
+        reason = context.decision_reason or f"the CLI asks in mode {self._policy.mode}"
+        verdict = await self._person(tool, arguments, call, reason)
+        if verdict.allowed:
+            return PermissionResultAllow(updated_input=dict(verdict.arguments or arguments))
+        return PermissionResultDeny(message=verdict.reason, interrupt=verdict.stops is not None)
+
+    def _known(self, subject: str) -> str | None:
+        known = self._remembered.allows(subject)
+        if self._remembered.warning is not None:
+            self._emit("lifecycle", "warning", None, what=self._remembered.warning)
+            self._remembered.warning = None
+        return known
+
+    def _question(self, tool: str, arguments: Mapping[str, Any], call: str, reason: str, subject: str) -> Question:
+        self._count += 1
+        read_only = self._policy.is_read_only(tool)
+        return Question(f"ask-{self._count}", tool, arguments, call, read_only, reason, subject)
+
+    async def _ask(self, question: Question) -> Decision:
+        waiting = self._waiting[question.id] = _Waiting(question)
+        self._emit("approval", "asked", question.id, **question.as_data())
+        asking = asyncio.create_task(self._consult(question)) if callable(self._approve) else None
+        decision, by = Decision.deny("The question was cancelled"), "cancelled"
+        try:
+            async with asyncio.timeout(self._timeout):
+                decision, by = await waiting.answer
+        except TimeoutError:
+            decision, by = Decision.deny("Nobody answered in time"), "timeout"
+        finally:
+            del self._waiting[question.id]
+            if asking is not None:
+                asking.cancel()
+            kind = "cancelled" if by == "cancelled" else decision.kind
+            self._emit("approval", "answered", question.id, decision=kind, message=decision.message, by=by)
+        return decision
+
+    async def _consult(self, question: Question) -> None:
+        assert callable(self._approve)
+        try:
+            decision = as_decision(await in_its_own_time(self._approve, question))
+        except Exception as error:
+            _log.exception("the approver failed on %s", question.tool)
+            decision = Decision.deny(f"Permission check failed: {type(error).__name__}")
+        if question.id in self._waiting:
+            self.answer(question.id, decision, by="callback")
+
+
+def as_decision(answer: Decision | bool) -> Decision:
+    """A decision from what an approver gives; anything it must not give is a refusal."""
+    if isinstance(answer, Decision):
+        return answer
+    if answer is True:
+        return Decision.ALLOW_ONCE
+    return Decision.DENY if answer is False else Decision.deny("The approver gave no decision")
+
+
+def _verdict(decision: Decision) -> Verdict:
+    if decision.allows:
+        return Verdict(True, arguments=decision.arguments)
+    message = decision.message or "The user refused this tool call"
+    return Verdict(False, message, stops="stopped" if decision.stop else None)

@@ -1,0 +1,108 @@
+"""The one hook before every tool call: it lets a call pass, or refuses it and says why. Fails closed.
+
+A refusal alone does not end a run: the model goes on. So past a limit the guard
+refuses and stops, and the result tells which limit it was. Until the CLI has shown
+that it runs as it was told to, nothing passes at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from toolkit.runs.outcome.codes import Code
+
+if TYPE_CHECKING:
+    from claude_agent_sdk import HookMatcher
+
+
+_LONGEST_WAIT = 7 * 24 * 3600.0
+"""Seconds that a tool call may wait for its verdict."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is to become of one tool call."""
+
+    allowed: bool
+    reason: str = ""
+    stops: Code | None = None
+    """End the run with this code."""
+    arguments: Mapping[str, Any] | None = None
+    """Run it with these arguments instead."""
+
+
+ALLOW = Verdict(True)
+Rule = Callable[[str, Mapping[str, Any], str], Awaitable[Verdict]]
+"""A check of one call: tool name, arguments, call id."""
+
+
+class Guard:
+    """Asks its rules in order; the first that does not allow decides."""
+
+    def __init__(self, rules: list[Rule], denied: dict[str, str]) -> None:
+        self._rules = rules
+        self._denied = denied
+        self.stopped: Code | None = None
+        """Why the guard ended the run, once it has."""
+        self.armed = False
+        """False until the CLI is known to be confined: every call is refused."""
+
+    def hooks(self) -> dict[Any, list[HookMatcher]]:
+        """The hooks for the SDK's options."""
+        from claude_agent_sdk import HookMatcher
+
+        # The CLI lets a tool run when its hook fails, unless it is told to block. It also has a patience of its own
+        # with hooks; ours may wait for a person, and ends with the turn.
+        hook = HookMatcher(matcher=None, hooks=[self._before_tool], on_failure="block", timeout=_LONGEST_WAIT)
+        return {"PreToolUse": [hook]}
+
+    def begin_turn(self) -> None:
+        """Let calls pass again that only the turn before had to do without: its time was up, or somebody ended it."""
+        if self.stopped in ("deadline", "stopped"):
+            self.stopped = None
+
+    def stop(self, code: Code) -> None:
+        """Let nothing pass any more, and remember why."""
+        self.stopped = self.stopped or code
+
+    async def _before_tool(self, given: Any, call: str | None, context: Any) -> Any:
+        call_id = str(call or given.get("tool_use_id") or "")
+        try:
+            verdict = await self.judge(str(given["tool_name"]), given.get("tool_input") or {}, call_id)
+        except Exception as error:
+            verdict = Verdict(False, f"Permission check failed: {type(error).__name__}")
+        if not verdict.allowed:
+            self._denied[call_id] = verdict.reason
+        return _answer(verdict)
+
+    async def judge(self, tool: str, arguments: Mapping[str, Any], call: str) -> Verdict:
+        """The verdict on one call."""
+        if self.stopped is not None:
+            return Verdict(False, "The run is being stopped", stops=self.stopped)
+        if not self.armed:
+            return Verdict(False, "The run is not confirmed to be confined", stops="unconfined")
+        changed: Mapping[str, Any] | None = None
+        for rule in self._rules:
+            verdict = await rule(tool, arguments if changed is None else changed, call)
+            if not verdict.allowed:
+                if verdict.stops is not None:
+                    self.stop(verdict.stops)
+                return verdict
+            changed = verdict.arguments if verdict.arguments is not None else changed
+        return ALLOW if changed is None else Verdict(True, arguments=changed)
+
+
+def _answer(verdict: Verdict) -> dict[str, Any]:
+    if verdict.allowed and verdict.arguments is None:
+        return {}
+    decision: dict[str, Any] = {"hookEventName": "PreToolUse", "permissionDecision": "allow"}
+    if verdict.allowed:
+        decision["updatedInput"] = dict(verdict.arguments or {})
+        return {"hookSpecificOutput": decision}
+    decision |= {"permissionDecision": "deny", "permissionDecisionReason": verdict.reason}
+    answer: dict[str, Any] = {"hookSpecificOutput": decision}
+    if verdict.stops is not None:
+        answer |= {"continue_": False, "stopReason": verdict.reason}
+    return answer

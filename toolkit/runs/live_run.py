@@ -1,0 +1,342 @@
+"""A run under way: its events to follow, its result to wait for, and the few things one can do to it."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import inspect
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+
+from toolkit.errors import RunError, WorkspaceError
+from toolkit.runs.asking.approval_socket import ApprovalSocket
+from toolkit.runs.asking.approvals import Approvals
+from toolkit.runs.asking.decisions import Remembered
+from toolkit.runs.bus import Bus
+from toolkit.runs.outcome.events import Event, Stream
+from toolkit.runs.outcome.finish import conclude, failed, is_refusal, merged
+from toolkit.runs.outcome.rebuild import turn_under_way
+from toolkit.runs.outcome.result import RunResult
+from toolkit.runs.place import Place, find_place, load_boxes, project_of
+from toolkit.runs.spec import RunSpec
+from toolkit.runs.storage.event_file import EventFile
+from toolkit.runs.storage.log import EventLog
+from toolkit.runs.storage.run_folder import RunFolder, new_run
+from toolkit.runs.turn.engine import Engine
+
+if TYPE_CHECKING:
+    from toolkit_workspace.changes import Changes
+
+OutputT = TypeVar("OutputT")
+T = TypeVar("T")
+_log = logging.getLogger("toolkit.runs")
+_LISTENERS = 1.0
+"""Seconds that listeners get at the end to read what is left."""
+
+
+class LiveRun(Generic[OutputT]):
+    """One run, from its prompt to its end. Use it with `async with`; leaving waits for the turns that were asked for.
+
+    Leaving by an exception ends it at once.
+    """
+
+    def __init__(self, spec: RunSpec) -> None:
+        self.spec = spec
+        self.id = spec.run_id
+        self._engine: Engine | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._prompts: asyncio.Queue[tuple[str, asyncio.Future[RunResult[Any]]] | None] = asyncio.Queue()
+        self._results: list[RunResult[Any]] = []
+        self._latest: asyncio.Future[RunResult[Any]] | None = None
+        self._ready = asyncio.Event()
+        self._is_over = False
+        self._place: Place | None = None
+
+    async def __aenter__(self) -> Self:
+        self._boxes = load_boxes(self.spec)
+        if self.spec.transport is None:
+            self.spec.address()
+        self._folder: RunFolder = new_run(self.spec)
+        self._log = EventLog(self._folder.events)
+        self._reader = self._log.follow()
+        self.bus = Bus(self._log)
+        """`live.bus.subscribe(listener)`: every event, from the first on."""
+        self.approvals = self._make_approvals()
+        """The questions that wait for an answer, and `answer` for them."""
+        self._socket = ApprovalSocket(self._folder.folder, self.approvals)
+        if self.spec.approve is not None:
+            await self._socket.open()
+        self._latest = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._drive(self._latest))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._task is not None
+        if kind is not None or (self._latest is not None and not self._latest.done()):
+            self._task.cancel()  # leaving ends a turn that is under way
+        self._prompts.put_nowait(None)
+        await asyncio.wait({self._task})
+        await self.bus.drain(_LISTENERS)
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        """The events from where one last looked, the first at first, until the turn is over.
+
+        Once the run is over, those of all its turns that are left.
+        """
+        async for event in self._reader:
+            yield event
+            if event.name == "lifecycle.finished" and not self._is_over:
+                return
+
+    async def result(self) -> RunResult[OutputT]:
+        """The result of the turn that was asked for last. It comes whether or not anyone reads the events.
+
+        Once the run is over, its changes are those that were left when the last process of the jail was gone.
+
+        Raises:
+            ToolkitError: the run cannot be as asked (a mount that is not allowed, say); no prompt was sent.
+        """
+        assert self._latest is not None
+        assert self._task is not None
+        answer = await asyncio.shield(self._latest)
+        return self._results[-1] if self._task.done() else answer
+
+    async def send(self, prompt: str) -> RunResult[OutputT]:
+        """Go on with the conversation: another turn in the same process, when the one before has ended.
+
+        Raises:
+            RunError: the run is over, or the prompt is empty.
+        """
+        if not prompt.strip():
+            raise RunError("the prompt is empty", fix='Say what to do: live.send("Now run the tests.")')
+        if self._task is None or self._is_over:
+            raise self._over()
+        future: asyncio.Future[RunResult[Any]] = asyncio.get_running_loop().create_future()
+        self._latest = future
+        self._prompts.put_nowait((prompt, future))
+        return await asyncio.shield(future)
+
+    async def interrupt(self) -> None:
+        """End the turn under way and keep what it gave; the conversation can go on with `send`."""
+        await (await self._open()).interrupt()
+
+    async def set_model(self, model: str | None) -> None:
+        """Use another model from the next model call on; None goes back to the default.
+
+        Raises:
+            RunError: the run is over, or the CLI refuses.
+        """
+        engine = await self._open()
+        await _asked("the model cannot be set", engine.client.set_model(model))
+
+    async def mcp_status(self) -> dict[str, str]:
+        """The MCP servers of the run by name, each with its status; waits until the CLI has started them.
+
+        Raises:
+            RunError: the run is over, or the CLI refuses.
+        """
+        engine = await self._open()
+        await engine.greeted.wait()
+        answer = await _asked("there is no status of the servers", engine.client.get_mcp_status())
+        return {server["name"]: server["status"] for server in answer["mcpServers"]}
+
+    async def rewind(self, to: int | str) -> None:
+        """Set the files of the workspace back to how they were when a prompt was sent.
+
+        `to` is the number of the turn (1 is the first), or the `message` of its `lifecycle.started`.
+
+        Raises:
+            RunError: there is no such turn, the run is over, or the CLI refuses.
+        """
+        engine = await self._open()
+        if isinstance(to, int):
+            if not 1 <= to <= len(engine.prompts):
+                raise RunError(f"there is no turn {to} to go back to", fix=f"Use 1 to {len(engine.prompts)}")
+            to = engine.prompts[to - 1]
+        await _asked(f"the files cannot be set back to '{to}'", engine.client.rewind_files(to))
+
+    async def _open(self) -> Engine:
+        """The engine, once it is open.
+
+        Raises:
+            RunError: the run ended before it was.
+        """
+        assert self._task is not None
+        ready = asyncio.ensure_future(self._ready.wait())
+        await asyncio.wait({ready, self._task}, return_when=asyncio.FIRST_COMPLETED)
+        ready.cancel()
+        if self._engine is None or self._task.done():
+            raise RunError(f"run {self.id} is over", fix=f"See: toolkit runs show {self.id}")
+        return self._engine
+
+    async def _drive(self, first: asyncio.Future[RunResult[Any]]) -> None:
+        """The whole life of the run, in one task: the SDK wants to be closed where it was opened."""
+        pending: asyncio.Future[RunResult[Any]] | None = first
+        try:
+            place = await self._find_place()
+            self._folder.started(place)
+            engine = Engine(self.spec, self._boxes, place.folder, self._folder.home, self._log.append, self.approvals)
+            try:
+                text = await self._prompt_text(place)
+                await engine.open()
+                self._engine = engine
+                self._ready.set()
+                await self._turn(engine, place, text, first)
+                pending = None
+                while not engine.is_over and (asked := await self._prompts.get()) is not None:
+                    text, pending = asked
+                    await self._turn(engine, place, text, pending)
+                    pending = None
+            finally:
+                await engine.close()
+        except BaseException as error:
+            self._fail(error, pending)
+            if not isinstance(error, Exception):
+                raise
+        finally:
+            await self._finish()
+
+    async def _find_place(self) -> Place:
+        """The place of the run; a copy under way is seen through when nobody wants it any more, to let go of it."""
+        preparing = asyncio.ensure_future(asyncio.to_thread(find_place, self.spec, self._folder))
+        try:
+            await asyncio.wait({preparing})
+        except asyncio.CancelledError:
+            await asyncio.wait({preparing})
+            if preparing.exception() is None:
+                self._place = preparing.result()
+            raise
+        self._place = preparing.result()
+        return self._place
+
+    async def _turn(self, engine: Engine, place: Place, text: str, future: asyncio.Future[RunResult[Any]]) -> None:
+        turn = await engine.turn(text)
+        changes = await self._changes(place)
+        shape, unenforced = self.spec.shape(), engine.unenforced
+        result = conclude(self.id, turn, engine.translator, shape, changes=changes, unenforced=unenforced)
+        self._settle(result, future)
+
+    async def _changes(self, place: Place) -> Changes | None:
+        """What the agent changed so far; a workspace it made unreadable costs nobody the rest of the result."""
+        try:
+            return await asyncio.to_thread(place.changes)
+        except WorkspaceError as error:
+            what = f"the changes cannot be told: {error.what}"
+            self._log.append(Event("lifecycle", "warning", time.time(), self.id, self.id, None, {"what": what}))
+            return None
+
+    def _settle(self, result: RunResult[Any], future: asyncio.Future[RunResult[Any]] | None) -> None:
+        self._results.append(result)
+        try:
+            self._log.append(_finished_event(result, turn=len(self._results)))
+            self._folder.finished(merged(self._results))
+        except OSError:  # a full disk: what cannot be stored is still given
+            _log.exception("the end of run %s cannot be stored", self.id)
+        if future is not None and not future.done():
+            future.set_result(result)
+
+    def _fail(self, error: BaseException, future: asyncio.Future[RunResult[Any]] | None) -> None:
+        if future is None and self._results:
+            return
+        refused = self._engine is None and is_refusal(error)
+        result = failed(turn_under_way(self.id, EventFile(self._log.path)), error)
+        self._settle(result, None if refused else future)
+        if refused and future is not None:
+            future.set_exception(error)
+            future.exception()  # nobody has to ask for the result
+
+    async def _finish(self) -> None:
+        try:
+            await self._socket.close()
+            if self._place is not None:
+                await asyncio.to_thread(self._look_once_more, self._place)
+        finally:
+            for close in (self._log.close, self._folder.close):
+                try:
+                    close()
+                except OSError:  # a full disk: what cannot be stored is still given
+                    _log.exception("the end of run %s cannot be stored", self.id)
+            self._refuse_what_waits()
+        await self._tell_after_run()
+
+    def _refuse_what_waits(self) -> None:
+        self._is_over = True
+        while not self._prompts.empty():
+            asked = self._prompts.get_nowait()
+            if asked is not None and not asked[1].done():
+                asked[1].set_exception(self._over())
+
+    async def _tell_after_run(self) -> None:
+        if self.spec.after_run is None:
+            return
+        try:
+            answer = self.spec.after_run(merged(self._results))
+            if inspect.isawaitable(answer):
+                await answer
+        except Exception:
+            _log.exception("after_run of run %s failed", self.id)
+
+    def _over(self) -> RunError:
+        return RunError(f"run {self.id} is over", fix="Start another one, or resume its session")
+
+    def _look_once_more(self, place: Place) -> None:
+        """See what changed now that nothing in the jail lives any more, and let go of the copy."""
+        try:
+            changes = place.changes()
+            if changes is not None and self._results:
+                self._results[-1] = dataclasses.replace(self._results[-1], changes=changes)
+                self._folder.finished(merged(self._results))
+            place.release()
+        except (OSError, WorkspaceError):
+            _log.exception("the workspace of run %s cannot be looked at", self.id)
+
+    def _make_approvals(self) -> Approvals:
+        spec = self.spec
+        readers = {f"mcp__{box.name}__{tool.name}" for box in self._boxes for tool in box if tool.options.read_only}
+
+        def emit(stream: Stream, kind: str, id: str | None, **data: Any) -> None:
+            if not self._log.closed:
+                event = Event(stream, kind, time.time(), self.id, id or self.id, None, data)
+                self._log.append(event)
+                if stream == "approval":
+                    self._socket.tell(event)
+
+        return Approvals(
+            spec.rules(readers.__contains__),
+            Remembered(project_of(spec), home=spec.home),
+            emit,
+            approve=spec.approve,
+            timeout=spec.approval_timeout,
+        )
+
+    async def _prompt_text(self, place: Place) -> str:
+        """The exact text of the first turn: added context, the prompt, and what the workspace says of itself."""
+        prompt = self.spec.prompt
+        text = prompt if isinstance(prompt, str) else prompt.render(self._boxes)
+        if isinstance(prompt, str) and place.section is not None:
+            text = f"{text}\n\n{place.section.render()}"
+        if self.spec.before_run is not None:
+            added = self.spec.before_run(self.spec)
+            added = await added if inspect.isawaitable(added) else added
+            text = f"{added}\n\n{text}" if added else text
+        return text
+
+
+async def _asked(what: str, request: Awaitable[T]) -> T:
+    """What the CLI answers to a request; its refusal in words of ours."""
+    try:
+        return await request
+    except Exception as error:
+        raise RunError(what, where=[str(error)]) from error
+
+
+def _finished_event(result: RunResult[Any], turn: int) -> Event:
+    data = result.to_data()
+    names = ("ok", "code", "message", "text", "stop", "ms", "cost", "total", "unattributed")
+    shown = {"turn": turn, **{name: data[name] for name in names}}
+    return Event("lifecycle", "finished", time.time(), result.run, result.run, None, shown)

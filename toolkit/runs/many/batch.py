@@ -1,0 +1,134 @@
+"""`run_many`: many runs side by side, in order, under one spend limit.
+
+Runs do not disturb one another: whatever becomes of one is in its result. They
+share this process, or the workers of an executor: a process pool, or any engine
+with the interface of `concurrent.futures`, such as a Dask client's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import Executor
+from contextlib import AsyncExitStack
+from typing import Any
+
+from toolkit.errors import RunError, ToolkitError
+from toolkit.runs.limits import Limits
+from toolkit.runs.many.lifeline import Lifeline
+from toolkit.runs.many.purse import Purse
+from toolkit.runs.many.workers import Workers, has_started, run_here
+from toolkit.runs.outcome.finish import failed
+from toolkit.runs.outcome.result import RunResult
+from toolkit.runs.prompt import Prompt
+from toolkit.runs.spec import RunSpec, make_spec
+
+_log = logging.getLogger("toolkit.runs")
+
+OnResult = Callable[[RunResult[Any]], Awaitable[None] | None]
+
+
+async def run_many(
+    specs: Iterable[RunSpec | Prompt | str],
+    *,
+    concurrency: int = 4,
+    on_result: OnResult | None = None,
+    usd: float | None = None,
+    tokens: int | None = None,
+    executor: Executor | Callable[[], Executor] | None = None,
+) -> list[RunResult[Any]]:
+    """Run all the specs, `concurrency` at a time, and give their results in the same order.
+
+    A run that fails, also before it starts, is a result like any other. `on_result`
+    gets each result as it comes; what it raises is logged. Cancelling ends all runs.
+
+    `usd` and `tokens` limit all runs together. Each run gets a fair part of what is
+    left as its own limit, and what it does not use goes back; when all is used up,
+    the runs that have not started get the code `budget`. Each run ends after the
+    model call that passes its part, so that call is the most it can be over.
+
+    With an `executor` each run is done by a worker. With a function that makes an
+    executor each of the `concurrency` places has one of its own, and gets a fresh one
+    when it breaks: `functools.partial(ProcessPoolExecutor, 1)` loses one run when a
+    worker is killed. In one pool for all, the runs under way are lost together.
+
+    Raises:
+        RunError: a limit or a concurrency that cannot be; nothing was started.
+    """
+    if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
+        raise RunError(f"concurrency={concurrency!r}: it is a whole number above zero")
+    limit = Limits(usd=usd, tokens=tokens)
+    asked = _read_all(specs)
+    runs = sum(isinstance(spec, RunSpec) for spec in asked)
+    batch = _Batch(asked, Purse(limit, places=concurrency, runs=runs), on_result)
+    async with AsyncExitStack() as stack, asyncio.TaskGroup() as group:
+        line = None if executor is None else (await stack.enter_async_context(Lifeline())).line
+        shared = Workers(executor, line) if line is not None and isinstance(executor, Executor) else None
+        for _ in range(min(concurrency, len(asked))):
+            own = Workers(executor, line) if line is not None and executor is not None else None
+            group.create_task(batch.work_off(shared or own))
+    return [batch.results[index] for index in range(len(asked))]
+
+
+class _Batch:
+    """The runs there are to do, and what has become of them."""
+
+    def __init__(self, asked: list[RunSpec | RunResult[Any]], purse: Purse, on_result: OnResult | None) -> None:
+        self.results: dict[int, RunResult[Any]] = {}
+        self._todo = iter(enumerate(asked))
+        self._purse = purse
+        self._on_result = on_result
+
+    async def work_off(self, workers: Workers | None) -> None:
+        """Do one run after the other until there are no more: there is one of these for every place."""
+        try:
+            for index, spec in self._todo:
+                result = spec if isinstance(spec, RunResult) else await self._one(spec, workers)
+                self.results[index] = result
+                await self._tell(result)
+        except asyncio.CancelledError:
+            if workers is not None:
+                await workers.close(wait=False)  # the end of the lifeline ends what they do
+            raise
+        if workers is not None:
+            await workers.close(wait=True)
+
+    async def _one(self, spec: RunSpec, workers: Workers | None) -> RunResult[Any]:
+        limits = await self._purse.take(spec.run_id, spec.limits)
+        if limits is None:
+            why = "the limit of all runs together was used up before it started"
+            return RunResult(run=spec.run_id, code="budget", debug={"detail": why})
+        bounded = dataclasses.replace(spec, limits=limits)
+        result, is_known = (await run_here(bounded), True) if workers is None else await workers.run(bounded)
+        await self._purse.give_back(spec.run_id, result, is_known=is_known)
+        return result
+
+    async def _tell(self, result: RunResult[Any]) -> None:
+        if self._on_result is None:
+            return
+        try:
+            answer = self._on_result(result)
+            if inspect.isawaitable(answer):
+                await answer
+        except Exception:
+            _log.exception("on_result failed on run %s", result.run)
+
+
+def _read_all(specs: Iterable[RunSpec | Prompt | str]) -> list[RunSpec | RunResult[Any]]:
+    """The specs; in place of one that cannot be, its result."""
+    asked: list[RunSpec | RunResult[Any]] = []
+    taken: set[str] = set()
+    for number, given in enumerate(specs, 1):
+        try:
+            spec = make_spec(given, {})
+            if spec.run_id in taken or has_started(spec):
+                raise RunError(f"there is a run '{spec.run_id}' already", fix="Leave run_id out, or choose another")
+        except ToolkitError as error:
+            asked.append(failed(getattr(given, "run_id", f"spec-{number}"), error))
+            continue
+        taken.add(spec.run_id)
+        asked.append(spec)
+    return asked

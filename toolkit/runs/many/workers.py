@@ -1,0 +1,136 @@
+"""Runs in the workers of a `concurrent.futures.Executor`: sent, done there, and never lost in silence.
+
+A run is done at most once: one that had started when its worker died is `crashed`,
+also where the executor starts it again by itself. One that had not started is
+given to a fresh executor, where there is a way to make one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import multiprocessing
+import os
+import pickle
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Any
+
+from toolkit.errors import RunError
+from toolkit.runs.launch import complete, run
+from toolkit.runs.many.lifeline import CallerGoneError, Line, hold_on
+from toolkit.runs.outcome.finish import failed
+from toolkit.runs.outcome.result import RunResult
+from toolkit.runs.spec import RunSpec
+from toolkit.runs.storage.run_folder import runs_home
+from toolkit.runs.storage.stored_runs import StoredRun
+
+_LOST = "WorkerLost"
+_TRIES = 2
+"""A spec that takes its worker down before it starts is not sent for ever."""
+
+
+async def run_here(spec: RunSpec) -> RunResult[Any]:
+    """`run`, with a result also where it raises."""
+    try:
+        return await run(spec)
+    except Exception as error:
+        return failed(spec.run_id, error)
+
+
+def work(payload: RunSpec | bytes, run_id: str, line: Line) -> RunResult[Any] | bytes:
+    """Do one run: what a worker is asked to do.
+
+    Both ways it is pickled here and not by the executor, where a failure could take others with it.
+    """
+    try:
+        spec: RunSpec = pickle.loads(payload) if isinstance(payload, bytes) else payload
+    except Exception as error:
+        return failed(run_id, RunError(f"the spec cannot be read here: {type(error).__name__}: {error}"))
+    if has_started(spec):
+        return lost(spec, "its first worker died, and another one was asked to do it again")
+    try:
+        result = complete(hold_on(line, run_here(spec)))
+    except CallerGoneError:
+        parent = multiprocessing.parent_process()
+        if parent is not None and not parent.is_alive():
+            os._exit(1)  # a process pool's worker would wait for ever for a caller that was killed
+        return RunResult(run=run_id, code="aborted", debug={"detail": "the caller is gone"})
+    try:
+        return pickle.dumps(result)
+    except Exception:
+        return result
+
+
+class Workers:
+    """One executor, or a way to make one that is used again when the executor breaks."""
+
+    def __init__(self, executor: Executor | Callable[[], Executor], line: Line) -> None:
+        self._make = None if isinstance(executor, Executor) else executor
+        self._executor = executor if isinstance(executor, Executor) else None
+        self._line = line
+
+    async def run(self, spec: RunSpec) -> tuple[RunResult[Any], bool]:
+        """The result, and whether it is known what the run used."""
+        packed = _packed(spec)
+        error = ""
+        for _ in range(_TRIES if self._make is not None else 1):
+            answer = await self._send(spec.run_id, spec if packed is None else packed)
+            if isinstance(answer, RunResult):
+                return answer, answer.code != "crashed" or answer.debug.get("error") != _LOST
+            error = f"{type(answer).__name__}: {answer}"
+            await self.close(wait=False)
+            if packed is None and isinstance(answer, pickle.PicklingError | TypeError | AttributeError):
+                return failed(spec.run_id, RunError(f"the spec cannot be sent: {error}")), True
+            if has_started(spec):
+                result = lost(spec, error)
+                return result, result.code != "crashed"
+        fix = "" if self._make is not None else "; with a function that makes one, a fresh one would be used"
+        return lost(spec, f"it never started: {error}{fix}"), True
+
+    async def _send(self, run_id: str, payload: RunSpec | bytes) -> RunResult[Any] | Exception:
+        """The result, or why the executor has none."""
+        if self._executor is None:
+            assert self._make is not None
+            self._executor = self._make()
+        try:
+            answer = await asyncio.wrap_future(self._executor.submit(work, payload, run_id, self._line))
+            result: RunResult[Any] = pickle.loads(answer) if isinstance(answer, bytes) else answer
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            return RuntimeError(f"the executor cancelled it: {error}")
+        except Exception as error:
+            return error
+        return result
+
+    async def close(self, *, wait: bool) -> None:
+        """Shut down an executor that was made here; one that was given belongs to the caller."""
+        if self._make is not None and self._executor is not None:
+            executor, self._executor = self._executor, None
+            await asyncio.to_thread(executor.shutdown, wait=wait, cancel_futures=True)
+
+
+def lost(spec: RunSpec, why: str) -> RunResult[Any]:
+    """The result of a run whose worker is gone: what it stored until then, where this machine can read it."""
+    result: RunResult[Any] = RunResult(run=spec.run_id, code="crashed")
+    stored = StoredRun(runs_home(spec.home) / spec.run_id)
+    for read in (stored.so_far, stored.result):  # the whole result, if it was just the answer that was lost
+        with contextlib.suppress(RunError, OSError):
+            result = read()
+    return dataclasses.replace(result, debug={**result.debug, "error": _LOST, "detail": why})
+
+
+def has_started(spec: RunSpec) -> bool:
+    """Whether there is a run of this id, as far as this machine knows."""
+    return (runs_home(spec.home) / spec.run_id).exists()
+
+
+def _packed(spec: RunSpec) -> bytes | None:
+    """The spec as bytes; None where only the executor itself may know how to send it."""
+    try:
+        return pickle.dumps(spec)
+    except Exception:
+        return None

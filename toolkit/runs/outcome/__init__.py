@@ -1,0 +1,28 @@
+"""What happens in a run, and what it came to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toolkit._base.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from toolkit.runs.outcome.codes import LIMIT_CODES as LIMIT_CODES
+    from toolkit.runs.outcome.codes import End as End
+    from toolkit.runs.outcome.codes import code_of as code_of
+    from toolkit.runs.outcome.events import KINDS as KINDS
+    from toolkit.runs.outcome.events import as_line as as_line
+
+_HOMES = {
+    "toolkit.runs.outcome.codes": (
+        "LIMIT_CODES",
+        "End",
+        "code_of",
+    ),
+    "toolkit.runs.outcome.events": (
+        "KINDS",
+        "as_line",
+    ),
+}
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -1,0 +1,132 @@
+"""`RunResult`: what a run came to, in one value."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from toolkit.errors import RunError
+from toolkit.runs.outcome.codes import MESSAGES, Code
+from toolkit.runs.outcome.events import Call, Tokens
+
+if TYPE_CHECKING:
+    from toolkit_workspace import Changes
+
+OutputT = TypeVar("OutputT")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    """One tool call of a run, without its arguments and result: those are in the events."""
+
+    id: str
+    name: str
+    ok: bool
+    ms: int
+    parent: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PendingCall:
+    """A tool call that was put off for the caller to answer."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DeniedCall:
+    """A tool call that was refused, and why."""
+
+    id: str
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult(Generic[OutputT]):
+    """What a run came to. `ok` is true for one code only: `ok`."""
+
+    run: str
+    """The run's id: `toolkit runs show RUN`."""
+    code: Code
+    text: str = ""
+    """The model's last words; what it had said so far, when the run ended early."""
+    output: OutputT | None = None
+    """The structured output, of the type asked for."""
+    session: str | None = None
+    """The conversation, for resuming it."""
+    stop: str | None = None
+    """Why the model stopped, in the API's words."""
+    calls: tuple[Call, ...] = ()
+    """Every model call of the main conversation, exact."""
+    total: Tokens = field(default_factory=Tokens)
+    """All tokens of the run, subagents and compaction included."""
+    unattributed: Tokens = field(default_factory=Tokens)
+    """The part of `total` that no call explains."""
+    cost: float = 0.0
+    """In US dollars, as the CLI counts it."""
+    ms: int = 0
+    tools: tuple[ToolUse, ...] = ()
+    denied: tuple[DeniedCall, ...] = ()
+    pending: tuple[PendingCall, ...] = ()
+    changes: Changes | None = None
+    """What the agent changed in the workspace; None without one."""
+    unenforced: tuple[str, ...] = ()
+    """Limits that were asked for and cannot be enforced on this machine."""
+    model: str | None = None
+    debug: dict[str, Any] = field(default_factory=dict)
+    """Raw causes for people who look into a failure: never shown by default."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the run did what was asked."""
+        return self.code == "ok"
+
+    @property
+    def message(self) -> str:
+        """One fixed sentence for the code."""
+        return MESSAGES[self.code]
+
+    def raise_for_status(self) -> RunResult[OutputT]:
+        """This result, if it is ok.
+
+        Raises:
+            RunFailedError: it is not; the result is its `result`.
+        """
+        if not self.ok:
+            raise RunFailedError(self)
+        return self
+
+    def to_data(self) -> dict[str, Any]:
+        """JSON-ready: what `result.json` holds. `changes` is stored beside it, as the workspace and its manifest."""
+        names = ("run", "code", "text", "output", "session", "stop", "cost", "ms", "unenforced", "model", "debug")
+        data: dict[str, Any] = {name: getattr(self, name) for name in names}
+        data["ok"], data["message"] = self.ok, self.message
+        data["total"], data["unattributed"] = asdict(self.total), asdict(self.unattributed)
+        for name in ("calls", "tools", "denied", "pending"):
+            data[name] = [asdict(item) for item in getattr(self, name)]
+        return data
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> RunResult[Any]:
+        """The result that `to_data` gave; its output stays plain data."""
+        plain = {name: value for name, value in data.items() if name not in ("ok", "message")}
+        plain["total"], plain["unattributed"] = Tokens(**data["total"]), Tokens(**data["unattributed"])
+        plain["unenforced"] = tuple(data["unenforced"])
+        for name, kind in (("calls", Call), ("tools", ToolUse), ("denied", DeniedCall), ("pending", PendingCall)):
+            plain[name] = tuple(kind(**item) for item in data[name])
+        return cls(**plain)
+
+
+class RunFailedError(RunError):
+    """A run that did not end well, for people who prefer exceptions."""
+
+    def __init__(self, result: RunResult[Any]) -> None:
+        super().__init__(f"run {result.run}: {result.message}", fix=f"See: toolkit runs show {result.run}")
+        self.result = result
+        self.code = result.code
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.result,)

@@ -1,0 +1,24 @@
+"""A run's folder: written while the run lives, read by any process afterwards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toolkit._base.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from toolkit.runs.storage.log import EventLog as EventLog
+    from toolkit.runs.storage.run_folder import FORMAT as FORMAT
+    from toolkit.runs.storage.run_folder import runs_home as runs_home
+    from toolkit.runs.storage.stored_runs import find_run as find_run
+
+_HOMES = {
+    "toolkit.runs.storage.log": ("EventLog",),
+    "toolkit.runs.storage.run_folder": (
+        "FORMAT",
+        "runs_home",
+    ),
+    "toolkit.runs.storage.stored_runs": ("find_run",),
+}
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -1,0 +1,170 @@
+"""The folder of a run, as the run writes it.
+
+    $TOOLKIT_HOME/runs/RUN/
+      run.json       what was asked for, where it works, and when it came to its end
+      events.jsonl   one line for each event, written as it happens
+      result.json    what it came to; written after every turn
+      toolkit-workspace-…/   the agent's copy, where the run made one (its state is hidden beside it)
+      workspace/     the empty folder it worked in, where it was given none
+      home/          the agent's home, while the run lives
+      lock           held while the run lives
+
+A run whose lock is free and whose last turn has not finished has crashed.
+`stored.py` reads all this.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import secrets
+import shutil
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from toolkit.errors import RunError
+from toolkit.runs.outcome.events import as_line
+from toolkit.runs.outcome.result import RunResult
+from toolkit.runs.prompt import Prompt
+from toolkit.runs.spec import RunSpec
+
+if TYPE_CHECKING:
+    from toolkit.runs.place import Place
+
+FORMAT = 1
+"""The version of this layout, kept in every run.json."""
+LAST = "last"
+"""What people call the run that began last; no run has this id."""
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+def runs_home(home: Path | str | None = None) -> Path:
+    """The folder that holds all runs."""
+    if home is None:
+        home = os.environ.get("TOOLKIT_HOME") or None
+    if home is None:
+        state = os.environ.get("XDG_STATE_HOME")
+        home = (Path(state) if state else Path.home() / ".local" / "state") / "toolkit"
+    return Path(home).absolute() / "runs"
+
+
+class RunFolder:
+    """Where one run keeps itself, locked as long as the run lives."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._facts: dict[str, Any] = {}
+        self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    @property
+    def events(self) -> Path:
+        """The file its events go to."""
+        return self.folder / "events.jsonl"
+
+    @property
+    def home(self) -> Path:
+        """The agent's home, while the run lives."""
+        return self.folder / "home"
+
+    @property
+    def workspace(self) -> Path:
+        """The empty folder it works in when it is given none."""
+        return self.folder / "workspace"
+
+    def asked(self, spec: RunSpec) -> None:
+        """Write down what was asked for."""
+        limits = {name: value for name, value in asdict(spec.limits).items() if value is not None}
+        self._facts = {
+            "format": FORMAT,
+            "run": spec.run_id,
+            "began": time.time(),
+            "pid": os.getpid(),
+            "cwd": str(Path.cwd()),
+            "prompt": _words(spec.prompt),
+            "model": spec.model,
+            "profile": spec.profile,
+            "domains": list(spec.domains),
+            "limits": limits,
+            "mode": spec.mode,
+            "trace": spec.trace,
+            "confined": spec.transport is None,
+        }
+        self._write("run.json", self._facts)
+
+    def placed(self, folder: Path) -> None:
+        """It is complete, and gets the name that readers look for."""
+        self.folder = self.folder.rename(folder)
+
+    def started(self, place: Place) -> None:
+        """Write down where it works."""
+        self._facts["workspace"] = str(place.folder)
+        self._facts["copied"] = place.section is not None
+        self._write("run.json", self._facts)
+
+    def finished(self, result: RunResult[Any]) -> None:
+        """Write down what it came to so far."""
+        changes = None if result.changes is None else result.changes.to_json()
+        self._write("result.json", {**result.to_data(), "changes": changes})
+
+    def close(self) -> None:
+        """The run lives no more, and came to its end by itself."""
+        try:
+            self._write("run.json", {**self._facts, "ended": time.time()})
+        finally:
+            self.let_go()
+
+    def let_go(self) -> None:
+        """Give up the lock."""
+        os.close(self._lock)
+
+    def _write(self, name: str, data: dict[str, Any]) -> None:
+        """Replace a file whole: a reader sees the old one or the new one."""
+        fresh = self.folder / f".{name}.new"
+        fresh.write_text(as_line(data) + "\n", encoding="utf-8")
+        fresh.replace(self.folder / name)
+
+
+def new_run(spec: RunSpec) -> RunFolder:
+    """A folder for a new run. Readers see it once it is locked and says what was asked for.
+
+    Raises:
+        RunError: an id that cannot be, a run of that id, or a folder that cannot be made.
+    """
+    if not _ID.fullmatch(spec.run_id) or spec.run_id == LAST:
+        raise RunError(
+            f"{spec.run_id!r} cannot be the id of a run",
+            fix="Use up to 100 letters, digits, '-', '_' and '.', beginning with a letter or digit",
+        )
+    home = runs_home(spec.home)
+    unborn = home / f".{spec.run_id}.{secrets.token_hex(4)}.new"
+    stored: RunFolder | None = None
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        unborn.mkdir(mode=0o700)
+        stored = RunFolder(unborn)
+        stored.asked(spec)
+        stored.placed(home / spec.run_id)
+    except OSError as error:
+        shutil.rmtree(unborn, ignore_errors=True)
+        if stored is not None:
+            stored.let_go()
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
+            raise RunError(
+                f"there is a run '{spec.run_id}' already", fix="Leave run_id out, or choose another"
+            ) from error
+        raise RunError(
+            f"the run cannot be stored: {error.strerror}",
+            where=[str(home)],
+            fix="Set TOOLKIT_HOME to a folder of yours",
+        ) from error
+    return stored
+
+
+def _words(prompt: str | Prompt) -> str:
+    """What was asked for, in the caller's own words."""
+    return prompt if isinstance(prompt, str) else "\n\n".join(s for s in prompt.sections if isinstance(s, str))

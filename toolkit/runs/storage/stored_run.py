@@ -1,0 +1,336 @@
+"""One run on disk, as any process can read it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from toolkit.errors import RunError
+from toolkit.runs.outcome.events import Event
+from toolkit.runs.outcome.rebuild import rebuilt
+from toolkit.runs.outcome.result import RunResult
+from toolkit.runs.sessions.transcripts import forget, sessions_home
+from toolkit.runs.storage.event_file import EventFile, Following, last_turn_has_finished
+from toolkit.runs.storage.run_folder import FORMAT
+
+if TYPE_CHECKING:
+    from toolkit_workspace import WorkspaceSection
+    from toolkit_workspace.applying import Applied
+    from toolkit_workspace.changes import Changes
+
+State = Literal["running", "finished", "crashed"]
+_TRIES = 20
+
+
+class StoredRun:
+    """One run on disk. What is asked of it is read then: a live run moves on."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.id = folder.name
+
+    def __repr__(self) -> str:
+        return f"StoredRun({self.id!r})"
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What was asked for, and where it works: `run.json`.
+
+        Raises:
+            RunError: it cannot be read, or a newer version wrote it.
+        """
+        facts = self._read("run.json")
+        if facts is None:
+            raise RunError(
+                f"run {self.id} says nothing of itself",
+                where=[f"{self.folder / 'run.json'} is missing"],
+                fix=f"Remove it: toolkit runs remove {self.id}",
+            )
+        if facts.get("format") != FORMAT:
+            raise RunError(
+                f"run {self.id} was stored in format {facts.get('format')!r}; this version reads {FORMAT}",
+                where=[str(self.folder / "run.json")],
+                fix="Update the toolkit to look at it",
+            )
+        return facts
+
+    @property
+    def state(self) -> State:
+        """`running` while its lock is held, `finished` when its last turn has ended, else `crashed`."""
+        if self.is_live():
+            return "running"
+        if "ended" in self.facts and self._file("result.json").exists():
+            return "finished"
+        return "finished" if last_turn_has_finished(self._file("events.jsonl")) else "crashed"
+
+    @property
+    def ended(self) -> float | None:
+        """When it ended, in seconds since the epoch; None while it runs. A crashed one ended with its last event."""
+        if self.is_live():
+            return None
+        with contextlib.suppress(RunError):
+            if "ended" in (facts := self.facts):
+                return float(facts["ended"])
+        for name in ("events.jsonl", "run.json", "."):
+            with contextlib.suppress(FileNotFoundError):
+                return self._file(name).stat().st_mtime
+        return time.time()
+
+    def events(self) -> Iterator[Event]:
+        """The events that are stored, from the first on, without waiting for more.
+
+        Raises:
+            RunError: a line cannot be read; one that was cut off by a kill at the very end is left out.
+        """
+        return iter(EventFile(self._file("events.jsonl")))
+
+    def follow(self) -> Following:
+        """The events, with `for` or `async for`, waiting for more until the run has ended, whoever runs it."""
+        return Following(self._file("events.jsonl"), self.is_live)
+
+    def result(self) -> RunResult[Any]:
+        """What it came to; for a crashed run the part that its events tell. `changes` has a method of its own.
+
+        Raises:
+            RunError: it is still running, or its files are damaged.
+        """
+        state = self.state
+        if state == "running":
+            raise self._is_running("it has no result yet")
+        data = self._read("result.json") if state == "finished" else None
+        if data is None:
+            return self.so_far()
+        data.pop("changes", None)
+        try:
+            return RunResult.from_data(data)
+        except (KeyError, TypeError) as error:
+            raise self.damaged("result.json", f"{type(error).__name__}: {error}") from error
+
+    def so_far(self) -> RunResult[Any]:
+        """What the events stored until now tell; its code is `crashed` where the last turn has not finished."""
+        try:
+            return rebuilt(self.id, self.events())
+        except (KeyError, TypeError) as error:
+            raise self.damaged("events.jsonl", f"{type(error).__name__}: {error}") from error
+
+    def changed_files(self) -> list[dict[str, Any]] | None:
+        """The changes as they were when it finished, kept also when its workspace is not; None where none are known."""
+        data = self._read("result.json") or {}
+        return data.get("changes")
+
+    # -- its workspace -----------------------------------------------------------
+
+    def changes(self) -> Changes:
+        """What the agent changed and was not applied yet.
+
+        Raises:
+            RunError: it is still running, or it has no copy to compare.
+            WorkspaceError: the copy is in use or cannot be read.
+        """
+        with self._workspace() as section:
+            return section.changes()
+
+    def diff(self) -> bytes:
+        """The same as a patch that `git apply` takes."""
+        return self.changes().patch()
+
+    def apply(
+        self,
+        *,
+        paths: Iterable[str | os.PathLike[str]] | None = None,
+        mounts: Iterable[str] | None = None,
+        dry_run: bool = False,
+        conflict_markers: bool = False,
+    ) -> Applied:
+        """Take the changes back to the host, as `WorkspaceSection.apply` does.
+
+        Raises:
+            RunError: it is still running, or it has no copy to apply.
+            WorkspaceError: they cannot be applied; nothing was touched.
+        """
+        with self._workspace() as section:
+            return section.apply(paths=paths, mounts=mounts, dry_run=dry_run, conflict_markers=conflict_markers)
+
+    def drop_workspace(self) -> bool:
+        """Remove the copy and keep the rest; False if it is gone, or is not the run's own.
+
+        Raises:
+            RunError: it is still running, or the copy is in use.
+        """
+        from toolkit_workspace import WorkspaceSection
+
+        with self._alone():
+            place = Path(self.facts.get("workspace") or self._file("workspace"))
+            if place.parent != self.folder or not place.is_dir():
+                return False
+            if self.facts.get("copied"):
+                WorkspaceSection.open(place).cleanup()
+            else:
+                remove_folder(place)
+            return True
+
+    @property
+    def session(self) -> str | None:
+        """The conversation it belongs to, as far as it can be told."""
+        with contextlib.suppress(RunError):
+            data = self._read("result.json")
+            return data.get("session") if data is not None else self.so_far().session
+        return None
+
+    def remove(self, *, forgetting: bool = True) -> None:
+        """Remove the run with its workspace; one that lives is left as it is.
+
+        With `forgetting`, its conversation goes along when no other stored run belongs to it.
+
+        Raises:
+            RunError: it is still running, its workspace is in use, or it cannot be removed.
+        """
+        session = self.session if forgetting else None
+        with self._alone():
+            self._refuse_used_workspace()
+            # Out of sight first: a removal that is interrupted leaves no half run behind.
+            gone = self.folder.with_name(f".{self.id}.{secrets.token_hex(4)}.gone")
+            try:
+                self.folder.rename(gone)
+                remove_folder(gone)
+            except OSError as error:
+                raise RunError(f"run {self.id} cannot be removed: {error.strerror}", where=[str(gone)]) from error
+        if session is not None:
+            forget_unused({session}, self.folder.parent)
+
+    @contextmanager
+    def _workspace(self) -> Iterator[WorkspaceSection]:
+        from toolkit_workspace import WorkspaceSection
+
+        if self.is_live():
+            raise self._is_running("its workspace is in use")
+        facts = self.facts
+        place = facts.get("workspace")
+        if place is None:
+            raise RunError(f"run {self.id} ended before its workspace was ready")
+        if not Path(place).is_dir():
+            raise RunError(f"the workspace of run {self.id} was removed", where=[place])
+        if not facts.get("copied"):
+            raise RunError(
+                f"run {self.id} worked on no copy, so there is nothing to compare or apply",
+                where=[place],
+                fix="Its files are there",
+            )
+        section = WorkspaceSection.open(place)
+        try:
+            yield section
+        finally:
+            section.release()
+
+    def _refuse_used_workspace(self) -> None:
+        from toolkit_workspace import find_workspaces
+
+        used = [found for found in find_workspaces(self.folder) if found.status == "in use"]
+        if used:
+            where = [f"{found.temp_dir} by process {found.pid}" for found in used]
+            raise RunError(f"the workspace of run {self.id} is in use", where=where, fix="Wait for it")
+
+    # -- its files ---------------------------------------------------------------
+
+    def _file(self, name: str) -> Path:
+        return self.folder / name
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        """One of its JSON files; None where there is none."""
+        try:
+            data = json.loads(self._file(name).read_bytes())
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            raise self.damaged(name, str(error)) from error
+        except OSError as error:
+            raise self.damaged(name, error.strerror or "") from error
+        if not isinstance(data, dict):
+            raise self.damaged(name, "it holds no object")
+        return data
+
+    def damaged(self, name: str, why: str) -> RunError:
+        """The error for a file of its that cannot be read."""
+        return RunError(
+            f"a file of run {self.id} cannot be read",
+            where=[f"{self._file(name)}: {why}"],
+            fix=f"It was damaged after the run; this removes it: toolkit runs remove {self.id}",
+        )
+
+    def _is_running(self, so: str) -> RunError:
+        return RunError(
+            f"run {self.id} is still running: {so}", fix=f"Wait for its end: toolkit runs events {self.id} --follow"
+        )
+
+    def is_live(self) -> bool:
+        """Whether its lock is held."""
+        lock = self._take_lock(fcntl.LOCK_SH)
+        if lock is None:
+            return True
+        if lock >= 0:
+            os.close(lock)
+        return False
+
+    def _take_lock(self, kind: int) -> int | None:
+        """The lock of the run; None while it is held, -1 where there is none."""
+        try:
+            lock = os.open(self._file("lock"), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return -1
+        try:
+            fcntl.flock(lock, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            return None
+        return lock
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Hold the lock of a run that has ended, so that nobody else changes it."""
+        for _ in range(_TRIES):
+            lock = self._take_lock(fcntl.LOCK_EX)
+            if lock is not None:
+                break
+            time.sleep(0.01)  # another reader may be looking, for a moment
+        else:
+            raise self._is_running("it cannot be removed")
+        try:
+            yield
+        finally:
+            if lock >= 0:
+                os.close(lock)
+
+
+def stored_in(folder: Path) -> list[StoredRun]:
+    """The runs in the folder of all runs."""
+    try:
+        entries = sorted(folder.iterdir())
+    except FileNotFoundError:
+        return []
+    return [StoredRun(entry) for entry in entries if not entry.name.startswith(".") and entry.is_dir()]
+
+
+def forget_unused(sessions: set[str], folder: Path) -> None:
+    """Forget those of `sessions` that no run in the folder of all runs belongs to."""
+    used = {run.session for run in stored_in(folder)}
+    for session in sessions - used:
+        forget(sessions_home(folder.parent), session)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder in which an agent worked: whatever modes and odd files it left."""
+    from toolkit._base.handles import remove_tree
+
+    parent = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        remove_tree(parent, folder.name)
+    finally:
+        os.close(parent)

@@ -1,0 +1,20 @@
+"""One process of the CLI: started in its jail, asked turn by turn, its messages made into events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toolkit._base.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from toolkit.runs.turn.engine import Engine as Engine
+    from toolkit.runs.turn.translate import Translator as Translator
+    from toolkit.runs.turn.usage import Meter as Meter
+
+_HOMES = {
+    "toolkit.runs.turn.engine": ("Engine",),
+    "toolkit.runs.turn.translate": ("Translator",),
+    "toolkit.runs.turn.usage": ("Meter",),
+}
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -1,0 +1,393 @@
+"""One CLI process of a run: opened in its jail, asked turn by turn, and gone when it is closed.
+
+The engine gives facts: the events as they happen and how each turn ended. What
+they mean for the caller is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from claude_agent_sdk import ClaudeSDKClient, ResultMessage, SessionStore, SystemMessage
+
+from toolkit.errors import RunError
+from toolkit.runs.asking.approvals import Approvals
+from toolkit.runs.asking.guard import Guard
+from toolkit.runs.asking.rules import before_deadline, only_offered, within_budget
+from toolkit.runs.outcome.codes import Code, End
+from toolkit.runs.outcome.events import Event
+from toolkit.runs.sessions.resume import (
+    Kept,
+    SessionId,
+    default_store,
+    jail_config,
+    last_entry_of,
+    lay_out,
+    one_at_a_time,
+)
+from toolkit.runs.sessions.transcripts import held, sessions_home
+from toolkit.runs.spec import RunSpec
+from toolkit.runs.turn.options import make_options, native_tools, offered
+from toolkit.runs.turn.tail import Tail
+from toolkit.runs.turn.translate import Translator
+from toolkit.runs.turn.usage import Meter, TurnUsage
+from toolkit.runs.turn.work import Work
+from toolkit.sandbox import Confinement, JailLimits, SpendLimit, confine
+from toolkit.tools import Budget, Deadline, Toolbox, ToolContext
+
+_PATIENCE = 2.0
+"""Seconds between asking the CLI to stop and making it."""
+
+_SWITCHES = {
+    # The SDK refuses its option for this beside a session store: a resumed session has no checkpoints. A live one has.
+    "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING": "1",
+    # A result ends a turn of the CLI, not always the work: a subagent in the background may still owe another.
+    "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1",
+}
+
+Emit = Callable[[Event], None]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnd:
+    """How one turn ended."""
+
+    end: End
+    message: ResultMessage | None
+    usage: TurnUsage
+    ms: int
+    debug: dict[str, Any]
+
+
+class Engine:
+    """The CLI in its jail, between `open` and `close`."""
+
+    def __init__(
+        self, spec: RunSpec, boxes: list[Toolbox], folder: Path, home: Path, emit: Emit, approvals: Approvals
+    ) -> None:
+        self._spec = spec
+        self._boxes = boxes
+        self._folder = folder
+        self._home = home
+        self._emit = emit
+        self._stack = AsyncExitStack()
+        self._locks = AsyncExitStack()
+        self._stderr = Tail()
+        self._client: ClaudeSDKClient | None = None
+        self._jail: Confinement | None = None
+        self._meter = Meter(spec.run_id)
+        self._turn = 0
+        self._greeted = 0
+        self.greeted = asyncio.Event()
+        """Set once the CLI has told how it runs, or a turn has ended without that."""
+        self.is_over = False
+        """Whether no further turn can be had: the CLI is gone, or is not to be trusted with one."""
+        self._prompt = ""
+        self._distrust = ""
+        self.prompts: list[str] = []
+        """The message ids of the prompts sent so far: where `rewind` can go back to."""
+        self.deadline: Deadline | None = None
+        self.budget = Budget(spec.limits.tokens)
+        self.translator = Translator(spec.run_id, self._meter, time.time)
+        own = [only_offered(offered(spec, boxes)), before_deadline(lambda: self.deadline), within_budget(self._counted)]
+        self.guard = Guard([*own, approvals.rule], self.translator.denied)
+        self._approvals = approvals
+        self._mode = spec.rules().cli_mode
+
+    async def open(self) -> None:
+        """Start the CLI, with the session it is to go on with.
+
+        Raises:
+            UnconfinedError: the jail is not certain; nothing was started.
+            NoSessionError: there is no such session.
+            ClaudeSDKError: the CLI could not be started.
+        """
+        spec = self._spec
+        more = await self._session()
+        if spec.transport is None:
+            self._jail = await self._stack.enter_async_context(self._confine())
+        options = make_options(
+            spec,
+            self._boxes,
+            self.guard,
+            self._approvals,
+            jail=self._jail,
+            folder=self._folder,
+            shape=spec.shape(),
+            make_context=self._context,
+            stderr=self._stderr.write,
+            more=more,
+        )
+        take_options = getattr(spec.transport, "take_options", None)
+        if take_options is not None:  # a FakeCLI has no command line to read them from
+            take_options(options)
+        self._client = ClaudeSDKClient(options, transport=spec.transport)
+        self._stack.push_async_callback(self._disconnect)
+        await self._client.connect()
+
+    async def close(self) -> None:
+        """End the process and everything in its jail; nothing survives."""
+        try:
+            await self._stack.aclose()
+        finally:
+            await self._locks.aclose()
+            await asyncio.to_thread(shutil.rmtree, self._home, ignore_errors=True)
+
+    async def _session(self) -> dict[str, Any]:
+        """The SDK's options for the session: kept outside, laid out inside where one is resumed."""
+        spec = self._spec
+        more: dict[str, Any] = {}
+        if spec.resume is not None:
+            session = SessionId(spec.resume)
+            if not spec.fork:
+                await self._locks.enter_async_context(one_at_a_time(session, spec.home))
+            more |= {"resume": session, "fork_session": spec.fork}
+        if spec.transport is not None:
+            return more
+        store: SessionStore = spec.store or default_store(spec.home)
+        if spec.resume is not None:
+            if spec.at is not None:
+                more["resume_session_at"] = await last_entry_of(store, session, spec.at)
+            self._home.mkdir(mode=0o700)
+            await lay_out(store, session, self._home, self._folder)
+        # Kept as it happens, not at the end of a turn: a conversation can be resumed whose launcher was killed in one.
+        return {**more, "session_store": Kept(store), "session_store_flush": "eager", "env": jail_config()}
+
+    @property
+    def client(self) -> ClaudeSDKClient:
+        """The SDK's client, once open."""
+        assert self._client is not None, "the engine is not open"
+        return self._client
+
+    @property
+    def unenforced(self) -> tuple[str, ...]:
+        """Limits asked for that this machine cannot enforce."""
+        return () if self._jail is None else self._jail.report.not_enforced
+
+    async def turn(self, prompt: str) -> TurnEnd:
+        """Send a prompt and see it through to its end, within the deadline."""
+        self._turn += 1
+        self._prompt = prompt
+        self.prompts.append(str(uuid.uuid4()))
+        seconds = self._spec.limits.seconds
+        self.deadline = None if seconds is None else Deadline.after(seconds)
+        self.translator.begin_turn()
+        self.guard.begin_turn()
+        self._approvals.begin()
+        began = time.monotonic()
+        pump = asyncio.create_task(self._pump(prompt))
+        try:
+            await asyncio.wait({pump}, timeout=seconds)
+            if not pump.done():
+                await self._stop(pump, "deadline")
+        finally:
+            self._approvals.cancel()
+            message, end = await _finished(pump)
+            # Without its result a turn may still be under way in there, and its end would pass for that of the next.
+            self.is_over = message is None
+            self.greeted.set()
+            for event in self.translator.close():
+                self._emit(event)
+            if self._jail is not None:
+                self._jail.tidy()
+        reported = (message.model_usage, message.total_cost_usd) if message is not None else (None, None)
+        usage = self._meter.settle(*reported)
+        ms = round((time.monotonic() - began) * 1000)
+        return TurnEnd(self._judged(end), message, usage, ms, self._debug(message, end))
+
+    async def interrupt(self) -> None:
+        """End the turn under way; the conversation goes on."""
+        self._approvals.cancel()
+        with contextlib.suppress(Exception):
+            await asyncio.wait_for(self.client.interrupt(), _PATIENCE)
+
+    async def _pump(self, prompt: str) -> tuple[ResultMessage | None, End]:
+        try:
+            await self.client.query(_frames(prompt, self.prompts[-1]))
+            work = Work()
+            async for message in self.client.receive_messages():
+                if isinstance(message, SystemMessage) and message.subtype == "init":
+                    self._greet(message.data)
+                for event in self.translator.feed(message):
+                    self._emit(event)
+                if self._distrust:
+                    return None, End(error="UnconfinedError", guard="unconfined", detail=self._distrust)
+                result = work.done(message)
+                if result is not None:
+                    return result, _end_of(result)
+        except Exception as error:
+            return None, End(error=type(error).__name__, detail=f"{error}\n{self._stderr}")
+        return None, End(error="ProcessError", detail=str(self._stderr))
+
+    def _greet(self, init: Mapping[str, Any]) -> None:
+        """Check that the CLI runs as it was told to; only then may tools run."""
+        wanted = {box.name for box in self._boxes} | set(self._spec.servers)
+        servers = {server["name"]: server["status"] for server in init.get("mcp_servers", ())}
+        missing = sorted(name for name in wanted if servers.get(name) not in ("connected", "pending"))
+        mode = init.get("permissionMode")
+        if self._greeted < self._turn:  # the CLI greets again when a subagent's end wakes it
+            if self._greeted == 0:
+                self._hold(init.get("session_id"))
+            self._greeted = self._turn
+            self._started(init, servers)
+        if mode != self._mode or missing:
+            wrong_mode = f"the permission mode is {mode}, not {self._mode}"
+            self._distrust = wrong_mode if mode != self._mode else f"no MCP server {', '.join(missing)}"
+            self.guard.stop("unconfined")
+            self._warn(self._distrust)
+        else:
+            self.guard.armed = True
+        self.greeted.set()
+
+    def _hold(self, session: Any) -> None:
+        """Keep others from a conversation that began here: only a resumed one is held already."""
+        if self._spec.transport is None and (self._spec.resume is None or self._spec.fork):
+            with contextlib.suppress(RunError, OSError):  # no id, or no disk: then nobody can resume it either
+                self._locks.enter_context(held(sessions_home(self._spec.home), SessionId(session)))
+
+    def _started(self, init: Mapping[str, Any], servers: dict[str, str]) -> None:
+        self._emit(
+            self.translator.event(
+                "lifecycle",
+                "started",
+                self._spec.run_id,
+                turn=self._turn,
+                prompt=self._prompt,
+                message=self.prompts[-1],
+                model=init.get("model"),
+                session=init.get("session_id"),
+                cwd=init.get("cwd"),
+                tools=init.get("tools", []),
+                servers=servers,
+                mode=init.get("permissionMode"),
+                cli=init.get("claude_code_version"),
+                trace=self._spec.trace,
+            )
+        )
+
+    def _warn(self, what: str) -> None:
+        self._emit(self.translator.event("lifecycle", "warning", self._spec.run_id, what=what))
+
+    async def _stop(self, pump: asyncio.Task[Any], code: Code) -> None:
+        """Ask, wait, then make it: whatever was said until now is kept."""
+        self.guard.stop(code)
+        await self.interrupt()
+        await asyncio.wait({pump}, timeout=_PATIENCE)
+
+    def _judged(self, end: End) -> End:
+        """The end, with our own reasons first."""
+        guard = self.guard.stopped
+        if guard is None and self._jail is not None and self._jail.exceeded is not None:
+            guard = "budget"
+        if guard is None and end.is_error and self._counted().remaining() == 0:
+            guard = "budget"  # the gate passed no further request on
+        return End(**{**{name: getattr(end, name) for name in End.__slots__}, "guard": end.guard or guard})
+
+    def _debug(self, message: ResultMessage | None, end: End) -> dict[str, Any]:
+        debug: dict[str, Any] = {"stderr": str(self._stderr), "error": end.error, "detail": end.detail}
+        if message is not None:
+            debug |= {
+                "subtype": message.subtype,
+                "terminal_reason": message.terminal_reason,
+                "api_status": message.api_error_status,
+                "errors": message.errors,
+                "result": message.result if message.is_error else None,
+            }
+        if self._jail is not None:
+            debug["refused"] = [str(refusal) for refusal in self._jail.gate.audit]
+            debug["exceeded"] = None if self._jail.exceeded is None else str(self._jail.exceeded)
+        return {name: value for name, value in debug.items() if value}
+
+    def _context(self, call: str) -> ToolContext:
+        """What one call of an in-process tool can know and report."""
+
+        def on_progress(done: float, total: float | None, message: str | None) -> None:
+            self._emit(self.translator.event("tool", "progress", call, done=done, total=total, message=message))
+
+        return ToolContext(
+            call_id=call,
+            on_progress=on_progress,
+            deadline=self.deadline,
+            budget=self._counted(),
+            session=self.translator.session,
+            workspace=self._folder,
+            env=dict(self._spec.env),
+        )
+
+    def _counted(self) -> Budget:
+        """The budget with what is used up to now: by the calls we saw, or by all that went through the gate."""
+        gate = 0 if self._jail is None else self._jail.gate.usage.tokens
+        self.budget.used = max(self._meter.used.total, gate)
+        return self.budget
+
+    def _confine(self) -> Confinement:
+        spec, limits = self._spec, self._spec.limits
+        url, key = spec.address()
+        return confine(
+            self._folder,
+            "read-only" if spec.mode == "read-only" else spec.profile,
+            spec.domains,
+            api_url=url,
+            api_key=key,
+            api_key_file=spec.api_key_file,
+            tools=native_tools(spec),
+            readable=spec.readable,
+            limits=JailLimits(**limits.of_the_machine()),
+            require=spec.require,
+            spend_limit=None if limits.tokens is None else SpendLimit(tokens=limits.tokens),
+            home=self._home,
+            env={**_SWITCHES, **spec.env},
+            cli_path=spec.cli_path,
+            allow_control_files=spec.allow_control_files,
+        )
+
+    async def _disconnect(self) -> None:
+        """Close the client; when it does not close in time, the end of the jail makes it."""
+        task = asyncio.ensure_future(self.client.disconnect())
+        done, _ = await asyncio.wait({task}, timeout=_PATIENCE)
+        if not done and self._jail is not None:
+            await asyncio.to_thread(self._jail.kill)
+            await asyncio.wait({task}, timeout=_PATIENCE * 5)
+        if task.done() and not task.cancelled():
+            task.exception()
+        else:
+            task.cancel()
+
+
+async def _frames(prompt: str, message: str) -> AsyncIterator[dict[str, Any]]:
+    """The prompt as one frame with an id of ours, so that files can be set back to it."""
+    yield {
+        "type": "user",
+        "uuid": message,
+        "message": {"role": "user", "content": prompt},
+        "parent_tool_use_id": None,
+        "session_id": "",
+    }
+
+
+async def _finished(pump: asyncio.Task[tuple[ResultMessage | None, End]]) -> tuple[ResultMessage | None, End]:
+    if not pump.done():
+        pump.cancel()
+    try:
+        return await pump
+    except asyncio.CancelledError:
+        return None, End(error="CancelledError")
+
+
+def _end_of(message: ResultMessage) -> End:
+    return End(
+        subtype=message.subtype,
+        is_error=message.is_error,
+        terminal_reason=message.terminal_reason,
+        api_status=message.api_error_status,
+        detail="\n".join(message.errors or ()),
+    )
