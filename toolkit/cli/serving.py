@@ -16,6 +16,7 @@ import toolkit_servers.target as targets  # which loads what is used of it
 from toolkit.cli.terminal import as_json, command, json_option, take_stdout, write_result
 
 if TYPE_CHECKING:
+    from toolkit.tools import Toolbox
     from toolkit_servers import Reload
 
 SERVE_EXAMPLE = """
@@ -85,7 +86,7 @@ def _serve_stdio(spec: str, reload: bool) -> None:
     wires = claim_stdio()
     explain_first_print()
     target = targets.load_target(spec)
-    serve_stdio(_following(target) if reload else target.toolbox, wires)
+    serve_stdio(_tools(target, reload), wires)
 
 
 def _serve_http(spec: str, host: str, port: int, allowed_hosts: tuple[str, ...], reload: bool) -> None:
@@ -93,7 +94,7 @@ def _serve_http(spec: str, host: str, port: int, allowed_hosts: tuple[str, ...],
 
     target = targets.load_target(spec)
     serve_http(
-        _following(target) if reload else target.toolbox,
+        _tools(target, reload),
         host=host,
         port=port,
         allowed_hosts=allowed_hosts,
@@ -101,16 +102,18 @@ def _serve_http(spec: str, host: str, port: int, allowed_hosts: tuple[str, ...],
     )
 
 
+def _tools(target: targets.Target, reload: bool) -> Toolbox | Reload:
+    if not reload:
+        return target.toolbox
+    from toolkit_servers import Reload
+
+    return Reload(target)
+
+
 def _check(spec: str) -> None:
     stdout = take_stdout()
     box = targets.load_target(spec).toolbox
     write_result(stdout, f"{box.name}: {len(box)} {'tool' if len(box) == 1 else 'tools'}, no problems")
-
-
-def _following(target: targets.Target) -> Reload:
-    from toolkit_servers import Reload
-
-    return Reload(target, lambda: targets.load_target(target.spec))
 
 
 def _refuse_alone(ctx: click.Context, http: bool, *parameters: str) -> None:

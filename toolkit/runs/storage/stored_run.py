@@ -231,9 +231,9 @@ class StoredRun:
             section.release()
 
     def _refuse_used_workspace(self) -> None:
-        from toolkit_workspace.record.state import find
+        from toolkit_workspace import find_workspaces
 
-        used = [found for found in find(self.folder) if found.status == "in use"]
+        used = [found for found in find_workspaces(self.folder) if found.status == "in use"]
         if used:
             where = [f"{found.temp_dir} by process {found.pid}" for found in used]
             raise RunError(f"the workspace of run {self.id} is in use", where=where, fix="Wait for it")
