@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from toolkit.cli.terminal.display import Display
-from toolkit.cli.terminal.following import TerminalApprover, about_to_happen
+from toolkit.cli.terminal.display import Display, about_to_happen
+from toolkit.cli.terminal.following import TerminalApprover
 from toolkit.runs import Decision, Event, Question
 
 

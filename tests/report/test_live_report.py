@@ -115,7 +115,7 @@ async def test_no_request_without_the_token_or_under_another_name_is_answered(tm
         assert (await ask(report.url, host=f"localhost:{report.port}"))[0] == 200
         assert (await ask(report.url, f"/{token}/other"))[0] == 404
         assert (await ask(report.url, f"/{token}/../events"))[0] == 404
-        assert [(await ask(report.url, method=method))[0] for method in ("POST", "PUT", "OPTIONS")] == [405] * 3
+        assert [(await ask(report.url, method=method))[0] for method in ("POST", "PUT", "OPTIONS", "HEAD")] == [405] * 4
 
 
 async def test_the_page_may_not_be_kept_framed_or_passed_on(tmp_path: Path) -> None:
@@ -155,3 +155,12 @@ async def test_noise_on_the_port_ends_nothing(tmp_path: Path) -> None:
             assert answer == b"" or b" 403 " in answer.partition(b"\r\n")[0]
             writer.close()
         assert (await ask(report.url))[0] == 200
+
+
+async def test_who_never_finishes_a_request_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolkit.report._live._PATIENCE", 0.1)
+    async with running(tmp_path) as (run, _), LiveReport(run) as report:
+        reader, writer = await asyncio.open_connection("127.0.0.1", report.port)
+        writer.write(b"GET / HTTP/1.1\r\nHost: ")
+        assert await asyncio.wait_for(reader.read(), 5) == b""
+        writer.close()

@@ -22,11 +22,11 @@ from toolkit.runs import (
     fingerprint,
     list_runs,
     load_run,
-    one_at_a_time,
     remove_older_than,
     run,
     start,
 )
+from toolkit.runs.sessions import one_at_a_time
 from toolkit.testing import FakeCLI, ScriptedAPI, Status, Turn, text, tool_use
 
 

@@ -71,8 +71,8 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
     seen = Watched()
     start, ask = Second.start, Second.ask
 
-    def counted(self: Second, names: Sequence[str], parent: int, into: int, mount: int, room: int) -> bool:
-        is_asked = ask(self, names, parent, into, mount, room)
+    def counted(self: Second, names: Sequence[str], parent: int, into: int, room: int) -> bool:
+        is_asked = ask(self, names, parent, into, room)
         seen.names += len(names) * is_asked
         return is_asked
 
@@ -184,7 +184,7 @@ def test_scarce_handles_are_not_used_up(tmp_path: Path, monkeypatch: pytest.Monk
 def test_an_error_in_the_second_process_leaves_nothing_behind(
     project: Path, watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolkit_workspace.copying.second._HOW", (os.O_RDONLY, os.O_WRONLY, 1 << 18, "<BBhIqqqqqQq"))
+    monkeypatch.setattr("toolkit_workspace.copying.second._HOW", (os.O_RDONLY, os.O_WRONLY, 1 << 18))
     with pytest.raises(WorkspaceError, match="cannot be filled: No such file"):
         _section(project).prepare()
     assert _has_ended(watched.seconds[0])

@@ -65,17 +65,9 @@ _mount_options = with_options(
 def _section(options: dict[str, Any], **more: Any) -> WorkspaceSection:
     from toolkit.workspace import HostMount, WorkspaceSection
 
+    rules = {name: options[name] for name in ("max_bytes", "follow_symlinks", "gitignore")}
     mounts = [
-        HostMount(
-            host,
-            where,
-            options["include"],
-            options["exclude"],
-            options["max_bytes"],
-            options["follow_symlinks"],
-            options["gitignore"],
-        )
-        for host, where in options["mounts"]
+        HostMount(host, where, options["include"], options["exclude"], **rules) for host, where in options["mounts"]
     ]
     return WorkspaceSection(mounts, options["roots"], strict=options["strict"], **more)
 
@@ -154,10 +146,13 @@ _PARENT = click.option(
 @_PARENT
 @json_option()
 def list_(parent: str | None, wants_json: bool) -> None:
-    """List the workspaces of this user: in use, kept, left over, or with an unfinished apply."""
-    from toolkit_workspace.record import state as _state
+    """List the workspaces of this user, and what each is.
 
-    found = _state.find(Path(parent).absolute() if parent else _state.default_parent())
+    In use, kept, left over, or with an unfinished apply.
+    """
+    from toolkit_workspace import default_parent, find_workspaces
+
+    found = find_workspaces(Path(parent).absolute() if parent else default_parent())
     rows = [
         {"path": str(one.temp_dir), "status": one.status, "pid": one.pid, "created": one.created, "mounts": one.mounts}
         for one in found
@@ -181,12 +176,10 @@ def clean(parent: str | None, kept: bool, wants_json: bool) -> None:
 
     Never a workspace whose owner lives, and only with --kept one that was meant to stay.
     """
-    from toolkit_workspace.record import state as _state
+    from toolkit_workspace import clean_workspaces, default_parent
 
-    removed = [
-        str(one.temp_dir)
-        for one in _state.clean(Path(parent).absolute() if parent else _state.default_parent(), kept=kept)
-    ]
+    place = Path(parent).absolute() if parent else default_parent()
+    removed = [str(one.temp_dir) for one in clean_workspaces(place, kept=kept)]
     if wants_json:
         echo_json(removed)
         return
@@ -268,12 +261,10 @@ def apply(
 
 def _changes(workspace_dir: Path) -> Changes:
     """The changes, by looking only: the owner of the workspace may be at work in it."""
+    from toolkit_workspace import Workspace
     from toolkit_workspace.changes import changes_of
-    from toolkit_workspace.record import state as _state
-    from toolkit_workspace.record.prepared import Prepared
 
-    whole = workspace_dir.resolve()
-    return changes_of(Prepared.load(whole, _state.state_dir_of(whole)))
+    return changes_of(Workspace(workspace_dir.resolve()))
 
 
 def _go_on(stdout: TextIO, section: WorkspaceSection, *, undo: bool, wants_json: bool) -> None:

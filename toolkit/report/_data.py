@@ -1,8 +1,11 @@
-"""What the page knows of a run, as plain values.
+"""What the page knows of a run, as plain values: what it was asked, what happened, what it changed.
 
 Arguments and outputs become text here, where numbers of any size are exact. Text that
 was streamed piece by piece is left out where the whole of it follows. Raw causes of
-failures (`debug`) stay behind: a report is made to be passed on.
+failures (`debug`) stay behind: a report is made to be passed on. Names of changed files
+come from the changes themselves and contents from one patch for each file, so that no
+name, however odd, is ever read out of a patch; what is too long for a page is left out
+and said to be.
 """
 
 from __future__ import annotations
@@ -12,13 +15,17 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from toolkit.errors import RunError
-from toolkit.report._changes import changes_data
+from toolkit.errors import RunError, ToolkitError
 
 if TYPE_CHECKING:
     from toolkit.runs import Event, StoredRun
+    from toolkit.workspace import Changes
 
 _FACTS = ("began", "ended", "cwd", "prompt", "model", "profile", "domains", "limits", "mode", "trace", "confined")
+_FILE_BYTES = 1 << 20
+"""The longest patch of one file that is shown."""
+_ALL_BYTES = 16 << 20
+"""What all patches of a page may have together."""
 
 
 def run_data(run: StoredRun) -> dict[str, Any]:
@@ -27,7 +34,7 @@ def run_data(run: StoredRun) -> dict[str, Any]:
     Raises:
         RunError: the run cannot be read.
     """
-    return {**ending(run), "events": list(whole_blocks(run.events())), "live": False}
+    return {**ending(run), "events": list(_whole_blocks(list(run.events()))), "live": False}
 
 
 def live_data(run: StoredRun) -> dict[str, Any]:
@@ -42,9 +49,9 @@ def ending(run: StoredRun) -> dict[str, Any]:
     if state != "running":
         result = run.result().to_data()
         del result["debug"]
-        result["output"] = None if result["output"] is None else as_text(result["output"])
-        result["pending"] = [{**call, "arguments": rows(call["arguments"])} for call in result["pending"]]
-    return {**_asked(run), "state": state, "result": result, "changes": changes_data(run, state)}
+        result["output"] = None if result["output"] is None else _as_text(result["output"])
+        result["pending"] = [{**call, "arguments": _rows(call["arguments"])} for call in result["pending"]]
+    return {**_asked(run), "state": state, "result": result, "changes": _changes(run, state)}
 
 
 def _asked(run: StoredRun) -> dict[str, Any]:
@@ -52,7 +59,7 @@ def _asked(run: StoredRun) -> dict[str, Any]:
     return {"run": run.id, "made": time.time(), "facts": {name: facts.get(name) for name in _FACTS}}
 
 
-def whole_blocks(events: Iterable[Event]) -> Iterator[dict[str, Any]]:
+def _whole_blocks(events: Iterable[Event]) -> Iterator[dict[str, Any]]:
     """The events for the page, without the pieces of a block that came to its end."""
     pieces: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for event in events:
@@ -72,20 +79,23 @@ def event_data(event: Event) -> dict[str, Any]:
     data = dict(event.data)
     for name in ("arguments", "input"):
         if event.stream in ("tool", "approval") and name in data:
-            data[name] = rows(data[name])
-    if event.name == "assistant.ended":
+            data[name] = _rows(data[name])
+    if event.stream == "assistant" and event.kind == "ended":
         data.pop("text", None)  # its blocks have it
+    elif event.stream == "lifecycle" and event.kind == "finished":
+        for name in ("debug", "output", "pending", "denied"):
+            data.pop(name, None)  # raw causes stay behind; the rest is in the result
     return {"s": event.stream, "k": event.kind, "t": event.t, "id": event.id, "parent": event.parent, "data": data}
 
 
-def rows(arguments: Any) -> list[list[str]]:
+def _rows(arguments: Any) -> list[list[str]]:
     """Arguments as pairs of a name and a text; strings as they are, everything else as JSON."""
     if not isinstance(arguments, dict):
-        return [["", as_text(arguments)]]
-    return [[str(name), value if isinstance(value, str) else as_text(value)] for name, value in arguments.items()]
+        return [["", _as_text(arguments)]]
+    return [[str(name), value if isinstance(value, str) else _as_text(value)] for name, value in arguments.items()]
 
 
-def as_text(value: Any) -> str:
+def _as_text(value: Any) -> str:
     """A value as people read it."""
     if isinstance(value, str):
         return value
@@ -93,3 +103,51 @@ def as_text(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False, indent=2, default=str)
     except RecursionError as error:
         raise RunError("an event of the run is nested too deeply to be shown") from error
+
+
+def _changes(run: StoredRun, state: str) -> dict[str, Any]:
+    """The changed files, each with its hunks, and a note where they are not all there is to say."""
+    if state == "running":
+        return {"files": [], "note": "The changes are shown when the run has ended."}
+    kept = run.changed_files() or []
+    try:
+        files, note, gone = _changed_files(run.changes()), None, "it was applied since"
+    except ToolkitError as error:
+        files, note, gone = [], f"{error.what[:1].upper()}{error.what[1:]}.", "its contents are no longer there"
+    listed = {file["path"] for file in files}
+    files += [{**facts, "patch": None, "why": gone} for facts in kept if facts.get("path") not in listed]
+    return {"files": sorted(files, key=lambda file: str(file["path"])), "note": note}
+
+
+def _changed_files(changes: Changes) -> list[dict[str, Any]]:
+    left = _ALL_BYTES
+    files = []
+    for place, change in enumerate(changes):
+        patch, why = _patch(changes[place : place + 1]) if left > 0 else (None, "the page is long enough")
+        left -= len(patch or "")
+        files.append({**change.to_json(), "patch": patch, "why": why})
+    return files
+
+
+def _patch(change: Changes) -> tuple[str | None, str | None]:
+    """The hunks of one change, or why there are none."""
+    [one] = change
+    if one.binary:
+        return None, "binary contents"
+    refused = change.not_in_patch()
+    if refused:
+        return None, refused[0][1]
+    if one.type == "folder" or (not one.content_changed and one.type == "file" and one.kind in ("mode", "renamed")):
+        return None, None
+    if max(one.size or 0, one.old_size or 0) > 8 * _FILE_BYTES:
+        return None, "too long to be shown here"
+    try:
+        patch = change.patch()
+    except ToolkitError as error:
+        return None, error.what
+    start = 0 if patch.startswith(b"@@ ") else patch.find(b"\n@@ ") + 1
+    if not patch[start:].startswith(b"@@ "):
+        return None, None
+    if len(patch) > _FILE_BYTES:
+        return None, "too long to be shown here"
+    return patch[start:].decode("utf-8", "backslashreplace"), None

@@ -15,13 +15,49 @@ import json
 import math
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from toolkit._base.files import write_whole
+from toolkit.errors import RunError
+from toolkit.report._data import run_data
+
+if TYPE_CHECKING:
+    from toolkit.runs import StoredRun
 
 SCRIPTS = (
     *("text", "model", "figures", "chart", "colour", "prose", "rows", "timeline"),
     *("changes", "details", "header", "finder", "keys", "follow", "main"),
 )
 """The parts of the script, in the order in which they build on one another."""
+
+
+def render_report(run: StoredRun) -> str:
+    """The whole page for a run; for one that is still running, what there is so far.
+
+    Raises:
+        RunError: the run cannot be read.
+    """
+    return make_page(run_data(run))
+
+
+def write_report(run: StoredRun, file: Path | str | None = None) -> Path:
+    """Write the page to a file (`report.html` in the run's own folder if not given) and give its path.
+
+    The file is replaced whole, and only its owner may read it: a run can hold secrets.
+
+    Raises:
+        RunError: the run cannot be read, or the file cannot be written.
+    """
+    target = Path(file).absolute() if file is not None else run.folder / "report.html"
+    page = render_report(run)
+    try:
+        write_whole(target, page)
+    except OSError as error:
+        raise RunError(
+            f"the report cannot be written: {error.strerror}", where=[str(target)], fix="Name another file: -o FILE"
+        ) from error
+    return target
 
 
 def make_page(data: dict[str, Any]) -> str:

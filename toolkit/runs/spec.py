@@ -51,15 +51,15 @@ class Limits:
     """The size of /tmp inside the jail."""
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
+        for limit in dataclasses.fields(self):
+            value = getattr(self, limit.name)
             if value is None:
                 continue
-            whole = "int" in str(field.type) and "float" not in str(field.type)
+            whole = "int" in str(limit.type) and "float" not in str(limit.type)
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
             if not is_number or not value > 0 or not math.isfinite(value) or (whole and value != int(value)):
                 kind = "a whole number above zero" if whole else "a number above zero"
-                raise RunError(f"Limits({field.name}={value!r}): a limit is {kind}", fix="Leave it out for no limit")
+                raise RunError(f"Limits({limit.name}={value!r}): a limit is {kind}", fix="Leave it out for no limit")
 
     def of_the_machine(self) -> dict[str, int]:
         """The limits that were given and that the jail holds."""

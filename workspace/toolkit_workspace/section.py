@@ -16,23 +16,20 @@ from typing import Any, Self
 from toolkit._base.handles import READ_DIR
 from toolkit.errors import WorkspaceError
 from toolkit_workspace._prompt import MountText, prompt_text
-from toolkit_workspace._review import Review
-from toolkit_workspace.applying.apply import Applied
-from toolkit_workspace.changes.changes import Changes
+from toolkit_workspace.applying.apply import Applied, apply_changes, resume, undo
+from toolkit_workspace.changes.changes import Changes, changes_of
 from toolkit_workspace.copying.copy import Copier, Job, OverBudget, Progress, Ticker
-from toolkit_workspace.moments.snapshot import Snapshot
+from toolkit_workspace.moments.snapshot import Snapshot, Snapshots
 from toolkit_workspace.mount import HostMount
-from toolkit_workspace.record import state as _state
-from toolkit_workspace.record.bases import BaseStore, keep_bases
-from toolkit_workspace.record.fingerprint import fingerprint_of
-from toolkit_workspace.record.manifest import Manifest
-from toolkit_workspace.record.prepared import Prepared
+from toolkit_workspace.record import keep_bases as keep_base_bytes
+from toolkit_workspace.selecting.fingerprint import fingerprint_of
 from toolkit_workspace.selecting.left_behind import LeftOut, Notes
 from toolkit_workspace.selecting.plan import Plan, over_budget, plan_source
 from toolkit_workspace.selecting.roots import AllowedRoots
 from toolkit_workspace.selecting.sources import Source, check_landings, close_sources, open_sources
 from toolkit_workspace.watching.watch import Direction, Watching, Work
 from toolkit_workspace.watching.work import HostToWorkspace, WorkspaceToEvents
+from toolkit_workspace.workspace import Workspace, default_parent
 
 
 class WorkspaceSection:
@@ -67,8 +64,8 @@ class WorkspaceSection:
         self._strict = strict
         self._progress = progress
         self._keep_bases = keep_bases
-        self._state: _state.State | None = None
-        self._review: Review | None = None
+        self._workspace: Workspace | None = None
+        self._snapshots: Snapshots | None = None
         self._texts: tuple[MountText, ...] = ()
         check_landings(self.mounts)
 
@@ -79,47 +76,49 @@ class WorkspaceSection:
         Raises:
             WorkspaceError: there is none at that place, or its owner still works with it.
         """
-        state = _state.adopt(Path(temp_dir))
+        workspace = Workspace.adopt(Path(temp_dir))
         try:
-            facts = state.read()
+            facts = workspace.read_facts()
             mounts = [_mount_of(record) for record in facts["mounts"]]
-            section = cls(mounts, facts["roots"], parent=state.temp_dir.parent, keep=True)
+            section = cls(mounts, facts["roots"], parent=workspace.folder.parent, keep=True)
             section._texts = tuple(MountText.from_json(record["text"]) for record in facts["mounts"])
         except (KeyError, TypeError, ValueError) as error:
-            state.release()
+            workspace.release()
             raise WorkspaceError(
                 f"the state of the workspace {str(temp_dir)!r} cannot be read",
-                where=[str(state.state_dir)],
+                where=[str(workspace.state_dir)],
                 fix="Prepare it again; toolkit workspace clean --kept removes this one.",
             ) from error
-        section._state = state
+        section._workspace = workspace
         return section
 
     @property
     def is_prepared(self) -> bool:
-        return self._state is not None
+        return self._workspace is not None
 
     @property
     def is_held(self) -> bool:
         """Whether it is prepared and not released: no other process can open it."""
-        return self._state is not None and self._state.lock >= 0
+        return self._workspace is not None and self._workspace.is_held
 
     @property
     def temp_dir(self) -> Path:
         """The folder the agent works in."""
-        return self._prepared_state().temp_dir
+        return self._prepared().folder
 
     @property
     def state_dir(self) -> Path:
-        """Where the manifest and all else about the workspace is kept, outside of it."""
-        return self._prepared_state().state_dir
+        """Where the record and all else about the workspace is kept, outside of it."""
+        return self._prepared().state_dir
 
-    def _prepared_state(self) -> _state.State:
-        if self._state is None:
+    def _prepared(self) -> Workspace:
+        if self._workspace is None:
             raise WorkspaceError(
                 "the workspace is not prepared", fix="Use it as a context manager, or call prepare() first."
             )
-        return self._state
+        if not self._workspace.is_held:
+            self._workspace.forget_record()  # another process may have applied changes meanwhile
+        return self._workspace
 
     def plan(self) -> Plan:
         """What preparing would copy and leave out, by looking only."""
@@ -141,21 +140,21 @@ class WorkspaceSection:
             WorkspaceError: a mount or the workspace cannot be opened, read or written.
         """
         self.keep = self.keep if keep is None else keep
-        if self._state is not None:
+        if self._workspace is not None:
             if not self.is_held:
-                self._state, self._review = _state.adopt(self._state.temp_dir), None
+                self._workspace, self._snapshots = Workspace.adopt(self._workspace.folder), None
             return self
-        place = Path(parent) if parent is not None else self._parent or _state.default_parent()
+        place = Path(parent) if parent is not None else self._parent or default_parent()
         with AllowedRoots(self.allowed_host_roots) as roots:
             sources = open_sources(self.mounts, roots)
             try:
                 self._check_budgets(sources, roots)
-                state = _state.create(place.absolute())
+                workspace = Workspace.create(place.absolute(), [source.record for source in sources])
                 try:
-                    texts, manifest = self._fill(state, sources, roots)
-                    state.write(self._facts(texts))
+                    self._texts = self._fill(workspace, sources, roots)
+                    workspace.write_facts(**self._facts())
                 except BaseException:
-                    state.remove()
+                    workspace.remove()
                     raise
             except OSError as error:
                 raise WorkspaceError(
@@ -163,11 +162,9 @@ class WorkspaceSection:
                 ) from error
             finally:
                 close_sources(sources)
-        self._texts = tuple(texts)
-        self._state = state
-        self._review = Review(Prepared.at(state.temp_dir, state.state_dir, manifest))
+        self._workspace = workspace
         if self._keep_bases:
-            self._review.start_keeping()
+            workspace.start_keeping_bases()
         return self
 
     def _check_budgets(self, sources: Sequence[Source], roots: AllowedRoots) -> None:
@@ -177,39 +174,36 @@ class WorkspaceSection:
                 if plan.is_over_budget:
                     raise over_budget(plan.mount_path, source.mount.max_bytes, plan.needed, plan.largest)
 
-    def _fill(
-        self, state: _state.State, sources: Sequence[Source], roots: AllowedRoots
-    ) -> tuple[list[MountText], Manifest]:
-        manifest = Manifest([source.record for source in sources])
-        workspace = os.open(state.temp_dir, READ_DIR)
+    def _fill(self, workspace: Workspace, sources: Sequence[Source], roots: AllowedRoots) -> tuple[MountText, ...]:
+        root = os.open(workspace.folder, READ_DIR)
         ticker = Ticker(self._progress)
         texts = []
         try:
-            with Copier(workspace, manifest, ticker) as copier:
+            with Copier(root, workspace.record, ticker) as copier:
                 for index, source in enumerate(sources):
                     notes = Notes()
                     follow = roots if source.mount.follow_symlinks else None
-                    walk = source.walk(notes, roots, strict=self._strict, never=state.identities())
+                    walk = source.walk(notes, roots, strict=self._strict, never=workspace.identities)
                     job = Job(index, source.landing, walk, notes, source.mount.max_bytes, follow)
                     _copy_source(copier, job, source)
                     ticker.mount_done(job.tally)
                     texts.append(MountText.of(source.mount.landing, source.record.name is not None, job.tally, notes))
-            manifest.seal(workspace)
-            keep_bases(manifest, BaseStore(state.state_dir / "bases"), workspace, only_fresh=True)
+            workspace.record.seal(root)
+            keep_base_bytes(workspace.record, workspace.store, root, only_fresh=True)
         finally:
-            os.close(workspace)
-        manifest.save(state.state_dir / "manifest")
-        return texts, manifest
+            os.close(root)
+        workspace.save()
+        return tuple(texts)
 
-    def _facts(self, texts: Sequence[MountText]) -> dict[str, Any]:
-        pairs = zip(self.mounts, texts, strict=True)
+    def _facts(self) -> dict[str, Any]:
+        pairs = zip(self.mounts, self._texts, strict=True)
         roots = [os.path.abspath(root) for root in self.allowed_host_roots]  # noqa: PTH100 - links must stay
         return {"roots": roots, "mounts": [_record_of(mount, text) for mount, text in pairs]}
 
     @property
     def left_out(self) -> tuple[tuple[str, LeftOut], ...]:
         """What did not come along or deserves a remark: mount_path and entry, the first 200 of each rule."""
-        self._prepared_state()
+        self._prepared()
         return tuple((text.landing, one) for text in self._texts for one in text.left_out)
 
     def render(self) -> str:
@@ -217,18 +211,12 @@ class WorkspaceSection:
 
         The same mounts give the same text in every run; names are escaped.
         """
-        self._prepared_state()
+        self._prepared()
         return prompt_text(self._texts)
 
     def fingerprint(self) -> str:
         """A hash of all names, contents, links and executable bits that are in the workspace now."""
         return fingerprint_of(os.open(self.temp_dir, READ_DIR))
-
-    def _reviewed(self) -> Review:
-        state = self._prepared_state()
-        if self._review is None or not self.is_held:  # once released, another process may have applied changes
-            self._review = Review(Prepared.load(state.temp_dir, state.state_dir))
-        return self._review
 
     def changes(self) -> Changes:
         """What differs from the prepared state, or from what was applied last; nothing is run to find out.
@@ -236,7 +224,7 @@ class WorkspaceSection:
         Raises:
             WorkspaceError: the workspace or its record cannot be read.
         """
-        return self._reviewed().changes()
+        return changes_of(self._prepared())
 
     def apply(
         self,
@@ -258,11 +246,13 @@ class WorkspaceSection:
             WorkspaceError: an earlier apply was interrupted, or a path or mount matches nothing.
         """
         chosen = None if paths is None else [os.fspath(path) for path in paths]
-        return self._reviewed().apply(paths=chosen, mounts=mounts, dry_run=dry_run, conflict_markers=conflict_markers)
+        return apply_changes(
+            self._with_bases(), paths=chosen, mounts=mounts, dry_run=dry_run, conflict_markers=conflict_markers
+        )
 
     def resume_apply(self) -> bool:
         """Finish an apply that was interrupted; False when none had begun to write."""
-        return self._reviewed().resume()
+        return resume(self._with_bases())
 
     def undo_apply(self) -> bool:
         """Take back an interrupted apply, or else the last finished one; False when there is none.
@@ -270,22 +260,36 @@ class WorkspaceSection:
         Raises:
             WorkspaceConflictError: a file was changed on the host since.
         """
-        return self._reviewed().undo()
+        return undo(self._with_bases())
 
     def snapshot(self, label: str) -> Snapshot:
         """Remember how the workspace looks now; only what changed is stored."""
-        return self._reviewed().snapshot(label)
+        self._with_bases()
+        return self._moments().take(label)
 
     def rewind(self, snapshot: Snapshot | str) -> Snapshot:
         """Make the workspace look as in a snapshot (or the latest of that label).
 
         What it looked like until now is the returned snapshot, so that a rewind can be rewound.
         """
-        return self._reviewed().rewind(snapshot)
+        self._with_bases()
+        return self._moments().rewind(snapshot)
 
     def diff(self, a: Snapshot | str | None = None, b: Snapshot | str | None = None) -> Changes:
         """What changed from `a` (the prepared state if not given) to `b` (now if not given)."""
-        return self._reviewed().diff(a, b)
+        return self._moments().diff(a, b)
+
+    def _with_bases(self) -> Workspace:
+        """The workspace once all base bytes are kept."""
+        workspace = self._prepared()
+        workspace.finish_keeping_bases()
+        return workspace
+
+    def _moments(self) -> Snapshots:
+        workspace = self._prepared()
+        if self._snapshots is None or not workspace.is_held:
+            self._snapshots = Snapshots(workspace)
+        return self._snapshots
 
     def watch(self, direction: Direction = "host→workspace", *, rescan_seconds: float = 10.0) -> Watching:
         """Keep the workspace in step with the host, or report what the agent does, until the context ends.
@@ -297,13 +301,13 @@ class WorkspaceSection:
         Raises:
             WorkspaceError: the workspace is not prepared, or there is no such direction.
         """
-        review = self._reviewed()
+        workspace = self._prepared()
         arrow = direction.replace("->", "→")
         if arrow == "host→workspace":
-            review.finish_keeping()
-            make: Callable[[], Work] = partial(HostToWorkspace, self.mounts, self.allowed_host_roots, review.prepared)
+            workspace.finish_keeping_bases()
+            make: Callable[[], Work] = partial(HostToWorkspace, self.mounts, self.allowed_host_roots, workspace)
         elif arrow == "workspace→events":
-            make = partial(WorkspaceToEvents, review.prepared)
+            make = partial(WorkspaceToEvents, workspace)
         else:
             raise WorkspaceError(
                 f"there is no direction {direction!r}", fix="Write 'host→workspace' or 'workspace→events'."
@@ -316,41 +320,34 @@ class WorkspaceSection:
         Raises:
             WorkspaceError: it cannot be removed, or an apply was interrupted and has to be finished or undone.
         """
-        if self._state is not None and _state.has_unfinished_apply(self._state.state_dir):
-            raise self._kept_for_apply(self._state)
-        review, self._review = self._review, None
-        if review is not None:
-            review.stop_keeping()
-        state, self._state = self._state, None
-        if state is not None:
-            try:
-                state.remove()
-            except OSError as error:
-                raise WorkspaceError(
-                    f"the workspace cannot be removed: {error.strerror}",
-                    where=[str(state.temp_dir)],
-                    fix="Remove it by hand, or later: toolkit workspace clean",
-                ) from error
-            finally:
-                state.release()
-
-    def _kept_for_apply(self, state: _state.State) -> WorkspaceError:
-        self.release()
-        self._state = self._review = None
-        return WorkspaceError(
-            "the workspace is kept: an apply was interrupted",
-            where=[str(state.temp_dir)],
-            fix=f"Finish it or take it back: toolkit workspace apply {state.temp_dir} --resume (or --undo)",
-        )
+        workspace = self._workspace
+        if workspace is None:
+            return
+        if workspace.has_unfinished_apply:
+            self.release()
+            self._workspace = self._snapshots = None
+            raise WorkspaceError(
+                "the workspace is kept: an apply was interrupted",
+                where=[str(workspace.folder)],
+                fix=f"Finish it or take it back: toolkit workspace apply {workspace.folder} --resume (or --undo)",
+            )
+        self._workspace = self._snapshots = None
+        try:
+            workspace.remove()
+        except OSError as error:
+            raise WorkspaceError(
+                f"the workspace cannot be removed: {error.strerror}",
+                where=[str(workspace.folder)],
+                fix="Remove it by hand, or later: toolkit workspace clean",
+            ) from error
 
     def release(self) -> None:
         """Let go of the workspace and leave it, for another process to open; `changes` and `apply` go on working."""
-        state = self._prepared_state()
-        if self.is_held:
-            if self._review is not None:
-                self._review.finish_keeping()
-            state.write({**self._facts(self._texts), "kept": True})
-            state.release()
+        workspace = self._prepared()
+        if workspace.is_held:
+            workspace.finish_keeping_bases()
+            workspace.write_facts(**self._facts(), kept=True)
+            workspace.release()
 
     def __enter__(self) -> Self:
         return self.prepare()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from toolkit.runs.outcome.events import KINDS as KINDS
     from toolkit.runs.outcome.events import as_line as as_line
     from toolkit.runs.outcome.fold import Fold as Fold
-    from toolkit.runs.outcome.fold import fold as fold
+    from toolkit.runs.outcome.fold import result_of as result_of
 
 _HOMES = {
     "toolkit.runs.outcome.codes": (
@@ -27,7 +27,7 @@ _HOMES = {
     ),
     "toolkit.runs.outcome.fold": (
         "Fold",
-        "fold",
+        "result_of",
     ),
 }
 

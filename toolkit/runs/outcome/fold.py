@@ -131,9 +131,9 @@ class Fold:
     def end(self, code: Code, **known: Any) -> Event:
         """The event that ends the turn: what its events tell, and what is known only now."""
         so_far = self._result([self._under_way()])
-        data = {"turn": len(self._turns), "ok": code == "ok", "code": code, "message": MESSAGES[code]}
+        data: dict[str, Any] = {"turn": len(self._turns), "ok": code == "ok", "code": code, "message": MESSAGES[code]}
         data |= {name: getattr(so_far, name) for name in ("text", "session", "model", "stop", "ms", "cost")}
-        data |= {"output": None, "denied": [], "pending": [], "unenforced": so_far.unenforced, "debug": {}}
+        data |= {"output": None, "denied": [], "pending": [], "unenforced": list(so_far.unenforced), "debug": {}}
         unattributed = known.pop("unattributed", Tokens())
         data |= {"unattributed": asdict(unattributed), "total": asdict(so_far.total + unattributed)}
         return Event("lifecycle", "finished", time.time(), self.run, self.run, None, data | known)
@@ -148,7 +148,7 @@ class Fold:
         """The event that ends a turn which was seen through, and its output as the type that was asked for."""
         message, end, debug = turn.message, turn.end, dict(turn.debug)
         known: dict[str, Any] = {"ms": turn.ms, "cost": turn.cost, "unattributed": turn.unattributed}
-        known |= {"unenforced": turn.unenforced, "debug": debug}
+        known |= {"unenforced": list(turn.unenforced), "debug": debug}
         if message is None:
             return self.end(code_of(end), **known), None
         output = None
@@ -177,7 +177,7 @@ class Fold:
         return self.end(code_of(end), **known), output
 
 
-def fold(run: str, events: Iterable[Event]) -> RunResult[Any]:
+def result_of(run: str, events: Iterable[Event]) -> RunResult[Any]:
     """The result that the events of a run tell; `crashed` where its last turn did not finish."""
     told = Fold(run)
     told.feed(events)

@@ -78,8 +78,8 @@ def held(root: Path, session: str) -> Iterator[None]:
 async def one_at_a_time(session: str, home: Path | str | None = None) -> AsyncIterator[None]:
     """Hold a conversation: two sends to it run one after the other, also from two processes."""
     file = _lock_file(sessions_home(home), session)
-    # Asked again and again, not waited for: a thread that waits for a lock cannot be cancelled.
-    while (lock := take_lock(file)) is None:
+    # A thread that waits for a lock cannot be cancelled, so it is asked for again and again.
+    while (lock := take_lock(file)) is None:  # noqa: ASYNC110  (another process's release sets no event of ours)
         await asyncio.sleep(_LOCK_POLL)
     with lock:
         yield

@@ -16,7 +16,7 @@ from toolkit._base.handles import remove_tree
 from toolkit._base.locks import Lock, take_lock
 from toolkit.errors import RunError
 from toolkit.runs.outcome.events import Event
-from toolkit.runs.outcome.fold import fold
+from toolkit.runs.outcome.fold import result_of
 from toolkit.runs.outcome.result import RunResult
 from toolkit.runs.sessions.transcripts import forget, sessions_home
 from toolkit.runs.storage.event_log import EventFile, Following, last_turn_has_finished
@@ -118,7 +118,7 @@ class StoredRun:
     def so_far(self) -> RunResult[Any]:
         """What the events stored until now tell; its code is `crashed` where the last turn has not finished."""
         try:
-            return fold(self.id, self.events())
+            return result_of(self.id, self.events())
         except (KeyError, TypeError) as error:
             raise self.damaged("events.jsonl", f"{type(error).__name__}: {error}") from error
 
@@ -232,9 +232,9 @@ class StoredRun:
             section.release()
 
     def _refuse_used_workspace(self) -> None:
-        from toolkit_workspace.record.state import find
+        from toolkit_workspace import find_workspaces
 
-        used = [found for found in find(self.folder) if found.status == "in use"]
+        used = [found for found in find_workspaces(self.folder) if found.status == "in use"]
         if used:
             where = [f"{found.temp_dir} by process {found.pid}" for found in used]
             raise RunError(f"the workspace of run {self.id} is in use", where=where, fix="Wait for it")

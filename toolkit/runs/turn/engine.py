@@ -229,7 +229,11 @@ class Engine:
         facts = {"turn": self._turn, "prompt": self._prompt, "message": self.prompts[-1]}
         facts |= {"model": init.get("model"), "session": self._session, "cwd": init.get("cwd")}
         facts |= {"tools": init.get("tools", []), "servers": servers, "mode": init.get("permissionMode")}
-        facts |= {"cli": init.get("claude_code_version"), "trace": self._spec.trace, "unenforced": self._unenforced()}
+        facts |= {
+            "cli": init.get("claude_code_version"),
+            "trace": self._spec.trace,
+            "unenforced": list(self._unenforced()),
+        }
         self._tell("lifecycle", "started", self._spec.run_id, **facts)
 
     def _tell(self, stream: Stream, kind: str, id: str, **data: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -111,7 +112,7 @@ async def session_options(spec: RunSpec, home: Path, folder: Path, locks: AsyncE
     if spec.resume is not None:
         if spec.at is not None:
             more["resume_session_at"] = await last_entry_of(store, session, spec.at)
-        home.mkdir(mode=0o700)
+        await asyncio.to_thread(home.mkdir, mode=0o700)
         await lay_out(store, session, home, folder)
     # Kept as it happens, not at the end of a turn: a conversation can be resumed whose launcher was killed in one.
     return {**more, "session_store": Kept(store), "session_store_flush": "eager", "env": jail_config()}

@@ -22,9 +22,9 @@ from toolkit.errors import WorkspaceSecurityError
 from toolkit_workspace.copying.second import MOST_NAMES
 from toolkit_workspace.copying.sharing import Batch, Sharing
 from toolkit_workspace.copying.small_files import Result
-from toolkit_workspace.copying.target import Target, record
+from toolkit_workspace.copying.target import Target
 from toolkit_workspace.copying.transfer import Mover, TooLarge
-from toolkit_workspace.record.manifest import Manifest, join
+from toolkit_workspace.record import Kind, Record, Row, Stamp, join
 from toolkit_workspace.selecting.left_behind import Notes
 from toolkit_workspace.selecting.outline import Outline
 from toolkit_workspace.selecting.roots import AllowedRoots
@@ -118,9 +118,9 @@ class Job:
 class Copier:
     """Fills one workspace; a context manager."""
 
-    def __init__(self, workspace: int, manifest: Manifest, ticker: Ticker) -> None:
+    def __init__(self, workspace: int, record: Record, ticker: Ticker) -> None:
         self._workspace = workspace
-        self._manifest = manifest
+        self._record = record
         self._ticker = ticker
         self._mover = Mover()
         self._sharing = Sharing()
@@ -134,7 +134,7 @@ class Copier:
 
     def copy_folder(self, job: Job, handle: int, real_paths: tuple[bytes, ...]) -> None:
         """Copy the folder mount that `handle` is open on; the walk closes it."""
-        target = Target(self._workspace, job.index, job.at, self._manifest)
+        target = Target(self._workspace, job.index, job.at, self._record)
         try:
             for folder in job.walk.folders(handle, real_paths):
                 target.enter(folder)
@@ -158,7 +158,7 @@ class Copier:
             try:
                 copied = self._copy_open(job, source, target, landing, landing)
                 if copied is not None:
-                    record(self._manifest, job.index, job.at, "f", copied[0], None, b"", copied[1])
+                    self._add(job, job.at, b"", None, "f", *copied)
                     self._count(job, b"", [(os.fsdecode(landing), copied[0].st_size)], most_named=1)
             finally:
                 os.close(source)
@@ -177,12 +177,13 @@ class Copier:
             self._count(job, folder.path, copied, most_named=outline.most_names - len(folder.files))
         for start in range(0, len(folder.files), MOST_NAMES):
             names = folder.files[start : start + MOST_NAMES]
-            batch = Batch(names, folder.handle, target.handle, job.index, place, is_first=not start)
+            batch = Batch(names, folder.handle, target.handle, place, is_first=not start)
             self._settle(job, target, self._sharing.copy(batch, job.room))
 
     def _settle(self, job: Job, target: Target, done: Iterable[tuple[Batch, Result]]) -> None:
         """Record batches that were copied, and copy what was left of them: all but small plain files."""
-        for batch, (rest, sizes, stamps, rows) in done:
+        for batch, (rest, files) in done:
+            sizes = [host[0] for _, _, host in files]
             job.room -= sum(sizes)
             place, names = batch.place, batch.names
             path = target.path(place)
@@ -190,7 +191,7 @@ class Copier:
             if rest:
                 names = [name for name in names if name not in left]
             if names:
-                self._manifest.add_rows(job.index, path, place.host_path, names, stamps, rows)
+                self._record.add_files(job.index, path, place.host_path, names, files)
             copied = list(zip(names, sizes, strict=True))
             for name in left:
                 copied += self._copy_left(job, batch, name, path)
@@ -217,7 +218,7 @@ class Copier:
             os.close(source)
         if copied is None:
             return []
-        record(self._manifest, job.index, join(folder, name), "f", copied[0], None, host_path, copied[1])
+        self._add(job, join(folder, name), host_path, None, "f", *copied)
         return [(os.fsdecode(name), copied[0].st_size)]
 
     def _copy_open(
@@ -250,6 +251,13 @@ class Copier:
             self._names.setdefault((st.st_dev, st.st_ino), _Names(host_path, st.st_nlink)).meet(host_path)
         return made, st
 
+    def _add(
+        self, job: Job, path: bytes, host_path: bytes, link: bytes | None, kind: Kind, made: os.stat_result,
+        st: os.stat_result,
+    ) -> None:  # fmt: skip
+        """Record the copy as it was made, the source as it was read."""
+        self._record.add(Row(path, host_path, link, kind, job.index, made.st_mode, Stamp.of(made), Stamp.of(st)))
+
     def _room(self, job: Job) -> int:
         """How much may be written now: exactly what is left, so no shared batch may be under way."""
         if job.budget is None:
@@ -259,7 +267,8 @@ class Copier:
 
     def _count_unreported(self, job: Job) -> None:
         """Take what was copied and not yet settled into account, for the message that ends it all."""
-        for batch, (rest, sizes, _, _) in self._sharing.unreported():
+        for batch, (rest, files) in self._sharing.unreported():
+            sizes = [host[0] for _, _, host in files]
             names = [name for position, name in enumerate(batch.names) if position not in rest]
             self._count(job, batch.place.host_path, list(zip(names, sizes, strict=True)), most_named=0)
             job.room -= sum(sizes)
@@ -301,7 +310,7 @@ class Copier:
         os.utime(name, ns=(st.st_atime_ns, st.st_mtime_ns), dir_fd=into, follow_symlinks=False)
         made = os.stat(name, dir_fd=into, follow_symlinks=False)
         job.tally.links += 1
-        record(self._manifest, job.index, join(target.path(target.place), raw), "l", made, link, host_path, st)
+        self._add(job, join(target.path(target.place), raw), host_path, link, "l", made, st)
 
     def _note_other_names(self, job: Job) -> None:
         """Report files with names outside the mount: a change taken back would show there too."""

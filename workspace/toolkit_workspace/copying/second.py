@@ -24,7 +24,6 @@ from toolkit._base.handles import CREATE_FILE, READ_FILE
 from toolkit_workspace.copying import small_files as _small_files
 from toolkit_workspace.copying.small_files import LONGEST_MESSAGE, Result, SmallFiles
 from toolkit_workspace.copying.transfer import SMALL
-from toolkit_workspace.record.folder_table import ROW
 
 MOST_NAMES = 48
 """A request holds at most this many names: a folder of thousands is shared between the two processes."""
@@ -34,7 +33,7 @@ _MOST_REQUESTS = 8
 """Requests not answered: each keeps two folders open, and handles can be scarce."""
 _LONGEST_SILENCE = 600.0
 _FEWEST_HANDLES = 128
-_HOW = (READ_FILE, CREATE_FILE, SMALL, ROW.format)
+_HOW = (READ_FILE, CREATE_FILE, SMALL)
 
 small_files = SmallFiles(*_HOW)
 """What the second process does, for this one."""
@@ -87,12 +86,12 @@ class Second:
         """Whether an answer is to come."""
         return bool(self._waiting)
 
-    def ask(self, names: Sequence[str], parent: int, into: int, mount: int, room: int) -> bool:
+    def ask(self, names: Sequence[str], parent: int, into: int, room: int) -> bool:
         """Have `names` copied from one open folder to another; False if it cannot be asked now.
 
         Answers come in the order of asking.
         """
-        message = marshal.dumps((mount, room, os.fsencode("\0".join(names))))
+        message = marshal.dumps((room, os.fsencode("\0".join(names))))
         try:
             socket.send_fds(self._channel, [message], [parent, into])
         except OSError:

@@ -24,7 +24,6 @@ class Batch:
     names: list[str]
     source: int
     into: int
-    mount: int
     place: Place
     is_first: bool
     """Whether these are the folder's first names."""
@@ -49,7 +48,7 @@ class Sharing:
             self._is_tried, self._second = True, Second.start()
         room -= self.claimed()
         if not self._hand_over(batch, room):
-            yield batch, small_files.copy(batch.names, batch.source, batch.into, batch.mount, room)
+            yield batch, small_files.copy(batch.names, batch.source, batch.into, room)
         self._receive(wait=False)
         yield from self._done()
 
@@ -65,7 +64,7 @@ class Sharing:
 
     def claimed(self) -> int:
         """How many bytes batches that were not yet reported have written, or may write."""
-        written = sum(sum(sizes) for _, (_, sizes, _, _) in self._answered)
+        written = sum(host[0] for _, (_, files) in self._answered for _, _, host in files)
         return written + sum(_most(batch) for batch in self._asked)
 
     def unreported(self) -> Iterator[tuple[Batch, Result]]:
@@ -86,7 +85,7 @@ class Sharing:
             source, into = batch.place.expect(batch.source, batch.into)
         except OSError:
             return False
-        if not second.ask(batch.names, source, into, batch.mount, most):
+        if not second.ask(batch.names, source, into, most):
             batch.place.unexpect()
             return False
         batch.source, batch.into, batch.is_shared = source, into, True
@@ -116,7 +115,7 @@ class Sharing:
             for name in batch.names:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(name, dir_fd=batch.into)
-            result = small_files.copy(batch.names, batch.source, batch.into, batch.mount, _most(batch))
+            result = small_files.copy(batch.names, batch.source, batch.into, _most(batch))
             self._answered.append((self._asked.popleft(), result))
 
     def _done(self) -> Iterator[tuple[Batch, Result]]:

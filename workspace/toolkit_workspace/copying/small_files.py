@@ -1,7 +1,7 @@
 """Copy the small plain files of one folder: they are most of any copy, and every call in here is felt.
 
-This file is also the program of a large copy's second process (`_second.py`): it imports nothing but the
-standard library, and is told how files are opened and recorded.
+This file is also the program of a large copy's second process (`second.py`): it imports nothing but the
+standard library, and is told how files are opened.
 """
 
 from __future__ import annotations
@@ -9,34 +9,29 @@ from __future__ import annotations
 import marshal
 import os
 import socket
-import struct
 import sys
-from array import array
 from collections.abc import Sequence
 
 LONGEST_MESSAGE = 1 << 17
 _KIND, _REGULAR = 0o170000, 0o100000
 
-Result = tuple[list[int], list[int], bytes, bytes]
-"""Positions of the names that were left; of the others their sizes, their ctimes and inodes, their manifest rows."""
+Result = tuple[list[int], list[tuple[int, tuple[int, int, int, int], tuple[int, int, int, int]]]]
+"""Positions of the names that were left; of the others the copy's mode and stamp, and the stamp of what was read."""
 
 
 class SmallFiles:
     """Copies files of up to `largest` bytes that have one name and no holes; the others are left to the caller."""
 
-    def __init__(self, read_flags: int, create_flags: int, largest: int, row: str) -> None:
+    def __init__(self, read_flags: int, create_flags: int, largest: int) -> None:
         self._flags = read_flags, create_flags
         self._largest = largest
-        self._pack = struct.Struct(row).pack
 
-    def copy(self, names: Sequence[str | bytes], parent: int, into: int, mount: int, room: int) -> Result:
+    def copy(self, names: Sequence[str | bytes], parent: int, into: int, room: int) -> Result:
         """Copy `names` from one open folder to another, `room` bytes at most."""
         open_, fstat, close, read, write, utime = os.open, os.fstat, os.close, os.read, os.write, os.utime
-        (read_flags, create_flags), largest, pack = self._flags, self._largest, self._pack
+        (read_flags, create_flags), largest = self._flags, self._largest
         rest: list[int] = []
-        sizes: list[int] = []
-        stamps: list[int] = []
-        rows: list[bytes] = []
+        files = []
         for position, name in enumerate(names):
             try:
                 source = open_(name, read_flags, dir_fd=parent)
@@ -66,11 +61,10 @@ class SmallFiles:
             finally:
                 close(source)
             room -= size
-            sizes.append(size)
-            stamps += (made.st_ctime_ns, made.st_ino)
-            mtime, host_mtime, host_ctime = made.st_mtime_ns, st.st_mtime_ns, st.st_ctime_ns
-            rows.append(pack(0, 1, mount, made.st_mode, size, mtime, size, host_mtime, host_ctime, st.st_ino, -1))
-        return rest, sizes, array("Q", stamps).tobytes(), b"".join(rows)
+            copy = size, made.st_mtime_ns, made.st_ctime_ns, made.st_ino
+            host = size, st.st_mtime_ns, st.st_ctime_ns, st.st_ino
+            files.append((made.st_mode, copy, host))
+        return rest, files
 
 
 def main() -> None:
@@ -89,9 +83,9 @@ def main() -> None:
         if not message:
             return
         parent, into = handles
-        mount, room, names = marshal.loads(message)
+        room, names = marshal.loads(message)
         try:
-            answer: Result | int = small.copy(names.split(b"\0"), parent, into, mount, room)
+            answer: Result | int = small.copy(names.split(b"\0"), parent, into, room)
         except OSError as error:
             answer = error.errno or 0
         os.close(parent)

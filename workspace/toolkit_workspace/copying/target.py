@@ -11,37 +11,8 @@ import os
 from dataclasses import dataclass
 
 from toolkit._base.handles import DirStack, make_folders, open_folder
-from toolkit_workspace.record.manifest import Kind, Manifest, join
+from toolkit_workspace.record import Record, Row, Stamp, join
 from toolkit_workspace.selecting.walk import Folder
-
-
-def record(
-    manifest: Manifest,
-    mount: int,
-    path: bytes,
-    kind: Kind,
-    made: os.stat_result,
-    link: bytes | None,
-    host_path: bytes,
-    st: os.stat_result,
-) -> None:
-    """One entry for the manifest: the copy as it was made, the source as it was read."""
-    manifest.add(
-        mount,
-        path,
-        kind,
-        made.st_mode,
-        made.st_size if kind != "d" else 0,
-        made.st_mtime_ns,
-        made.st_ctime_ns,
-        made.st_ino,
-        link,
-        host_path,
-        st.st_size if kind != "d" else 0,
-        st.st_mtime_ns,
-        st.st_ctime_ns,
-        st.st_ino,
-    )
 
 
 @dataclass(slots=True, eq=False)
@@ -91,9 +62,9 @@ class Place:
 class Target:
     """The open workspace folders that belong to one mount's walk."""
 
-    def __init__(self, workspace: int, mount: int, at: bytes, manifest: Manifest) -> None:
+    def __init__(self, workspace: int, mount: int, at: bytes, record: Record) -> None:
         self._mount, self._at = mount, at
-        self._manifest = manifest
+        self._record = record
         self._stack = DirStack(make_folders(workspace, at))
         self._places: list[Place] = []
         self._left: set[Place] = set()
@@ -168,4 +139,6 @@ class Target:
         if not path:
             return  # the workspace folder itself has no entry
         os.utime(handle, ns=(place.stat.st_atime_ns, place.stat.st_mtime_ns))
-        record(self._manifest, self._mount, path, "d", os.fstat(handle), None, place.host_path, place.stat)
+        made = os.fstat(handle)
+        stamps = Stamp.of(made), Stamp.of(place.stat)
+        self._record.add(Row(path, place.host_path, None, "d", self._mount, made.st_mode, *stamps))

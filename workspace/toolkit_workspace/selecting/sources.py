@@ -12,7 +12,7 @@ from toolkit._base.handles import READ_DIR
 from toolkit._base.words import safe_name
 from toolkit.errors import WorkspaceError
 from toolkit_workspace.mount import HostMount
-from toolkit_workspace.record.manifest import MountRecord
+from toolkit_workspace.record import MountRecord
 from toolkit_workspace.selecting.left_behind import Notes
 from toolkit_workspace.selecting.roots import AllowedRoots
 from toolkit_workspace.selecting.selection import Selection

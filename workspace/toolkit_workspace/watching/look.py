@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterator
 
 from toolkit._base.handles import READ_DIR, open_beneath
-from toolkit_workspace.record.manifest import join
+from toolkit_workspace.record import join
 from toolkit_workspace.watching.sync import Affected, WatchEvent
 
 _Seen = tuple[int, int, bool]

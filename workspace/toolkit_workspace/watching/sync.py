@@ -1,9 +1,9 @@
 """Bring what changed on the host into the workspace, without losing anything the agent did.
 
 A pass looks at some folders of a mount, by the same walk and rules as the copy, and
-compares them with the manifest. A file goes into place in one step and only over a
+compares them with the record. A file goes into place in one step and only over a
 copy nobody touched: it is exchanged, what came out is looked at, and put back if it
-was not what the manifest says. Everything else is a conflict and stays as it is.
+was not what the record says. Everything else is a conflict and stays as it is.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Literal
 from toolkit._base.handles import CREATE_FILE, READ_DIR, READ_FILE, open_beneath
 from toolkit.errors import WorkspaceError
 from toolkit_workspace.copying.transfer import Mover, TooLarge
-from toolkit_workspace.record.manifest import Entry, Manifest, join
+from toolkit_workspace.record import Record, Row, Stamp, join
 from toolkit_workspace.selecting.left_behind import Notes
 from toolkit_workspace.selecting.roots import AllowedRoots
 from toolkit_workspace.selecting.sources import Source
@@ -73,16 +73,16 @@ def _steps(path: bytes) -> Iterator[bytes]:
 class Sync:
     """Keeps one mount's part of the workspace in step with the host."""
 
-    def __init__(self, index: int, source: Source, roots: AllowedRoots, manifest: Manifest, shelf: int) -> None:
+    def __init__(self, index: int, source: Source, roots: AllowedRoots, record: Record, shelf: int) -> None:
         self._index = index
         self._source = source
         self._roots = roots
-        self._manifest = manifest
+        self._record = record
         self._shelf = shelf
         """An open folder on the workspace's file system that the agent does not see."""
         self._mover = Mover()
         self._told: dict[bytes, tuple[int, int]] = {}
-        self._used = sum(entry.size for entry in manifest if entry.mount == index and entry.kind == "f")
+        self._used = sum(row.copy.size for row in record if row.mount == index and row.kind == "f")
 
     def run(self, workspace: int, affected: Affected, never: frozenset[tuple[int, int]]) -> Iterator[WatchEvent]:
         """One pass over the affected folders; what it did, as it goes."""
@@ -99,20 +99,20 @@ class Sync:
         with self._opened(workspace, self._source.landing.rpartition(b"/")[0], make=False) as into:
             if into is None:
                 return
-            entry = self._manifest.get(self._source.landing)
+            row = self._record.get(self._source.landing)
             try:
                 st = os.stat(name, dir_fd=self._source.handle, follow_symlinks=False)
             except FileNotFoundError:
-                if entry is not None:
-                    yield from self._remove(into, entry)
+                if row is not None:
+                    yield from self._remove(into, row)
                 return
-            if stat.S_ISREG(st.st_mode) and not (entry is not None and entry.host_is_untouched(st)):
-                yield from self._file(into, self._source.handle, os.fsdecode(name), self._source.landing, b"", entry)
+            if stat.S_ISREG(st.st_mode) and not (row is not None and row.host_is_untouched(st)):
+                yield from self._file(into, self._source.handle, os.fsdecode(name), self._source.landing, b"", row)
 
     def _folder(self, workspace: int, folder: Folder) -> Iterator[WatchEvent]:
         place = join(self._source.landing, folder.path) if folder.path else self._source.landing
-        known = self._manifest.entries_in(place)
-        is_new = bool(place) and self._manifest.get(place) is None
+        known = self._record.rows_in(place)
+        is_new = bool(place) and self._record.get(place) is None
         wanted = folder.is_wanted or bool(folder.files or folder.links)
         with self._opened(workspace, place, make=is_new and wanted) as into:
             if into is not None and is_new:
@@ -127,9 +127,9 @@ class Sync:
                 yield from self._link(into, folder, name, target, path, known.pop(path, None))
             there = {join(place, os.fsencode(name)) for name in folder.subfolders}
             there |= {join(place, os.fsencode(name)) for name, _ in folder.followed}
-            for path, entry in known.items():
-                if entry.mount == self._index and path not in there:
-                    yield from self._remove(into, entry)
+            for path, row in known.items():
+                if row.mount == self._index and path not in there:
+                    yield from self._remove(into, row)
 
     @contextlib.contextmanager
     def _opened(self, workspace: int, place: bytes, *, make: bool) -> Iterator[int | None]:
@@ -156,18 +156,14 @@ class Sync:
         st = folder.stat
         os.fchmod(into, (st.st_mode & 0o777) | 0o700)
         made = os.fstat(into)
-        stamps = (made.st_mode, 0, made.st_mtime_ns, made.st_ctime_ns, made.st_ino)
-        host = (0, st.st_mtime_ns, st.st_ctime_ns, st.st_ino)
-        self._manifest.put(Entry(self._index, place, "d", *stamps, None, folder.path, *host))
+        self._record.put(Row(place, folder.path, None, "d", self._index, made.st_mode, Stamp.of(made), Stamp.of(st)))
 
-    def _seen(
-        self, into: int | None, folder: Folder, name: str, path: bytes, entry: Entry | None
-    ) -> Iterator[WatchEvent]:
+    def _seen(self, into: int | None, folder: Folder, name: str, path: bytes, row: Row | None) -> Iterator[WatchEvent]:
         try:
             st = os.stat(name, dir_fd=folder.handle, follow_symlinks=False)
         except OSError:
             return
-        if entry is not None and entry.kind == "f" and entry.host_is_untouched(st):
+        if row is not None and row.kind == "f" and row.host_is_untouched(st):
             return
         if into is None:
             if not self._is_told(path, st):
@@ -175,10 +171,10 @@ class Sync:
                 yield WatchEvent("conflict", os.fsdecode(path), "its folder was removed in the workspace")
             return
         host_path = join(folder.path, os.fsencode(name))
-        yield from self._file(into, folder.handle, name, path, host_path, entry)
+        yield from self._file(into, folder.handle, name, path, host_path, row)
 
     def _file(
-        self, into: int, parent: int, name: str, path: bytes, host_path: bytes, entry: Entry | None
+        self, into: int, parent: int, name: str, path: bytes, host_path: bytes, row: Row | None
     ) -> Iterator[WatchEvent]:
         try:
             source = os.open(name, READ_FILE, dir_fd=parent)
@@ -189,7 +185,7 @@ class Sync:
             if not stat.S_ISREG(st.st_mode) or self._is_told(path, st):
                 return
             most = self._source.mount.max_bytes
-            room = (1 << 62) if most is None else most - self._used + (entry.size if entry else 0)
+            room = (1 << 62) if most is None else most - self._used + (row.copy.size if row else 0)
             shelved = secrets.token_hex(8)
             target = os.open(shelved, CREATE_FILE, (st.st_mode & 0o777) | 0o600, dir_fd=self._shelf)
             try:
@@ -204,12 +200,12 @@ class Sync:
                 os.close(target)
         finally:
             os.close(source)
-        yield from self._into_place(into, shelved, path, host_path, st, entry, None)
+        yield from self._into_place(into, shelved, path, host_path, st, row, None)
 
     def _link(
-        self, into: int, folder: Folder, name: str, target: bytes, path: bytes, entry: Entry | None
+        self, into: int, folder: Folder, name: str, target: bytes, path: bytes, row: Row | None
     ) -> Iterator[WatchEvent]:
-        if entry is not None and entry.kind == "l" and entry.target == target:
+        if row is not None and row.kind == "l" and row.target == target:
             return
         try:
             st = os.stat(name, dir_fd=folder.handle, follow_symlinks=False)
@@ -219,7 +215,7 @@ class Sync:
             return
         shelved = secrets.token_hex(8)
         os.symlink(target, shelved, dir_fd=self._shelf)
-        yield from self._into_place(into, shelved, path, join(folder.path, os.fsencode(name)), st, entry, target)
+        yield from self._into_place(into, shelved, path, join(folder.path, os.fsencode(name)), st, row, target)
 
     def _is_told(self, path: bytes, st: os.stat_result) -> bool:
         """Whether this very state of the host was reported as a conflict already."""
@@ -232,34 +228,32 @@ class Sync:
         path: bytes,
         host_path: bytes,
         st: os.stat_result,
-        entry: Entry | None,
+        row: Row | None,
         target: bytes | None,
     ) -> Iterator[WatchEvent]:
         """Put a shelved file where it belongs, if nobody touched what is there."""
         name = os.fsdecode(path.rpartition(b"/")[2])
-        if not self._exchanged(into, name, shelved, entry):
+        if not self._exchanged(into, name, shelved, row):
             os.unlink(shelved, dir_fd=self._shelf)
             self._told[path] = (st.st_ctime_ns, st.st_ino)
             yield WatchEvent("conflict", os.fsdecode(path), "changed on the host and in the workspace")
             return
         made = os.stat(name, dir_fd=into, follow_symlinks=False)
-        self._used += made.st_size - (entry.size if entry else 0)
+        self._used += made.st_size - (row.copy.size if row else 0)
         kind: Literal["f", "l"] = "f" if target is None else "l"
-        stamps = (made.st_mode, made.st_size, made.st_mtime_ns, made.st_ctime_ns, made.st_ino)
-        host = (st.st_size, st.st_mtime_ns, st.st_ctime_ns, st.st_ino)
-        self._manifest.put(Entry(self._index, path, kind, *stamps, target, host_path, *host))
+        self._record.put(Row(path, host_path, target, kind, self._index, made.st_mode, Stamp.of(made), Stamp.of(st)))
         self._told.pop(path, None)
         yield WatchEvent("copied", os.fsdecode(path))
 
-    def _exchanged(self, into: int, name: str, shelved: str, entry: Entry | None) -> bool:
+    def _exchanged(self, into: int, name: str, shelved: str, row: Row | None) -> bool:
         """Whether the shelved file is in place now; the workspace is as it was if not."""
-        if entry is None or not _is_there(into, name):
+        if row is None or not _is_there(into, name):
             # Something the agent removed stays removed; something new must not cover what the agent made.
-            return entry is None and _rename(self._shelf, shelved, into, name, _NOREPLACE)
-        if entry.kind == "d":
+            return row is None and _rename(self._shelf, shelved, into, name, _NOREPLACE)
+        if row.kind == "d":
             return False
         now = os.stat(name, dir_fd=into, follow_symlinks=False)
-        if not entry.is_untouched(now) or not _rename(self._shelf, shelved, into, name, _EXCHANGE):
+        if not row.is_untouched(now) or not _rename(self._shelf, shelved, into, name, _EXCHANGE):
             return False
         out = os.stat(shelved, dir_fd=self._shelf, follow_symlinks=False)
         if not _is_same(now, out):
@@ -268,20 +262,20 @@ class Sync:
         os.unlink(shelved, dir_fd=self._shelf)
         return True
 
-    def _remove(self, into: int, entry: Entry) -> Iterator[WatchEvent]:
+    def _remove(self, into: int, row: Row) -> Iterator[WatchEvent]:
         """Take away what is gone on the host, if nobody touched the copy."""
-        name = os.fsdecode(entry.path.rpartition(b"/")[2])
-        if entry.kind == "d":
-            yield from self._remove_folder(into, name, entry)
+        name = os.fsdecode(row.path.rpartition(b"/")[2])
+        if row.kind == "d":
+            yield from self._remove_folder(into, name, row)
             return
         if not _is_there(into, name):
-            self._manifest.discard(entry.path, below=False)
+            self._record.discard(row.path, below=False)
             return
         now = os.stat(name, dir_fd=into, follow_symlinks=False)
-        if not entry.is_untouched(now):
-            if self._told.get(entry.path) != (0, 0):
-                self._told[entry.path] = (0, 0)
-                yield WatchEvent("conflict", os.fsdecode(entry.path), "removed on the host, changed in the workspace")
+        if not row.is_untouched(now):
+            if self._told.get(row.path) != (0, 0):
+                self._told[row.path] = (0, 0)
+                yield WatchEvent("conflict", os.fsdecode(row.path), "removed on the host, changed in the workspace")
             return
         shelved = secrets.token_hex(8)
         if not _rename(into, name, self._shelf, shelved, _NOREPLACE):
@@ -290,18 +284,18 @@ class Sync:
             _rename(self._shelf, shelved, into, name, _NOREPLACE)
             return
         os.unlink(shelved, dir_fd=self._shelf)
-        self._used -= entry.size
-        self._manifest.discard(entry.path, below=False)
-        yield WatchEvent("removed", os.fsdecode(entry.path))
+        self._used -= row.copy.size
+        self._record.discard(row.path, below=False)
+        yield WatchEvent("removed", os.fsdecode(row.path))
 
-    def _remove_folder(self, into: int, name: str, entry: Entry) -> Iterator[WatchEvent]:
+    def _remove_folder(self, into: int, name: str, row: Row) -> Iterator[WatchEvent]:
         try:
             inner = os.open(name, READ_DIR, dir_fd=into)
         except OSError:
-            self._manifest.discard(entry.path)
+            self._record.discard(row.path)
             return
         try:
-            for below in self._manifest.entries_in(entry.path).values():
+            for below in self._record.rows_in(row.path).values():
                 yield from self._remove(inner, below)
         finally:
             os.close(inner)
@@ -309,8 +303,8 @@ class Sync:
             os.rmdir(name, dir_fd=into)
         except OSError:
             return  # the agent's own work is in it
-        self._manifest.discard(entry.path)
-        yield WatchEvent("removed", os.fsdecode(entry.path))
+        self._record.discard(row.path)
+        yield WatchEvent("removed", os.fsdecode(row.path))
 
 
 def _is_there(folder: int, name: str) -> bool:

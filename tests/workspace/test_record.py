@@ -9,8 +9,7 @@ import pytest
 
 from tests.workspace.copies import make_tree, prepare
 from toolkit.errors import WorkspaceError
-from toolkit_workspace.record.folder_table import ROW
-from toolkit_workspace.record.manifest import Entry, Manifest, MountRecord
+from toolkit_workspace.record import MountRecord, Record, Row, Stamp
 
 
 def test_a_record_read_from_disk_is_the_one_that_was_written(tmp_path: Path) -> None:
@@ -21,12 +20,12 @@ def test_a_record_read_from_disk_is_the_one_that_was_written(tmp_path: Path) -> 
         "link": "a",
         "empty/": b"",
     }
-    written = prepare(make_tree(tmp_path / "host", files)).manifest
+    written = Record.load(prepare(make_tree(tmp_path / "host", files)).state_dir / "record")
     written.save(tmp_path / "record")
-    read = Manifest.load(tmp_path / "record")
+    read = Record.load(tmp_path / "record")
     assert list(read) == list(written)
     assert (read.mounts, read.root_stamp, read.created_ns) == (written.mounts, written.root_stamp, written.created_ns)
-    assert {entry.path for entry in read} >= {
+    assert {row.path for row in read} >= {
         b"src/\xff\xfe",
         b"src/new\nline",
         b"src/a/b/c",
@@ -37,40 +36,39 @@ def test_a_record_read_from_disk_is_the_one_that_was_written(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("length", [0, 10, 40, 200, -1, -70])
 def test_a_record_that_was_cut_short_is_refused(tmp_path: Path, length: int) -> None:
-    manifest = prepare(make_tree(tmp_path / "host", {"a": b"a", "b/c": b"c"})).manifest
-    manifest.save(tmp_path / "record")
-    whole = (tmp_path / "record").read_bytes()
+    section = prepare(make_tree(tmp_path / "host", {"a": b"a", "b/c": b"c"}))
+    whole = (section.state_dir / "record").read_bytes()
     (tmp_path / "record").write_bytes(whole[:length])
     with pytest.raises(WorkspaceError):
-        Manifest.load(tmp_path / "record")
+        Record.load(tmp_path / "record")
 
 
-def entry(path: bytes, inode: int = 4) -> Entry:
-    return Entry(0, path, "f", 0o100644, 1, 2, 3, inode, None, path[2:], 1, 2, 3, 4)
+def row(path: bytes, inode: int = 4) -> Row:
+    return Row(path, path[2:], None, "f", 0, 0o100644, Stamp(1, 2, 3, inode), Stamp(1, 2, 3, 4))
 
 
 def test_entries_are_replaced_and_forgotten_with_all_below_them() -> None:
-    manifest = Manifest([MountRecord(b"/host", b"m", 1, 2)])
+    record = Record([MountRecord(b"/host", b"m", 1, 2)])
     for path in (b"m/a", b"m/d/x", b"m/d/e/y", b"m/dd"):
-        manifest.put(entry(path))
-    manifest.put(entry(b"m/a", inode=99))
-    manifest.discard(b"m/d")
-    assert sorted(one.path for one in manifest) == [b"m/a", b"m/dd"]
-    assert manifest.get(b"m/a") == entry(b"m/a", inode=99)
-    assert manifest.get(b"m/d/x") is None
-    assert manifest.get(b"m/missing") is None
+        record.put(row(path))
+    record.put(row(b"m/a", inode=99))
+    record.discard(b"m/d")
+    assert sorted(one.path for one in record) == [b"m/a", b"m/dd"]
+    assert record.get(b"m/a") == row(b"m/a", inode=99)
+    assert record.get(b"m/d/x") is None
+    assert record.get(b"m/missing") is None
 
 
 def test_a_record_of_many_files_stays_small() -> None:
     tracemalloc.start()
     try:
-        manifest = Manifest([MountRecord(b"/host", b"src", 1, 2)])
+        record = Record([MountRecord(b"/host", b"src", 1, 2)])
         for folder in range(500):
             names = [f"some_file_name_{number}.py" for number in range(20)]
             path = b"package/module%d" % folder
-            manifest.add_rows(0, b"src/" + path, path, names, bytes(16 * 20), bytes(ROW.size * 20))
+            record.add_files(0, b"src/" + path, path, names, [(0o100644, (1, 2, 3, 4), (1, 2, 3, 4))] * 20)
         size = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
-    assert len(manifest) == 10_000
+    assert len(record) == 10_000
     assert size < 150 * 10_000
