@@ -13,6 +13,7 @@ import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
 from typing import Any
@@ -38,18 +39,16 @@ def poster() -> Post:
     return loop.call_soon_threadsafe
 
 
+@dataclass(slots=True, eq=False)
 class _Job:
     """One call: what to do, and whom to tell."""
 
-    __slots__ = ("announce", "error", "finished", "given_up", "value", "work")
-
-    def __init__(self, work: Callable[[], Any], announce: Callable[[], object]) -> None:
-        self.work = work
-        self.announce = announce
-        self.value: Any = None
-        self.error: BaseException | None = None
-        self.finished = False
-        self.given_up = False
+    work: Callable[[], Any]
+    announce: Callable[[], object]
+    value: Any = None
+    error: BaseException | None = None
+    finished: bool = False
+    given_up: bool = False
 
     def do(self) -> None:
         try:
