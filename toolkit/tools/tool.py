@@ -275,6 +275,7 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     Raises:
         ToolDefinitionError: the function cannot be a tool; the message has the place and the fix.
     """
+    # The caller's frame: annotations given as text may name classes that only exist inside its function.
     frame = sys._getframe(1)
     # Only a function defined inside another needs names that its globals do not have.
     namespace = {} if frame.f_locals is frame.f_globals else dict(frame.f_locals)

@@ -106,6 +106,7 @@ class Workers:
             queue = self._idle.pop() if self._idle else None
         if queue is None:
             queue = SimpleQueue()
+            # A ThreadPoolExecutor would join its threads at exit and count stuck ones for ever.
             threading.Thread(target=self._serve, args=(queue,), name="toolkit-tool", daemon=True).start()
         queue.put(job)
 
@@ -127,7 +128,7 @@ class Workers:
     def _finish(self, job: _Job) -> None:
         with self._lock:
             job.finished = True
-            if job.given_up:
+            if job.given_up:  # its place was freed when it was given up, and nobody waits to be told
                 self._given_up -= 1
                 return
         self._free_place()
