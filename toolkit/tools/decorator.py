@@ -9,12 +9,12 @@ from typing import Any, Protocol, TypedDict, TypeVar, Unpack, overload
 from typing_extensions import ParamSpec
 
 from toolkit._base.words import did_you_mean
-from toolkit.errors import ToolDefinitionError
 from toolkit.tools.schema import Subject, read_subject
 from toolkit.tools.tool import Options, Tool
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_FIX = "Change the arguments of @tool(...)"
 
 
 class ToolOptions(TypedDict, total=False):
@@ -73,18 +73,10 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 def _checked(subject: Subject, options: dict[str, Any]) -> Options:
     for name in options:
         if name not in ToolOptions.__annotations__:
-            raise _refusal(subject, f"@tool has no option '{name}'{did_you_mean(name, ToolOptions.__annotations__)}")
+            known = did_you_mean(name, ToolOptions.__annotations__)
+            raise subject.refusal(f"@tool has no option '{name}'{known}", _FIX)
     for name in ("timeout", "max_chars"):
         value = options.get(name)
         if value is not None and not value > 0:
-            raise _refusal(subject, f"{name}={value!r} leaves nothing: it must be above zero")
+            raise subject.refusal(f"{name}={value!r} leaves nothing: it must be above zero", _FIX)
     return Options(**{name: value for name, value in options.items() if name != "name"})
-
-
-def _refusal(subject: Subject, what: str) -> ToolDefinitionError:
-    return ToolDefinitionError(
-        f"tool '{subject.name}': {what}",
-        tool=subject.name,
-        where=[subject.source_line()],
-        fix="Change the arguments of @tool(...)",
-    )

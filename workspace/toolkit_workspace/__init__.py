@@ -6,10 +6,10 @@ from toolkit.errors import (
     WorkspaceError,
     WorkspaceSecurityError,
 )
-from toolkit_workspace.applying.apply import Applied, AppliedChange
-from toolkit_workspace.changes.changes import Change, Changes
+from toolkit_workspace.applying import Applied, AppliedChange
+from toolkit_workspace.changes import Change, Changes
 from toolkit_workspace.copying.copy import Progress
-from toolkit_workspace.moments.snapshot import Snapshot
+from toolkit_workspace.moments import Snapshot
 from toolkit_workspace.mount import HostMount
 from toolkit_workspace.section import WorkspaceSection
 from toolkit_workspace.selecting.left_behind import LeftOut

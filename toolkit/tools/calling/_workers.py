@@ -118,14 +118,14 @@ class Workers:
             try:
                 job.do()
             finally:  # also when the thread is made to end between two lines of ours
-                self._settle(job)
+                self._finish(job)
             del job
             with self._lock:
                 if len(self._idle) >= _MOST_IDLE:
                     return
                 self._idle.append(queue)
 
-    def _settle(self, job: _Job) -> None:
+    def _finish(self, job: _Job) -> None:
         with self._lock:
             job.finished = True
             if job.given_up:

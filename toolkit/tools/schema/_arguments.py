@@ -23,7 +23,7 @@ from toolkit.tools.schema._compile import CompiledType, Schema, compile_type
 from toolkit.tools.schema._docstring import parameter_texts
 from toolkit.tools.schema._problems import in_words
 from toolkit.tools.schema._subject import Subject
-from toolkit.tools.schema._types import NotBase64Error, spelled_out, text_of
+from toolkit.tools.schema._types import NotBase64Error, spelled_out, text_in, text_of
 
 
 class Arguments:
@@ -109,26 +109,17 @@ def _split_text(hint: Any) -> tuple[Any, str | None]:
     if get_origin(hint) is not Annotated:
         return hint, None
     bare, *metadata = get_args(hint)
-    text = next((text for text in map(text_of, metadata) if text), None)
     rest = [m for m in metadata if text_of(m) is None]
-    return (Annotated[(bare, *rest)] if rest else bare), text
+    return (Annotated[(bare, *rest)] if rest else bare), text_in(metadata)
 
 
 def _compile_for(subject: Subject, parameter: str, annotation: Any) -> CompiledType:
-    def refuse(what: str, fix: str, cause: BaseException | None = None) -> ToolDefinitionError:
-        error = ToolDefinitionError(
-            f"tool '{subject.name}': parameter '{parameter}' {what}",
-            tool=subject.name,
-            parameter=parameter,
-            where=[subject.source_line()],
-            fix=fix,
-        )
-        error.__cause__ = cause
-        return error
+    def refusal(what: str, fix: str) -> ToolDefinitionError:
+        return subject.refusal(f"parameter '{parameter}' {what}", fix, parameter)
 
     for metadata in get_args(annotation)[1:] if get_origin(annotation) is Annotated else ():
         if isinstance(metadata, FieldInfo) and not metadata.is_required():
-            raise refuse(
+            raise refusal(
                 "has its default inside Field(...), where a plain call does not see it",
                 f"Write it after the type: {parameter}: Annotated[…, Field(...)] = {metadata.default!r}",
             )
@@ -136,15 +127,13 @@ def _compile_for(subject: Subject, parameter: str, annotation: Any) -> CompiledT
         return compile_type(annotation)
     except PydanticUserError as error:
         if error.code in ("class-not-fully-defined", "undefined-annotation"):
-            raise refuse(
+            raise refusal(
                 f"has a type whose own annotations use a name that is not defined: {_type_name(annotation)}",
                 "Import or define that name before the Toolbox is made, outside of TYPE_CHECKING",
-                error,
             ) from error
-        raise refuse(
+        raise refusal(
             f"has a type that JSON cannot carry: {_type_name(annotation)}",
             "Use a type pydantic knows (str, int, list, a dataclass, …) and make the object inside the tool",
-            error,
         ) from error
 
 

@@ -23,11 +23,11 @@ from pydantic_core import SchemaValidator, core_schema
 from toolkit.tools.schema._docstring import description, parameter_texts
 from toolkit.tools.schema._types import (
     Decoder,
-    admit_typed_dicts,
     bytes_decoder,
     field_hints,
     reachable,
-    text_of,
+    text_in,
+    wants_bytes,
     wire_names,
 )
 
@@ -83,7 +83,7 @@ def compile_type(annotation: Any) -> CompiledType:
 
 def _compile(annotation: Any) -> CompiledType:
     inside = reachable(annotation)
-    admit_typed_dicts(inside)
+    decode = bytes_decoder(annotation, inside)
     adapter: TypeAdapter[Any] = TypeAdapter(annotation)
     schema, definitions = _make_schema(adapter.core_schema, inside)
     validator = adapter.validator
@@ -92,7 +92,7 @@ def _compile(annotation: Any) -> CompiledType:
         validator=validator,
         schema=schema,
         definitions=definitions,
-        decode=bytes_decoder(annotation),
+        decode=decode,
         reads_json=_reads_json(schema, definitions),
         refuses_extra=not any(_allows_extra(cls) for cls in inside),
     )
@@ -135,12 +135,11 @@ def _from_json(text: str) -> Any:
     return parsed if isinstance(parsed, list | dict) or parsed is None else text
 
 
-def compile_output(annotation: Any) -> tuple[Schema, dict[str, Schema], TypeAdapter[Any]]:
-    """The schema, definitions and adapter for values of this type going out."""
+def compile_output(annotation: Any) -> tuple[Schema, dict[str, Schema], TypeAdapter[Any], bool]:
+    """The schema, definitions and adapter for values of this type going out, and whether they hold bytes."""
     inside = reachable(annotation)
-    admit_typed_dicts(inside)
     adapter: TypeAdapter[Any] = TypeAdapter(annotation)
-    return *_make_schema(adapter.core_schema, inside, "serialization"), adapter
+    return *_make_schema(adapter.core_schema, inside, "serialization"), adapter, wants_bytes(inside)
 
 
 def _make_schema(
@@ -218,7 +217,7 @@ def _annotated_text(hint: Any) -> str | None:
         return next((text for text in map(_annotated_text, get_args(hint)) if text), None)
     if get_origin(hint) is not Annotated:
         return None
-    return next((text for text in map(text_of, get_args(hint)[1:]) if text), None)
+    return text_in(get_args(hint)[1:])
 
 
 def _reference(schema: Any) -> str | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-_MOST_SHOWN = 80
+_LONGEST = 80
 """Characters of a wrong value that are repeated to the model."""
 
 
@@ -19,9 +19,9 @@ def in_words(name: str, value: Any, error: ValidationError) -> list[str]:
         is_key = detail["loc"][-1:] == ("[key]",)  # then the last step before names the key, not a value
         location = detail["loc"][:-2] if is_key else detail["loc"]
         place, reached = _place(name, value, location, missing=detail["type"] == "missing")
-        message = lower_first(detail["msg"]).removeprefix("input ").removeprefix("value error, ")
+        message = (detail["msg"][:1].lower() + detail["msg"][1:]).removeprefix("input ").removeprefix("value error, ")
         if is_key:
-            message = f"the key {shown(detail['input'])} {message}"
+            message = f"the key {excerpt(detail['input'])} {message}"
         elif detail["type"] == "missing":
             message = "missing"
         elif detail["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
@@ -32,7 +32,7 @@ def in_words(name: str, value: Any, error: ValidationError) -> list[str]:
         found[place] = reached
     return [
         f"{place}: {', or '.join(messages)}"
-        + ("" if messages in (["missing"], ["no such field"]) else f"; got {shown(found[place])}")
+        + ("" if messages in (["missing"], ["no such field"]) else f"; got {excerpt(found[place])}")
         for place, messages in places.items()
     ]
 
@@ -53,13 +53,10 @@ def _place(name: str, value: Any, location: tuple[int | str, ...], *, missing: b
     return place, value
 
 
-def lower_first(text: str) -> str:
-    return text[:1].lower() + text[1:]
-
-
-def shown(value: Any) -> str:
+def excerpt(value: Any) -> str:
+    """A wrong value as JSON, cut where it is long."""
     try:
         text = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError):
         text = repr(value)
-    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}… ({len(text)} characters)"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text)} characters)"

@@ -20,8 +20,9 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import typing_extensions
 from pydantic import AliasChoices, BaseModel, Field
 from pydantic.fields import FieldInfo
+from typing_extensions import is_typeddict
 
-from toolkit.tools.schema._problems import shown
+from toolkit.tools.schema._problems import excerpt
 
 _ALIAS_TYPES = (typing_extensions.TypeAliasType, getattr(typing, "TypeAliasType", typing_extensions.TypeAliasType))
 _CONTAINERS = ("builtins", "collections", "collections.abc")
@@ -39,7 +40,7 @@ def field_hints(cls: Any) -> dict[str, Any] | None:
     """The fields of a dataclass, pydantic model, TypedDict or NamedTuple; None for any other type."""
     if isinstance(cls, type) and issubclass(cls, BaseModel):
         return {name: _with_metadata(info) for name, info in cls.model_fields.items()}
-    if dataclasses.is_dataclass(cls) or is_typed_dict(cls) or is_named_tuple(cls):
+    if dataclasses.is_dataclass(cls) or is_typeddict(cls) or _is_named_tuple(cls):
         return typing_extensions.get_type_hints(cls, include_extras=True)
     return None
 
@@ -62,13 +63,7 @@ def _aliases(alias: object) -> list[str]:
     return [alias] if isinstance(alias, str) else []
 
 
-def is_typed_dict(cls: Any) -> bool:
-    """A TypedDict, of typing or of typing_extensions."""
-    return typing_extensions.is_typeddict(cls)
-
-
-def is_named_tuple(cls: Any) -> bool:
-    """A class made by typing.NamedTuple."""
+def _is_named_tuple(cls: Any) -> bool:
     return isinstance(cls, type) and issubclass(cls, tuple) and hasattr(cls, "_fields") and hasattr(cls, "_asdict")
 
 
@@ -78,6 +73,11 @@ def text_of(metadata: object) -> str | None:
         return metadata
     documentation = getattr(metadata, "documentation", None)
     return documentation if isinstance(documentation, str) else None
+
+
+def text_in(metadata: Iterable[object]) -> str | None:
+    """The first description among the arguments of an `Annotated`."""
+    return next((text for text in map(text_of, metadata) if text), None)
 
 
 def spelled_out(annotation: Any) -> Any:
@@ -104,7 +104,7 @@ def spelled_out(annotation: Any) -> Any:
 
 
 def reachable(annotation: Any) -> list[Any]:
-    """Every type inside `annotation`, itself first; recursive types end."""
+    """Every type inside `annotation`, itself first; recursive types end. Each is one that pydantic can read."""
     found: list[Any] = []
     todo = [annotation]
     while todo:
@@ -119,6 +119,8 @@ def reachable(annotation: Any) -> list[Any]:
         arguments = get_args(current)
         todo.extend(arguments[:1] if get_origin(current) is Annotated else arguments)
         todo.extend(_safe_field_hints(current).values())
+        if sys.version_info < (3, 12):
+            _admit_typed_dict(current)
     return found
 
 
@@ -136,15 +138,12 @@ def _safe_field_hints(cls: Any) -> dict[str, Any]:
         return {}
 
 
-def admit_typed_dicts(types_inside: Iterable[Any]) -> None:
+def _admit_typed_dict(cls: Any) -> None:
     """Let pydantic read `typing.TypedDict` on Python 3.11, where it asks for the one of typing_extensions."""
-    if sys.version_info >= (3, 12):
-        return
-    for cls in types_inside:
-        if is_typed_dict(cls) and type(cls).__module__ == "typing" and "__get_pydantic_core_schema__" not in vars(cls):
-            twin = _extensions_twin(cls)
-            # The hook names no state of its own, so that the class keeps its meaning everywhere else.
-            cls.__get_pydantic_core_schema__ = classmethod(lambda _cls, _source, handler, twin=twin: handler(twin))
+    if is_typeddict(cls) and type(cls).__module__ == "typing" and "__get_pydantic_core_schema__" not in vars(cls):
+        twin = _extensions_twin(cls)
+        # Only a hook for pydantic is added, so that the class keeps its meaning everywhere else.
+        cls.__get_pydantic_core_schema__ = classmethod(lambda _cls, _source, handler: handler(twin))
 
 
 def _extensions_twin(cls: Any) -> Any:
@@ -162,11 +161,14 @@ def _extensions_twin(cls: Any) -> Any:
     return twin
 
 
-def bytes_decoder(annotation: Any) -> Decoder | None:
+def wants_bytes(types_inside: Iterable[Any]) -> bool:
+    """Whether one of these types is bytes."""
+    return any(inside in (bytes, bytearray) for inside in types_inside)
+
+
+def bytes_decoder(annotation: Any, types_inside: Iterable[Any]) -> Decoder | None:
     """What turns base64 text into bytes inside a value of this type; None where no bytes are wanted."""
-    if not any(inside in (bytes, bytearray) for inside in reachable(annotation)):
-        return None
-    return _Decoders().of(annotation)
+    return _Decoders().of(annotation) if wants_bytes(types_inside) else None
 
 
 class _Decoders:
@@ -225,7 +227,7 @@ def _decode(value: Any) -> Any:
         # Both alphabets: pydantic writes the one for URLs, most clients the other.
         return base64.b64decode(value.translate(_URL_ALPHABET), validate=True)
     except (binascii.Error, ValueError) as error:
-        raise NotBase64Error(f"should be base64 text; got {shown(value)}") from error
+        raise NotBase64Error(f"should be base64 text; got {excerpt(value)}") from error
 
 
 def _in_fields(decoders: dict[str, Decoder]) -> Decoder:
