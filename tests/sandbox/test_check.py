@@ -18,7 +18,7 @@ from tests.sandbox.jails import a_jail, needs_jail, needs_root
 from toolkit.cli.sandbox import check as check_command
 from toolkit.errors import UnconfinedError
 from toolkit.sandbox import check
-from toolkit.sandbox.jail import Flight, Launcher, canary, check_launcher, fly, machine, proof
+from toolkit.sandbox.jail import Flight, OpenJail, canary, fly, machine, proof, prove
 from toolkit.sandbox.jail import launcher as launching
 
 ROWS = [
@@ -89,11 +89,11 @@ def test_a_jail_on_this_machine_holds(workspace: Path) -> None:
     assert list(workspace.iterdir()) == []
 
 
-def _without(*arguments: str) -> Callable[[Launcher], None]:
+def _without(*arguments: str) -> Callable[[OpenJail], None]:
     """Take arguments out of what bubblewrap gets."""
 
-    def edit(launcher: Launcher) -> None:
-        file = launcher.state.folder / "arguments"
+    def edit(jail: OpenJail) -> None:
+        file = jail.folder.path / "arguments"
         text = file.read_text(encoding="utf-8")
         gone = "\0".join(arguments) + "\0"
         assert gone in text
@@ -102,22 +102,22 @@ def _without(*arguments: str) -> Callable[[Launcher], None]:
     return edit
 
 
-def _with(*arguments: str) -> Callable[[Launcher], None]:
+def _with(*arguments: str) -> Callable[[OpenJail], None]:
     """Add arguments before the root is made read-only."""
 
-    def edit(launcher: Launcher) -> None:
-        file = launcher.state.folder / "arguments"
+    def edit(jail: OpenJail) -> None:
+        file = jail.folder.path / "arguments"
         text = file.read_text(encoding="utf-8")
         file.write_text(text.replace("--remount-ro\0/dev", "\0".join(arguments) + "\0--remount-ro\0/dev"), "utf-8")
 
     return edit
 
 
-def _in_script(old: str, new: str) -> Callable[[Launcher], None]:
-    def edit(launcher: Launcher) -> None:
-        text = launcher.script.read_text(encoding="utf-8")
+def _in_script(old: str, new: str) -> Callable[[OpenJail], None]:
+    def edit(jail: OpenJail) -> None:
+        text = jail.script.read_text(encoding="utf-8")
         assert old in text
-        launcher.script.write_text(text.replace(old, new), encoding="utf-8")
+        jail.script.write_text(text.replace(old, new), encoding="utf-8")
 
     return edit
 
@@ -154,10 +154,10 @@ def _in_script(old: str, new: str) -> Callable[[Launcher], None]:
         "never started",
     ],
 )
-def test_every_hole_is_noticed(workspace: Path, hole: Callable[[Launcher], None], noticed: set[str]) -> None:
-    with a_jail(workspace) as launcher:
-        hole(launcher)
-        report = check_launcher(launcher, None)
+def test_every_hole_is_noticed(workspace: Path, hole: Callable[[OpenJail], None], noticed: set[str]) -> None:
+    with a_jail(workspace) as jail:
+        hole(jail)
+        report = prove(jail)
 
     assert noticed <= {row.name for row in report.failed}
     assert report.ok == (not noticed)
@@ -167,9 +167,9 @@ def test_every_hole_is_noticed(workspace: Path, hole: Callable[[Launcher], None]
 @needs_root
 def test_a_jail_whose_user_is_root_for_the_kernel_is_noticed(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launching, "choose_tenant", lambda: None)
-    with a_jail(workspace) as launcher:
-        _without("--ro-bind", "/proc/sys", "/proc/sys")(launcher)
-        failed = {row.name for row in check_launcher(launcher, None).failed}
+    with a_jail(workspace) as jail:
+        _without("--ro-bind", "/proc/sys", "/proc/sys")(jail)
+        failed = {row.name for row in prove(jail).failed}
 
     assert {"kernel", "workspace"} <= failed
 
@@ -178,19 +178,19 @@ def test_a_jail_whose_user_is_root_for_the_kernel_is_noticed(workspace: Path, mo
 def test_a_pass_is_remembered_for_the_same_jail_only(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flights = 0
 
-    def counted(launcher: Launcher, cli: Path | None) -> Flight:
+    def counted(jail: OpenJail, cli: Path | None) -> Flight:
         nonlocal flights
         flights += 1
-        return fly(launcher, cli)
+        return fly(jail, cli)
 
     monkeypatch.setattr(proof, "fly", counted)
     for options in ({}, {}, {"read_only": True}, {"terminal": True}, {}):
-        with a_jail(workspace, **options) as launcher:
-            assert check_launcher(launcher, None).ok
+        with a_jail(workspace, **options) as jail:
+            assert prove(jail).ok
     assert flights == 3
     monkeypatch.setattr(platform, "release", lambda: "another kernel")
-    with a_jail(workspace) as launcher:
-        check_launcher(launcher, None)
+    with a_jail(workspace) as jail:
+        prove(jail)
     assert flights == 4
 
 
@@ -257,8 +257,8 @@ def test_root_that_may_not_mount_fails_with_what_the_container_needs(workspace: 
 @needs_jail
 def test_a_canary_that_cannot_see_proves_nothing(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(canary, "_HELPERS", "show() { :; }\nvariables() { :; }\nexport() { :; }\n")
-    with a_jail(workspace) as launcher:
-        failed = {row.name for row in check_launcher(launcher, None).failed}
+    with a_jail(workspace) as jail:
+        failed = {row.name for row in prove(jail).failed}
 
     assert failed == {"processes", "environment", "pid1", "privileges", "namespaces", "nested", "tools", "workspace"}
 

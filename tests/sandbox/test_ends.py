@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.sandbox.jails import needs_jail
-from toolkit.sandbox.jail import State, sweep
+from toolkit.sandbox.jail import JailFolder, sweep
 
 ROOT = Path(__file__).parents[2]
 _SIGNALS = {"interrupt": signal.SIGINT, "terminate": signal.SIGTERM, "kill": signal.SIGKILL}
@@ -108,7 +108,7 @@ def test_a_confined_command_leaves_nothing_either(tmp_path: Path, jails: Path, w
 
 def test_a_state_is_swept_only_when_its_owner_is_gone(jails: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(jails))
-    held = State()
+    held = JailFolder()
     left = jails / "toolkit-jail-left"
     left.mkdir()
     (left / "owner").touch()
@@ -117,7 +117,7 @@ def test_a_state_is_swept_only_when_its_owner_is_gone(jails: Path, monkeypatch: 
     fresh.mkdir()
 
     assert sweep() == [left]
-    assert held.folder.is_dir()
+    assert held.path.is_dir()
     assert fresh.is_dir()
     held.close()
     fresh.rmdir()

@@ -58,10 +58,10 @@ def test_a_person_keeps_the_terminal_and_an_agent_gets_none(tmp_path: Path) -> N
     look = ["/bin/bash", "-c", "for fd in 0 1 2; do test -t $fd && exit 3; done; exit 0"]
     ends = {"stdin": terminal, "stdout": terminal, "stderr": terminal, "timeout": 60, "check": False}
     try:
-        with a_jail(tmp_path) as launcher:
-            agent = subprocess.run([launcher.script, *look], **ends)  # type: ignore[call-overload]
-        with a_jail(tmp_path, terminal=True) as launcher:
-            person = subprocess.run([launcher.script, *look], **ends)  # type: ignore[call-overload]
+        with a_jail(tmp_path) as jail:
+            agent = subprocess.run([jail.script, *look], **ends)  # type: ignore[call-overload]
+        with a_jail(tmp_path, terminal=True) as jail:
+            person = subprocess.run([jail.script, *look], **ends)  # type: ignore[call-overload]
     finally:
         os.close(keyboard)
         os.close(terminal)

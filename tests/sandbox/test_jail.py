@@ -19,7 +19,7 @@ from tests.serving._client import wait_until
 from toolkit.errors import SandboxError
 from toolkit.sandbox import python_environment
 from toolkit.sandbox.host import usable_home, usable_readable, usable_workspace
-from toolkit.sandbox.jail import is_lent, seccomp_filter
+from toolkit.sandbox.jail import ENVIRONMENT, is_lent, seccomp_filter
 
 
 @pytest.fixture
@@ -34,9 +34,9 @@ def workspace(tmp_path: Path) -> Path:
 def test_only_the_workspace_and_the_system_are_there(workspace: Path, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("hidden", encoding="ascii")
 
-    with a_jail(workspace) as launcher:
-        seen = inside(launcher, f"cat given.txt; ls {tmp_path}; ls -A /root /home /opt /mnt /srv /boot 2>/dev/null")
-        top = inside(launcher, "ls -A /").stdout.split()
+    with a_jail(workspace) as jail:
+        seen = inside(jail, f"cat given.txt; ls {tmp_path}; ls -A /root /home /opt /mnt /srv /boot 2>/dev/null")
+        top = inside(jail, "ls -A /").stdout.split()
 
     assert seen.stdout.split("\n")[:2] == ["from outsideworkspace", "/home:"]
     assert "hidden" not in seen.stdout + seen.stderr
@@ -61,8 +61,8 @@ def test_only_the_workspace_and_the_system_are_there(workspace: Path, tmp_path: 
 
 @needs_jail
 def test_what_is_made_inside_is_there_afterwards_and_belongs_to_the_caller(workspace: Path) -> None:
-    with a_jail(workspace) as launcher:
-        done = inside(launcher, "mkdir -p a/b && echo made > a/b/c && chmod 6755 a/b/c && ln a/b/c a/d && echo $PWD")
+    with a_jail(workspace) as jail:
+        done = inside(jail, "mkdir -p a/b && echo made > a/b/c && chmod 6755 a/b/c && ln a/b/c a/d && echo $PWD")
 
     assert done.stdout.strip() == str(workspace)
     assert (workspace / "a/b/c").read_text(encoding="ascii") == "made\n"
@@ -73,8 +73,8 @@ def test_what_is_made_inside_is_there_afterwards_and_belongs_to_the_caller(works
 @needs_jail
 @needs_root
 def test_a_set_user_id_file_does_not_come_back_as_roots(workspace: Path) -> None:
-    with a_jail(workspace) as launcher:
-        inside(launcher, "cp /bin/sh shell && chmod 6755 shell")
+    with a_jail(workspace) as jail:
+        inside(jail, "cp /bin/sh shell && chmod 6755 shell")
         while_lent = (workspace / "shell").stat()
 
     assert while_lent.st_uid not in (0, 1000)
@@ -88,8 +88,8 @@ def test_a_file_with_a_second_name_outside_is_not_lent(workspace: Path, tmp_path
     outside.write_text("mine", encoding="ascii")
     (workspace / "also").hardlink_to(outside)
 
-    with a_jail(workspace) as launcher:
-        inside(launcher, "echo changed > also; chmod 777 also")
+    with a_jail(workspace) as jail:
+        inside(jail, "echo changed > also; chmod 777 also")
         assert outside.stat().st_uid == 0
 
     assert outside.read_text(encoding="ascii") == "mine"
@@ -99,8 +99,8 @@ def test_a_file_with_a_second_name_outside_is_not_lent(workspace: Path, tmp_path
 def test_a_file_with_two_names_inside_is_lent(workspace: Path) -> None:
     (workspace / "also").hardlink_to(workspace / "given.txt")
 
-    with a_jail(workspace) as launcher:
-        inside(launcher, "echo changed > also")
+    with a_jail(workspace) as jail:
+        inside(jail, "echo changed > also")
 
     assert (workspace / "given.txt").read_text(encoding="ascii") == "changed\n"
     assert (workspace / "also").stat().st_uid == os.geteuid()
@@ -110,36 +110,27 @@ def test_a_file_with_two_names_inside_is_lent(workspace: Path) -> None:
 def test_nothing_of_the_callers_environment_is_inside(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_TOKEN", "do-not-tell")
 
-    with a_jail(workspace) as launcher:
-        seen = inside(launcher, "env; cat /proc/*/environ | tr '\\0' '\\n'").stdout
+    with a_jail(workspace) as jail:
+        seen = inside(jail, "env; cat /proc/*/environ | tr '\\0' '\\n'").stdout
 
     assert "do-not-tell" not in seen
-    assert {line.partition("=")[0] for line in seen.splitlines()} <= {
-        "PATH",
-        "HOME",
-        "PWD",
-        "SHLVL",
-        "_",
-        "TOOLKIT_JAIL",
-    }
+    assert {line.partition("=")[0] for line in seen.splitlines()} <= {*ENVIRONMENT, "PWD", "SHLVL", "_", "TOOLKIT_JAIL"}
 
 
 @needs_jail
 def test_the_root_and_its_devices_cannot_be_written(workspace: Path) -> None:
     places = ["/", "/usr", "/etc", "/dev", "/run", "/proc", "/proc/sys/kernel", "/var", "/home"]
 
-    with a_jail(workspace) as launcher:
-        made = inside(launcher, "; ".join(f"touch {place}/new && echo {place}" for place in places))
+    with a_jail(workspace) as jail:
+        made = inside(jail, "; ".join(f"touch {place}/new && echo {place}" for place in places))
 
     assert made.stdout == ""
 
 
 @needs_jail
 def test_it_is_an_ordinary_user_without_privileges(workspace: Path) -> None:
-    with a_jail(workspace) as launcher:
-        seen = inside(
-            launcher, "id -un; hostname; grep -E 'Cap(Eff|Bnd)|NoNewPrivs' /proc/self/status; ip -o link | wc -l"
-        )
+    with a_jail(workspace) as jail:
+        seen = inside(jail, "id -un; hostname; grep -E 'Cap(Eff|Bnd)|NoNewPrivs' /proc/self/status; ip -o link | wc -l")
 
     assert seen.stdout.split() == ["agent", "agent", "CapEff:", "0" * 16, "CapBnd:", "0" * 16, "NoNewPrivs:", "1", "1"]
 
@@ -150,8 +141,8 @@ def test_no_group_of_root_is_left(workspace: Path) -> None:
     before = os.getgroups()
     os.setgroups([*before, 4])
     try:
-        with a_jail(workspace) as launcher:
-            seen = inside(launcher, "grep -E '^(Groups|Gid)' /proc/self/status")
+        with a_jail(workspace) as jail:
+            seen = inside(jail, "grep -E '^(Groups|Gid)' /proc/self/status")
     finally:
         os.setgroups(before)
 
@@ -164,9 +155,9 @@ def test_a_closed_handle_is_no_way_out(workspace: Path, tmp_path: Path, closed: 
     """Bubblewrap's own handles on the host must not take its place: its first process keeps the first three."""
     tmp_path.chmod(0o777)
     look = "for f in /proc/[0-9]*/fd/*; do [ -d $f/ ] && echo $f; done; echo looked"
-    with a_jail(workspace) as launcher:
+    with a_jail(workspace) as jail:
         command = f'exec "$@" {closed}'
-        program = ["/bin/sh", "-c", command, "sh", str(launcher.script), "/bin/bash", "-c", f"{{ {look}; }} > found"]
+        program = ["/bin/sh", "-c", command, "sh", str(jail.script), "/bin/bash", "-c", f"{{ {look}; }} > found"]
         subprocess.run(program, timeout=60, check=False, stdin=subprocess.DEVNULL)
 
     assert (workspace / "found").read_text() == "looked\n"
@@ -176,10 +167,10 @@ def test_a_closed_handle_is_no_way_out(workspace: Path, tmp_path: Path, closed: 
 @pytest.mark.parametrize("apart", [{}, {"start_new_session": True}, {"process_group": 0}], ids=["", "session", "group"])
 def test_a_jail_is_the_callers_own_child(workspace: Path, apart: dict[str, Any]) -> None:
     """Only then does it end with the caller: nothing in between may wait for it."""
-    with a_jail(workspace) as launcher:
-        process = subprocess.Popen([launcher.script, "sleep", "60"], **apart)
+    with a_jail(workspace) as jail:
+        process = subprocess.Popen([jail.script, "sleep", "60"], **apart)
         wait_until(lambda: Path(f"/proc/{process.pid}/comm").read_text() == "bwrap\n")
-        launcher.kill()
+        jail.folder.kill()
         assert process.wait(timeout=10) in (-signal.SIGKILL, 128 + signal.SIGKILL)
 
 
@@ -188,14 +179,14 @@ def test_a_jail_is_the_callers_own_child(workspace: Path, apart: dict[str, Any])
 def test_a_path_that_was_replaced_is_shown_as_it_is_now(workspace: Path, tmp_path: Path) -> None:
     file = tmp_path / "it's a file"
     file.write_text("old")
-    with a_jail(workspace, readable=(file,)) as launcher:
-        assert inside(launcher, f"cat {shlex.quote(str(file))}").stdout == "old"
+    with a_jail(workspace, readable=(file,)) as jail:
+        assert inside(jail, f"cat {shlex.quote(str(file))}").stdout == "old"
         (tmp_path / "new").write_text("new")
         (tmp_path / "new").rename(file)
         for _ in range(2):
-            assert inside(launcher, f"cat {shlex.quote(str(file))}").stdout == "new"
+            assert inside(jail, f"cat {shlex.quote(str(file))}").stdout == "new"
         file.unlink()
-        gone = inside(launcher, "true")
+        gone = inside(jail, "true")
 
     assert gone.returncode != 0
     assert "it's a file" in gone.stderr
@@ -212,13 +203,13 @@ def test_nothing_is_shown_from_where_the_agent_could_put_a_link(workspace: Path)
 @needs_root
 def test_a_workspace_belongs_to_one_jail_at_a_time(workspace: Path) -> None:
     (workspace / "inner").mkdir()
-    with a_jail(workspace) as launcher:
+    with a_jail(workspace) as jail:
         for folder in (workspace, workspace / "inner"):
             with pytest.raises(SandboxError, match="in use by another jail"), a_jail(folder):
                 pass
-        assert inside(launcher, "echo x > file; cat file").stdout == "x\n"
-    with a_jail(workspace) as launcher:
-        assert inside(launcher, "cat file").stdout == "x\n"
+        assert inside(jail, "echo x > file; cat file").stdout == "x\n"
+    with a_jail(workspace) as jail:
+        assert inside(jail, "cat file").stdout == "x\n"
 
 
 @needs_jail
@@ -229,8 +220,8 @@ def test_somebody_else_cannot_say_that_a_workspace_is_in_use(
     jails = tmp_path / "jails"
     jails.mkdir(mode=0o755)
     monkeypatch.setattr(tempfile, "tempdir", str(jails))
-    with a_jail(workspace) as launcher:
-        lie = launcher.state.folder
+    with a_jail(workspace) as jail:
+        lie = jail.folder.path
         os.chown(lie, 12345, 12345)
         try:
             assert not is_lent(workspace, jails / "our own")
@@ -242,8 +233,8 @@ def test_somebody_else_cannot_say_that_a_workspace_is_in_use(
 @needs_jail
 @needs_root
 def test_what_an_older_version_lent_is_given_back(workspace: Path) -> None:
-    with a_jail(workspace) as launcher:
-        file = launcher.state.folder / "lent"
+    with a_jail(workspace) as jail:
+        file = jail.folder.path / "lent"
         facts = json.loads(file.read_text(encoding="utf-8"))
         del facts["traces"]
         file.write_text(json.dumps(facts), encoding="utf-8")
@@ -254,8 +245,8 @@ def test_what_an_older_version_lent_is_given_back(workspace: Path) -> None:
 @needs_jail
 def test_nothing_stays_open_after_a_jail(workspace: Path) -> None:
     before = sorted(path.name for path in Path("/proc/self/fd").iterdir())
-    with a_jail(workspace) as launcher:
-        assert inside(launcher, "echo in").stdout == "in\n"
+    with a_jail(workspace) as jail:
+        assert inside(jail, "echo in").stdout == "in\n"
 
     assert sorted(path.name for path in Path("/proc/self/fd").iterdir()) == before
 
@@ -267,8 +258,8 @@ def test_a_readable_path_can_be_read_and_not_changed(workspace: Path, tmp_path: 
     (shown / "file").write_text("look", encoding="ascii")
     (workspace / "fixed").mkdir()
 
-    with a_jail(workspace, readable=(shown, workspace / "fixed")) as launcher:
-        seen = inside(launcher, f"cat {shown}/file; touch {shown}/new; touch fixed/new; touch free")
+    with a_jail(workspace, readable=(shown, workspace / "fixed")) as jail:
+        seen = inside(jail, f"cat {shown}/file; touch {shown}/new; touch fixed/new; touch free")
 
     assert seen.stdout == "look"
     assert sorted(path.name for path in workspace.rglob("*")) == ["fixed", "free", "given.txt"]
@@ -277,8 +268,8 @@ def test_a_readable_path_can_be_read_and_not_changed(workspace: Path, tmp_path: 
 
 @needs_jail
 def test_a_read_only_workspace_cannot_be_changed(workspace: Path) -> None:
-    with a_jail(workspace, read_only=True) as launcher:
-        seen = inside(launcher, "cat given.txt; echo x > given.txt; touch new; rm given.txt")
+    with a_jail(workspace, read_only=True) as jail:
+        seen = inside(jail, "cat given.txt; echo x > given.txt; touch new; rm given.txt")
 
     assert seen.stdout == "from outside"
     assert [(path.name, path.read_text(encoding="ascii")) for path in workspace.iterdir()] == [
@@ -288,8 +279,8 @@ def test_a_read_only_workspace_cannot_be_changed(workspace: Path) -> None:
 
 @needs_jail
 def test_this_python_runs_inside_when_its_environment_is_shown(workspace: Path) -> None:
-    with a_jail(workspace, readable=python_environment()) as launcher:
-        seen = inside(launcher, f"{sys.executable} -c 'import pydantic, os; print(os.getuid())'")
+    with a_jail(workspace, readable=python_environment()) as jail:
+        seen = inside(jail, f"{sys.executable} -c 'import pydantic, os; print(os.getuid())'")
 
     assert seen.stdout.strip() == "1000", seen.stderr
 
@@ -302,8 +293,8 @@ def test_the_kernels_keyring_and_io_uring_are_out_of_reach(workspace: Path) -> N
         "print(c.syscall(n, 0, -3, 1), ctypes.get_errno() == errno.EPERM);"
         "print(c.syscall(425, 4, None), ctypes.get_errno() == errno.ENOSYS)"
     )
-    with a_jail(workspace, readable=python_environment()) as launcher:
-        seen = inside(launcher, f'{sys.executable} -c "{calls}"')
+    with a_jail(workspace, readable=python_environment()) as jail:
+        seen = inside(jail, f'{sys.executable} -c "{calls}"')
 
     assert seen.stdout.split() == ["-1", "True", "-1", "True"], seen.stderr
 
@@ -314,8 +305,8 @@ def test_any_folder_name_works(tmp_path: Path, name: str) -> None:
     folder = tmp_path / name
     folder.mkdir()
 
-    with a_jail(folder) as launcher:
-        done = inside(launcher, "echo here > file")
+    with a_jail(folder) as jail:
+        done = inside(jail, "echo here > file")
 
     assert done.returncode == 0, done.stderr
     assert (folder / "file").read_text(encoding="ascii") == "here\n"

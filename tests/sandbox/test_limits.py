@@ -41,7 +41,7 @@ def test_a_limit_that_cannot_be_enforced_is_listed(no_cgroup: None) -> None:
     plan = plan_limits(JailLimits(cpu_seconds=5), name="x")
 
     assert plan.not_enforced == ("memory",)
-    assert {state.name: state.by for state in plan.states} == {
+    assert {limit.name: limit.by for limit in plan.held} == {
         "tmp": "tmpfs",
         "memory": "watchdog",
         "processes": "rlimit",
@@ -70,10 +70,10 @@ def test_requiring_what_is_no_limit_or_not_set_is_refused(workspace: Path) -> No
 def test_files_processes_and_tmp_are_held_by_the_kernel(workspace: Path) -> None:
     small = JailLimits(processes=30, file_bytes=_MIB, tmp_bytes=2 * _MIB)
     count = "import os, time\nn = 0\ntry:\n  for n in range(60):\n    os.fork() or time.sleep(20)\nexcept OSError: print(n, flush=True)\nos._exit(0)"
-    with a_jail(workspace, limits=small, readable=python_environment()) as launcher:
-        big = inside(launcher, "head -c 3000000 /dev/zero > big; stat -c %s big")
-        many = inside(launcher, f"{sys.executable} -c '{count}'")
-        full = inside(launcher, "for i in 1 2 3 4; do head -c 900000 /dev/zero > /tmp/$i; done; du -sbx /tmp | cut -f1")
+    with a_jail(workspace, limits=small, readable=python_environment()) as jail:
+        big = inside(jail, "head -c 3000000 /dev/zero > big; stat -c %s big")
+        many = inside(jail, f"{sys.executable} -c '{count}'")
+        full = inside(jail, "for i in 1 2 3 4; do head -c 900000 /dev/zero > /tmp/$i; done; du -sbx /tmp | cut -f1")
 
     assert int(big.stdout) == _MIB
     assert 10 < int(many.stdout) < 30, many
@@ -86,9 +86,9 @@ def test_memory_is_held_where_a_control_group_can_be_made(workspace: Path) -> No
     if plan.cgroup is None:
         pytest.skip("no control group can be made here")
     plan.cgroup.remove()
-    with a_jail(workspace, limits=JailLimits(memory_bytes=200 * _MIB), readable=python_environment()) as launcher:
-        done = inside(launcher, f"{sys.executable} -c 'bytearray(400_000_000)'; echo $?")
-        groups = launcher.plan.cgroup.folders if launcher.plan.cgroup else ()
+    with a_jail(workspace, limits=JailLimits(memory_bytes=200 * _MIB), readable=python_environment()) as jail:
+        done = inside(jail, f"{sys.executable} -c 'bytearray(400_000_000)'; echo $?")
+        groups = jail.plan.cgroup.folders if jail.plan.cgroup else ()
 
     assert done.stdout.split()[-1:] == ["137"], done
     assert not any(group.exists() for group in groups)

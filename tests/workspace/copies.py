@@ -7,13 +7,15 @@ import shutil
 import stat
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from hypothesis import strategies as st
 
 from toolkit.workspace import HostMount, WorkspaceSection
-from toolkit_workspace.workspace import Workspace
+
+_OLD_ENOUGH_NS = 50_000_000  # files younger than 20 ms are kept whatever was asked for
 
 Tree = dict[bytes, tuple[str, bytes]]
 """Path → what it is ('-', 'x' for an executable, 'l', 'd') and its bytes or target."""
@@ -58,19 +60,18 @@ def tree_of(root: Path, *, folders: bool = True) -> Tree:
     return tree
 
 
-def prepare(host: Path, *, at: str = "src", keep: bool = True) -> Workspace:
-    """A workspace with one host folder in it, beside the host folder, as another process would find it.
+def prepare(host: Path, *, at: str = "src", keep: bool = True) -> WorkspaceSection:
+    """A workspace with one host folder in it, beside the host folder, released for any process to open.
 
-    Without `keep` no bytes are kept, as if the host's files had been old and large when they were copied.
+    Without `keep` no bytes are kept: the host's files are old enough to show any later change by their stamps.
     """
+    if not keep:
+        newest = max(path.lstat().st_ctime_ns for path in host.rglob("*"))
+        while time.time_ns() < newest + _OLD_ENOUGH_NS:
+            time.sleep(0.005)
     section = WorkspaceSection([HostMount(host, at)], [host.parent], parent=host.parent, keep_bases=keep).prepare()
     section.release()
-    prepared = Workspace(section.temp_dir)
-    if not keep:
-        prepared.record.created_ns += 1_000_000_000
-        for entry in list(prepared.record):
-            prepared.record.put(entry._replace(base=-1))
-    return prepared
+    return section
 
 
 def git(folder: Path, *arguments: str, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:

@@ -18,16 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from tests.workspace.copies import Tree, make_tree, prepare, tree_of
-from toolkit_workspace.applying.apply import apply_changes, resume, undo
-from toolkit_workspace.changes.changes import changes_of
-from toolkit_workspace.workspace import Workspace
+from toolkit.workspace import WorkspaceSection
 
 LINES = b"".join(b"line %d\n" % n for n in range(20))
 COUNTED = ("rename", "replace", "link", "unlink", "symlink", "mkdir", "rmdir", "fsync", "fchmod", "write", "utime")
 MOST_POINTS = 1000
 
 
-def scene(top: Path) -> Workspace:
+def scene(top: Path) -> WorkspaceSection:
     """A workspace with every kind of change, one of them to be merged."""
     shutil.rmtree(top, ignore_errors=True)
     files: dict[str | bytes, bytes | str] = {
@@ -42,7 +40,7 @@ def scene(top: Path) -> Workspace:
     }
     ws = prepare(make_tree(top / "host", files))
     (top / "host/app.py").write_bytes(LINES.replace(b"line 2\n", b"host\n"))
-    src = ws.folder / "src"
+    src = ws.temp_dir / "src"
     (src / "app.py").write_bytes(LINES.replace(b"line 15\n", b"agent\n"))
     (src / "gone.txt").unlink()
     (src / "moved.txt").rename(src / "here.txt")
@@ -74,7 +72,7 @@ def die_before(point: int) -> None:
         setattr(os, name, counting(getattr(os, name)))
 
 
-def killed_at(ws: Workspace, point: int, work: Callable[[Workspace], object]) -> bool:
+def killed_at(ws: WorkspaceSection, point: int, work: Callable[[WorkspaceSection], object]) -> bool:
     """Whether a child doing `work` was killed before its n-th call."""
     child = os.fork()
     if child == 0:
@@ -91,30 +89,29 @@ def killed_at(ws: Workspace, point: int, work: Callable[[Workspace], object]) ->
     return os.WIFSIGNALED(status)
 
 
-def after(ws: Workspace) -> tuple[Tree, int]:
-    again = Workspace(ws.folder)
-    return tree_of(ws.folder.parent / "host"), len(changes_of(again))
+def after(ws: WorkspaceSection) -> tuple[Tree, int]:
+    return tree_of(ws.temp_dir.parent / "host"), len(ws.changes())
 
 
-Finish = Callable[[Workspace], bool]
-Work = Callable[[Workspace], object]
+Finish = Callable[[WorkspaceSection], bool]
+Work = Callable[[WorkspaceSection], object]
 
 
 def rounds(top: Path, finish: Finish, work: Work, wanted: str, *, begun: bool) -> dict[str, Any]:
     """Kill `work` at every point and `finish` it; with `begun`, the changes are applied before."""
     ws = scene(top)
-    nothing = (tree_of(top / "host"), len(changes_of(ws)))
-    apply_changes(ws)
+    nothing = (tree_of(top / "host"), len(ws.changes()))
+    ws.apply()
     everything = (tree_of(top / "host"), 0)
     wrong: list[tuple[int, str, bool]] = []
     found: set[str] = set()
     for point in range(1, MOST_POINTS):
         ws = scene(top)
         if begun:
-            apply_changes(ws)
+            ws.apply()
         if not killed_at(ws, point, work):
             return {"points": point - 1, "wrong": wrong, "found": sorted(found)}
-        finished = finish(Workspace(ws.folder))
+        finished = finish(ws)
         result = after(ws)
         outcome = "all" if result == everything else "nothing" if result == nothing else "half"
         found.add(outcome)
@@ -125,9 +122,9 @@ def rounds(top: Path, finish: Finish, work: Work, wanted: str, *, begun: bool) -
 
 def main(folder: str, what: str) -> None:
     choices: dict[str, tuple[Finish, Work, str]] = {
-        "resume": (resume, apply_changes, "all"),
-        "undo": (undo, apply_changes, "nothing"),
-        "undo again": (undo, undo, "nothing"),
+        "resume": (WorkspaceSection.resume_apply, WorkspaceSection.apply, "all"),
+        "undo": (WorkspaceSection.undo_apply, WorkspaceSection.apply, "nothing"),
+        "undo again": (WorkspaceSection.undo_apply, WorkspaceSection.undo_apply, "nothing"),
     }
     print(json.dumps(rounds(Path(folder) / "scene", *choices[what], begun=what == "undo again")))
 

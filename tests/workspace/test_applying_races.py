@@ -13,9 +13,7 @@ import pytest
 
 from tests.workspace.copies import make_tree, memory_folder, prepare, tree_of
 from toolkit.errors import WorkspaceError
-from toolkit_workspace.applying.apply import apply_changes, undo
-from toolkit_workspace.changes.changes import changes_of
-from toolkit_workspace.workspace import Workspace
+from toolkit.workspace import WorkspaceSection
 
 ROUNDS = 150
 _EXCHANGE = 2
@@ -46,40 +44,40 @@ def swapping(one: Path, other: Path) -> Iterator[None]:
 
 
 @pytest.fixture
-def scene() -> Iterator[tuple[Workspace, Path]]:
+def scene() -> Iterator[tuple[WorkspaceSection, Path]]:
     with memory_folder() as folder:
         top = Path(folder)
         ws = prepare(make_tree(top / "host", {"docs/a.txt": b"a\n", "docs/b.txt": b"b\n"}))
-        (ws.folder / "src/docs/a.txt").write_text("agent\n")
-        (ws.folder / "src/docs/new.txt").write_text("agent\n")
-        (ws.folder / "src/docs/b.txt").unlink()
+        (ws.temp_dir / "src/docs/a.txt").write_text("agent\n")
+        (ws.temp_dir / "src/docs/new.txt").write_text("agent\n")
+        (ws.temp_dir / "src/docs/b.txt").unlink()
         yield ws, make_tree(top / "outside", {"a.txt": b"a\n", "b.txt": b"b\n"})
 
 
-def test_a_host_folder_swapped_for_a_link_never_leads_a_write_outside(scene: tuple[Workspace, Path]) -> None:
+def test_a_host_folder_swapped_for_a_link_never_leads_a_write_outside(scene: tuple[WorkspaceSection, Path]) -> None:
     ws, outside = scene
-    host = ws.folder.parent / "host"
+    host = ws.temp_dir.parent / "host"
     (host / "link").symlink_to(outside)
     before = tree_of(outside)
     with swapping(host / "docs", host / "link"):
         for _ in range(ROUNDS):
             with suppress(WorkspaceError):
-                apply_changes(ws)
+                ws.apply()
             with suppress(WorkspaceError):
-                undo(ws)
+                ws.undo_apply()
             assert tree_of(outside) == before
     assert tree_of(outside) == before
 
 
-def test_a_workspace_folder_swapped_for_a_link_never_brings_foreign_bytes(scene: tuple[Workspace, Path]) -> None:
+def test_a_workspace_folder_swapped_for_a_link_never_brings_foreign_bytes(scene: tuple[WorkspaceSection, Path]) -> None:
     ws, outside = scene
     (outside / "a.txt").write_bytes(b"SECRET\n")
-    host, src = ws.folder.parent / "host", ws.folder / "src"
+    host, src = ws.temp_dir.parent / "host", ws.temp_dir / "src"
     (src / "link").symlink_to(outside)
     with swapping(src / "docs", src / "link"):
         for _ in range(ROUNDS):
             with suppress(WorkspaceError):
-                assert b"SECRET" not in changes_of(ws).patch()
+                assert b"SECRET" not in ws.changes().patch()
             with suppress(WorkspaceError):
-                apply_changes(ws, paths=["src/docs/a.txt"])
+                ws.apply(paths=["src/docs/a.txt"])
             assert all(b"SECRET" not in data for _, data in tree_of(host).values())

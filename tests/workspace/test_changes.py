@@ -23,12 +23,11 @@ from tests.workspace.copies import (
     trees,
 )
 from tests.workspace.hostile import a_place, run_as
-from toolkit_workspace.changes.changes import Changes, changes_of
-from toolkit_workspace.workspace import Workspace
+from toolkit.workspace import Changes, WorkspaceSection
 
 
 @pytest.fixture
-def ws(tmp_path: Path) -> Workspace:
+def ws(tmp_path: Path) -> WorkspaceSection:
     files: dict[str | bytes, bytes | str] = {
         "app.py": b"".join(b"line %d\n" % n for n in range(30)),
         "run.sh": b"#!/bin/sh\n",
@@ -44,15 +43,15 @@ def kinds(changes: Changes) -> dict[str, str]:
     return {change.path: change.kind for change in changes}
 
 
-def test_an_untouched_workspace_has_no_changes(ws: Workspace) -> None:
-    changes = changes_of(ws)
+def test_an_untouched_workspace_has_no_changes(ws: WorkspaceSection) -> None:
+    changes = ws.changes()
     assert len(changes) == 0
     assert changes.patch() == b""
     assert changes.summary() == "No changes."
 
 
-def test_every_kind_of_change_is_told(ws: Workspace) -> None:
-    src = ws.folder / "src"
+def test_every_kind_of_change_is_told(ws: WorkspaceSection) -> None:
+    src = ws.temp_dir / "src"
     (src / "new.txt").write_text("new\n")
     (src / "app.py").write_text("other\n")
     (src / "data.bin").unlink()
@@ -62,7 +61,7 @@ def test_every_kind_of_change_is_told(ws: Workspace) -> None:
     (src / "docs/link").symlink_to("../app.py")
     (src / "empty").rmdir()
 
-    assert kinds(changes_of(ws)) == {
+    assert kinds(ws.changes()) == {
         "src/app.py": "modified",
         "src/data.bin": "deleted",
         "src/docs/link": "link",
@@ -73,42 +72,42 @@ def test_every_kind_of_change_is_told(ws: Workspace) -> None:
     }
 
 
-def test_a_same_size_edit_with_its_mtime_set_back_is_found(ws: Workspace) -> None:
-    file = ws.folder / "src/app.py"
+def test_a_same_size_edit_with_its_mtime_set_back_is_found(ws: WorkspaceSection) -> None:
+    file = ws.temp_dir / "src/app.py"
     was = file.stat()
     data = file.read_bytes()
     file.write_bytes(data[:-2] + b"X\n")
     os.utime(file, ns=(was.st_atime_ns, was.st_mtime_ns))
     assert (file.stat().st_size, file.stat().st_mtime_ns) == (was.st_size, was.st_mtime_ns)
 
-    assert kinds(changes_of(ws)) == {"src/app.py": "modified"}
+    assert kinds(ws.changes()) == {"src/app.py": "modified"}
 
 
-def test_a_file_written_again_with_the_same_bytes_is_no_change(ws: Workspace) -> None:
-    file = ws.folder / "src/app.py"
+def test_a_file_written_again_with_the_same_bytes_is_no_change(ws: WorkspaceSection) -> None:
+    file = ws.temp_dir / "src/app.py"
     data = file.read_bytes()
     file.unlink()
     file.write_bytes(data)
-    os.utime(ws.folder / "src/docs", ns=(1, 1))
+    os.utime(ws.temp_dir / "src/docs", ns=(1, 1))
 
-    assert kinds(changes_of(ws)) == {}
+    assert kinds(ws.changes()) == {}
 
 
-def test_a_changed_name_with_changed_contents_is_one_rename(ws: Workspace) -> None:
-    src = ws.folder / "src"
+def test_a_changed_name_with_changed_contents_is_one_rename(ws: WorkspaceSection) -> None:
+    src = ws.temp_dir / "src"
     (src / "app.py").write_bytes((src / "app.py").read_bytes() + b"more\n")
     (src / "app.py").rename(src / "docs/app.py")
 
-    (change,) = changes_of(ws)
+    (change,) = ws.changes()
     assert (change.kind, change.old_path, change.content_changed) == ("renamed", "src/app.py", True)
 
 
-def test_a_file_that_became_a_folder_is_told_as_what_went_and_what_came(ws: Workspace) -> None:
-    (ws.folder / "src/run.sh").unlink()
-    (ws.folder / "src/run.sh").mkdir()
-    (ws.folder / "src/run.sh/inner").write_text("x")
+def test_a_file_that_became_a_folder_is_told_as_what_went_and_what_came(ws: WorkspaceSection) -> None:
+    (ws.temp_dir / "src/run.sh").unlink()
+    (ws.temp_dir / "src/run.sh").mkdir()
+    (ws.temp_dir / "src/run.sh/inner").write_text("x")
 
-    found = [(change.path, change.kind, change.type) for change in changes_of(ws)]
+    found = [(change.path, change.kind, change.type) for change in ws.changes()]
     assert found == [
         ("src/run.sh", "deleted", "file"),
         ("src/run.sh", "added", "folder"),
@@ -116,28 +115,28 @@ def test_a_file_that_became_a_folder_is_told_as_what_went_and_what_came(ws: Work
     ]
 
 
-def test_another_process_reads_the_same_changes_from_disk(ws: Workspace) -> None:
-    (ws.folder / "src/app.py").write_text("other\n")
-    again = Workspace(ws.folder)
-    assert changes_of(again).to_json() == changes_of(ws).to_json()
+def test_another_process_reads_the_same_changes_from_disk(ws: WorkspaceSection) -> None:
+    (ws.temp_dir / "src/app.py").write_text("other\n")
+    again = WorkspaceSection.open(ws.temp_dir)
+    assert again.changes().to_json() == ws.changes().to_json()
 
 
-def test_changes_outside_every_mount_are_told_and_belong_to_none(ws: Workspace) -> None:
-    (ws.folder / "scratch.txt").write_text("x")
-    (change,) = changes_of(ws)
+def test_changes_outside_every_mount_are_told_and_belong_to_none(ws: WorkspaceSection) -> None:
+    (ws.temp_dir / "scratch.txt").write_text("x")
+    (change,) = ws.changes()
     assert (change.path, change.mount) == ("scratch.txt", None)
 
 
-def test_a_patch_leaves_out_git_folders_and_says_so(ws: Workspace) -> None:
-    make_tree(ws.folder / "src", {".git/hooks/post-commit": b"#!/bin/sh\n", "fine.txt": b"fine\n"})
-    changes = changes_of(ws)
+def test_a_patch_leaves_out_git_folders_and_says_so(ws: WorkspaceSection) -> None:
+    make_tree(ws.temp_dir / "src", {".git/hooks/post-commit": b"#!/bin/sh\n", "fine.txt": b"fine\n"})
+    changes = ws.changes()
     assert [path for path, _ in changes.not_in_patch()] == ["src/.git/hooks/post-commit"]
     assert changes.patch().startswith(b"# not in this patch: src/.git/hooks/post-commit")
     assert b"+fine" in changes.patch()
 
 
-def test_a_deep_tree_is_compared_to_its_end(ws: Workspace) -> None:
-    fd = os.open(ws.folder / "src", os.O_RDONLY)
+def test_a_deep_tree_is_compared_to_its_end(ws: WorkspaceSection) -> None:
+    fd = os.open(ws.temp_dir / "src", os.O_RDONLY)
     for _ in range(700):
         os.mkdir("deeper", dir_fd=fd)
         inner = os.open("deeper", os.O_RDONLY, dir_fd=fd)
@@ -146,7 +145,7 @@ def test_a_deep_tree_is_compared_to_its_end(ws: Workspace) -> None:
     os.close(os.open("bottom", os.O_CREAT | os.O_WRONLY, dir_fd=fd))
     os.close(fd)
 
-    changes = changes_of(ws)
+    changes = ws.changes()
     assert changes[-1].path == "src/" + "deeper/" * 700 + "bottom"
     assert len(changes) == 701
 
@@ -157,13 +156,13 @@ def test_what_the_agent_closed_is_compared_all_the_same(plain: bool) -> None:
 
         def look() -> None:
             ws = prepare(make_tree(where.top / "host", {"shut/in/x": b"x", "half/y": b"y", "file": b"f", "same": b"s"}))
-            src = ws.folder / "src"
+            src = ws.temp_dir / "src"
             (src / "shut/in/x").write_bytes(b"changed")
             (src / "half/y").write_bytes(b"changed")
             (src / "file").write_bytes(b"changed")
             for name, mode in (("file", 0), ("same", 0), ("half", 0o600), ("shut", 0)):
                 (src / name).chmod(mode)
-            changes = changes_of(ws)
+            changes = ws.changes()
             assert {change.path for change in changes if change.kind == "modified"} == {
                 "src/file", "src/half/y", "src/shut/in/x",
             }  # fmt: skip
@@ -193,15 +192,15 @@ def test_git_applies_the_patch_to_the_same_tree_and_back(tree: Tree, steps: list
         top = Path(folder)
         build(top / "host", tree)
         ws = prepare(top / "host")
-        shutil.copytree(ws.folder, top / "copy", symlinks=True)
-        before = tree_of(ws.folder, folders=False)
+        shutil.copytree(ws.temp_dir, top / "copy", symlinks=True)
+        before = tree_of(ws.temp_dir, folders=False)
         for step in steps:
-            edit(ws.folder / "src", step)
-        patch = changes_of(ws).patch()
+            edit(ws.temp_dir / "src", step)
+        patch = ws.changes().patch()
         if patch:
-            after = tree_of(ws.folder, folders=False)
+            after = tree_of(ws.temp_dir, folders=False)
             assert applied_by_git(top / "copy", patch) == after
             if not _folder_became_something_else(before, after):  # there git itself cannot always find the way back
                 assert applied_by_git(top / "copy", patch, "-R") == before
         else:
-            assert tree_of(ws.folder, folders=False) == before
+            assert tree_of(ws.temp_dir, folders=False) == before

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.workspace.copies import make_tree, memory_folder, prepare, tree_of
 from toolkit.errors import WorkspaceError
 from toolkit.workspace import WorkspaceSection
-from toolkit_workspace.applying import steps as _steps
-from toolkit_workspace.applying.apply import apply_changes, resume, undo
-from toolkit_workspace.workspace import Workspace, clean_workspaces, find_workspaces
+from toolkit_workspace import clean_workspaces, find_workspaces
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,24 +38,24 @@ def test_the_command_line_settles_what_a_killed_command_left(tmp_path: Path, opt
     names = [f"{number}.txt" for number in range(6)]
     host = make_tree(tmp_path / "host", dict.fromkeys(names, b"host\n"))
     ws = prepare(host)
-    make_tree(ws.folder / "src", dict.fromkeys(names, b"agent\n"))
+    make_tree(ws.temp_dir / "src", dict.fromkeys(names, b"agent\n"))
     killed = (
         "import sys; from tests.workspace.killed_apply import die_before; from toolkit.cli import main\n"
         "die_before(int(sys.argv.pop(1))); main()"
     )
     for point in range(10, 40):
         subprocess.run(
-            [sys.executable, "-c", killed, str(point), "workspace", "apply", str(ws.folder)],
+            [sys.executable, "-c", killed, str(point), "workspace", "apply", str(ws.temp_dir)],
             cwd=ROOT, capture_output=True, timeout=60, check=False,
         )  # fmt: skip
         found = {data for _, data in tree_of(host).values()}
         if found == {b"agent\n", b"host\n"}:
             break
-        undo(Workspace(ws.folder))
+        ws.undo_apply()
     assert found == {b"agent\n", b"host\n"}, "never killed half-way"
 
     done = subprocess.run(
-        [sys.executable, "-m", "toolkit", "workspace", "apply", str(ws.folder), option],
+        [sys.executable, "-m", "toolkit", "workspace", "apply", str(ws.temp_dir), option],
         cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
 
@@ -64,55 +64,55 @@ def test_the_command_line_settles_what_a_killed_command_left(tmp_path: Path, opt
 
 
 @pytest.fixture
-def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WorkspaceSection:
     """A workspace whose apply stopped after its first file, and could not be taken back either."""
     ws = prepare(make_tree(tmp_path / "host", {"a": b"a\n", "b": b"b\n"}))
-    (ws.folder / "src/a").write_text("agent\n")
-    (ws.folder / "src/b").write_text("agent\n")
-    real = _steps.make
+    (ws.temp_dir / "src/a").write_text("agent\n")
+    (ws.temp_dir / "src/b").write_text("agent\n")
+    real = os.rename
     made: list[object] = []
 
-    def stops(*args: object) -> None:
+    def stops(*args: Any, **kwargs: Any) -> None:
         if made:
             raise SystemExit
         made.append(args)
-        real(*args)  # type: ignore[arg-type]
+        real(*args, **kwargs)
 
-    monkeypatch.setattr("toolkit_workspace.applying.journal.make", stops)
+    monkeypatch.setattr(os, "rename", stops)
     with pytest.raises(SystemExit):
-        apply_changes(ws)
+        ws.apply()
     monkeypatch.undo()
     return ws
 
 
-def test_nothing_else_is_applied_before_an_interrupted_apply_is_settled(interrupted: Workspace) -> None:
-    assert interrupted.has_unfinished_apply
+def test_nothing_else_is_applied_before_an_interrupted_apply_is_settled(interrupted: WorkspaceSection) -> None:
+    assert [one.status for one in find_workspaces(interrupted.temp_dir.parent)] == ["unfinished"]
     with pytest.raises(WorkspaceError, match="interrupted"):
-        apply_changes(interrupted)
-    assert resume(interrupted)
-    assert not interrupted.has_unfinished_apply
-    assert not resume(interrupted)
+        interrupted.apply()
+    assert interrupted.resume_apply()
+    assert [one.status for one in find_workspaces(interrupted.temp_dir.parent)] == ["kept"]
+    assert not interrupted.resume_apply()
 
 
-def test_a_file_edited_on_the_host_meanwhile_is_not_lost_by_resuming(interrupted: Workspace) -> None:
-    host = interrupted.folder.parent / "host"
+def test_a_file_edited_on_the_host_meanwhile_is_not_lost_by_resuming(interrupted: WorkspaceSection) -> None:
+    host = interrupted.temp_dir.parent / "host"
     (host / "b").write_text("edited\n")
     with pytest.raises(WorkspaceError, match="changed while"):
-        resume(interrupted)
+        interrupted.resume_apply()
     assert (host / "b").read_text() == "edited\n"
     (host / "b").write_text("b\n")
-    assert undo(interrupted)
+    assert interrupted.undo_apply()
     assert tree_of(host) == {b"a": ("-", b"a\n"), b"b": ("-", b"b\n")}
 
 
-def test_an_interrupted_apply_keeps_its_workspace_until_it_is_settled(interrupted: Workspace) -> None:
-    parent = interrupted.folder.parent
+def test_an_interrupted_apply_keeps_its_workspace_until_it_is_settled(interrupted: WorkspaceSection) -> None:
+    parent = interrupted.temp_dir.parent
     assert [one.status for one in find_workspaces(parent)] == ["unfinished"]
     assert list(clean_workspaces(parent, kept=True)) == []
-    section = WorkspaceSection.open(interrupted.folder)
+    section = WorkspaceSection.open(interrupted.temp_dir)
     with pytest.raises(WorkspaceError, match="kept"):
         section.cleanup()
-    with WorkspaceSection.open(interrupted.folder) as section:
+    with WorkspaceSection.open(interrupted.temp_dir) as section:
         assert section.undo_apply()
         section.cleanup()
-    assert not interrupted.folder.exists()
+    assert not interrupted.temp_dir.exists()

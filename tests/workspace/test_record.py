@@ -20,7 +20,7 @@ def test_a_record_read_from_disk_is_the_one_that_was_written(tmp_path: Path) -> 
         "link": "a",
         "empty/": b"",
     }
-    written = prepare(make_tree(tmp_path / "host", files)).record
+    written = Record.load(prepare(make_tree(tmp_path / "host", files)).state_dir / "record")
     written.save(tmp_path / "record")
     read = Record.load(tmp_path / "record")
     assert list(read) == list(written)
@@ -36,9 +36,8 @@ def test_a_record_read_from_disk_is_the_one_that_was_written(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("length", [0, 10, 40, 200, -1, -70])
 def test_a_record_that_was_cut_short_is_refused(tmp_path: Path, length: int) -> None:
-    record = prepare(make_tree(tmp_path / "host", {"a": b"a", "b/c": b"c"})).record
-    record.save(tmp_path / "record")
-    whole = (tmp_path / "record").read_bytes()
+    section = prepare(make_tree(tmp_path / "host", {"a": b"a", "b/c": b"c"}))
+    whole = (section.state_dir / "record").read_bytes()
     (tmp_path / "record").write_bytes(whole[:length])
     with pytest.raises(WorkspaceError):
         Record.load(tmp_path / "record")

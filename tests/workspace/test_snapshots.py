@@ -10,124 +10,113 @@ from hypothesis import given, settings
 
 from tests.workspace.copies import Edit, Tree, build, edit, edits, make_tree, memory_folder, prepare, tree_of, trees
 from toolkit.errors import WorkspaceError
-from toolkit_workspace.applying.apply import apply_changes
-from toolkit_workspace.changes.changes import changes_of
-from toolkit_workspace.moments.snapshot import Snapshots
-from toolkit_workspace.workspace import Workspace
+from toolkit.workspace import WorkspaceSection
 
 
 @pytest.fixture
-def ws(tmp_path: Path) -> Workspace:
+def ws(tmp_path: Path) -> WorkspaceSection:
     host = make_tree(tmp_path / "host", {"a.txt": b"a\n" * 50, "b.txt": b"b\n", "dir/c.txt": b"c\n", "link": "a.txt"})
-    return prepare(host)
+    return prepare(host).prepare()
 
 
-def test_a_workspace_goes_back_to_how_it_looked(ws: Workspace) -> None:
-    shots, src = Snapshots(ws), ws.folder / "src"
+def test_a_workspace_goes_back_to_how_it_looked(ws: WorkspaceSection) -> None:
+    src = ws.temp_dir / "src"
     (src / "a.txt").write_text("first\n")
     (src / "b.txt").unlink()
-    then = tree_of(ws.folder)
-    before_tests = shots.take("before tests")
+    then = tree_of(ws.temp_dir)
+    before_tests = ws.snapshot("before tests")
     (src / "a.txt").write_text("second\n")
     (src / "b.txt").mkdir()
     shutil.rmtree(src / "dir")
     (src / "link").unlink()
 
-    shots.rewind(before_tests)
+    ws.rewind(before_tests)
 
-    assert tree_of(ws.folder) == then
-
-
-def test_what_a_rewind_took_away_can_be_had_back(ws: Workspace) -> None:
-    shots = Snapshots(ws)
-    start = shots.take("start")
-    make_tree(ws.folder / "src", {"work/of/hours.txt": b"done\n"})
-    worked = tree_of(ws.folder)
-
-    until_now = shots.rewind(start)
-    assert not (ws.folder / "src/work").exists()
-    shots.rewind(until_now)
-
-    assert tree_of(ws.folder) == worked
+    assert tree_of(ws.temp_dir) == then
 
 
-def test_two_snapshots_are_compared_like_any_changes(ws: Workspace) -> None:
-    shots = Snapshots(ws)
-    one = shots.take("one")
-    (ws.folder / "src/a.txt").rename(ws.folder / "src/renamed.txt")
-    (ws.folder / "src/b.txt").write_text("b\nmore\n")
-    shots.take("two")
-    (ws.folder / "src/b.txt").write_text("not in two\n")
+def test_what_a_rewind_took_away_can_be_had_back(ws: WorkspaceSection) -> None:
+    start = ws.snapshot("start")
+    make_tree(ws.temp_dir / "src", {"work/of/hours.txt": b"done\n"})
+    worked = tree_of(ws.temp_dir)
 
-    changes = shots.diff(one, "two")
+    until_now = ws.rewind(start)
+    assert not (ws.temp_dir / "src/work").exists()
+    ws.rewind(until_now)
+
+    assert tree_of(ws.temp_dir) == worked
+
+
+def test_two_snapshots_are_compared_like_any_changes(ws: WorkspaceSection) -> None:
+    one = ws.snapshot("one")
+    (ws.temp_dir / "src/a.txt").rename(ws.temp_dir / "src/renamed.txt")
+    (ws.temp_dir / "src/b.txt").write_text("b\nmore\n")
+    ws.snapshot("two")
+    (ws.temp_dir / "src/b.txt").write_text("not in two\n")
+
+    changes = ws.diff(one, "two")
 
     assert [(change.kind, change.path) for change in changes] == [
         ("modified", "src/b.txt"),
         ("renamed", "src/renamed.txt"),
     ]
     assert b"+more\n" in changes.patch()
-    assert shots.diff(None, "one").summary() == "No changes."
-    assert [change.path for change in shots.diff("two")] == ["src/b.txt"]
+    assert ws.diff(None, "one").summary() == "No changes."
+    assert [change.path for change in ws.diff("two")] == ["src/b.txt"]
 
 
-def test_only_changed_content_is_stored_and_the_same_bytes_once(ws: Workspace) -> None:
-    shots = Snapshots(ws)
-    shots.take("untouched")
+def test_only_changed_content_is_stored_and_the_same_bytes_once(ws: WorkspaceSection) -> None:
+    ws.snapshot("untouched")
     assert not (ws.state_dir / "objects").exists()
     for name in ("a.txt", "b.txt", "copy.txt"):
-        (ws.folder / "src" / name).write_text("the same\n")
-    shots.take("three alike")
-    shots.take("again")
+        (ws.temp_dir / "src" / name).write_text("the same\n")
+    ws.snapshot("three alike")
+    ws.snapshot("again")
     assert len(list((ws.state_dir / "objects").iterdir())) == 1
     assert len(list((ws.state_dir / "snapshots").glob("record-*"))) == 1
 
 
-def test_an_unknown_snapshot_is_named_with_those_there_are(ws: Workspace) -> None:
-    shots = Snapshots(ws)
-    shots.take("one")
+def test_an_unknown_snapshot_is_named_with_those_there_are(ws: WorkspaceSection) -> None:
+    ws.snapshot("one")
     with pytest.raises(WorkspaceError, match="'one'"):
-        shots.rewind("two")
+        ws.rewind("two")
 
 
-def test_a_snapshot_outlives_an_apply(ws: Workspace) -> None:
-    shots = Snapshots(ws)
-    start, then = shots.take("start"), tree_of(ws.folder)
-    (ws.folder / "src/a.txt").write_text("agent\n")
-    (ws.folder / "src/dir/c.txt").unlink()
-    apply_changes(ws)
+def test_a_snapshot_outlives_an_apply(ws: WorkspaceSection) -> None:
+    start, then = ws.snapshot("start"), tree_of(ws.temp_dir)
+    (ws.temp_dir / "src/a.txt").write_text("agent\n")
+    (ws.temp_dir / "src/dir/c.txt").unlink()
+    ws.apply()
 
-    shots.rewind(start)
+    ws.rewind(start)
 
-    assert tree_of(ws.folder) == then
-    assert sorted(change.path for change in changes_of(ws)) == ["src/a.txt", "src/dir/c.txt"]
+    assert tree_of(ws.temp_dir) == then
+    assert sorted(change.path for change in ws.changes()) == ["src/a.txt", "src/dir/c.txt"]
 
 
 def test_bytes_that_were_not_kept_are_kept_before_an_apply_replaces_them(tmp_path: Path) -> None:
     host = make_tree(tmp_path / "host", {"a.txt": b"a\n"})
-    ws = prepare(host, keep=False)
-    ws.record.created_ns += 1_000_000_000  # as if the host's files were old when they were copied
-    shots = Snapshots(ws)
-    start = shots.take("start")
-    (ws.folder / "src/a.txt").write_text("agent\n")
-    apply_changes(ws)
+    ws = prepare(host, keep=False).prepare()
+    start = ws.snapshot("start")
+    (ws.temp_dir / "src/a.txt").write_text("agent\n")
+    ws.apply()
 
-    shots.rewind(start)
+    ws.rewind(start)
 
-    assert (ws.folder / "src/a.txt").read_bytes() == b"a\n"
+    assert (ws.temp_dir / "src/a.txt").read_bytes() == b"a\n"
 
 
 def test_lost_bytes_stop_a_rewind_before_it_touches_anything(tmp_path: Path) -> None:
     host = make_tree(tmp_path / "host", {"a.txt": b"a\n", "b.txt": b"b\n"})
-    ws = prepare(host, keep=False)
-    shots = Snapshots(ws)
-    start = shots.take("start")
-    (ws.folder / "src/a.txt").write_text("agent\n")
-    (ws.folder / "src/new.txt").write_text("agent\n")
+    ws = prepare(host, keep=False).prepare()
+    start = ws.snapshot("start")
+    (ws.temp_dir / "src/a.txt").write_text("agent\n")
+    (ws.temp_dir / "src/new.txt").write_text("agent\n")
     (host / "a.txt").write_text("host\n")
-    before = tree_of(ws.folder)
+    before = tree_of(ws.temp_dir)
     with pytest.raises(WorkspaceError, match="lost"):
-        shots.rewind(start)
-    assert tree_of(ws.folder) == before
+        ws.rewind(start)
+    assert tree_of(ws.temp_dir) == before
 
 
 @given(tree=trees, first=edits, second=edits)
@@ -136,23 +125,22 @@ def test_any_edits_are_rewound_exactly(tree: Tree, first: list[Edit], second: li
     with memory_folder() as folder:
         top = Path(folder)
         build(top / "host", tree)
-        ws = prepare(top / "host")
+        ws = prepare(top / "host").prepare()
         for step in first:
-            edit(ws.folder / "src", step)
-        shots, then = Snapshots(ws), tree_of(ws.folder)
-        shot = shots.take("then")
+            edit(ws.temp_dir / "src", step)
+        then = tree_of(ws.temp_dir)
+        shot = ws.snapshot("then")
         for step in second:
-            edit(ws.folder / "src", step)
-        shots.rewind(shot)
-        assert tree_of(ws.folder) == then
-        assert len(shots.diff(shot)) == 0
+            edit(ws.temp_dir / "src", step)
+        ws.rewind(shot)
+        assert tree_of(ws.temp_dir) == then
+        assert len(ws.diff(shot)) == 0
 
 
-def test_a_folder_the_agent_closed_is_rewound_too(ws: Workspace) -> None:
-    shots = Snapshots(ws)
-    start, then = shots.take("start"), tree_of(ws.folder)
-    (ws.folder / "src/dir/c.txt").write_text("agent\n")
-    (ws.folder / "src/dir").chmod(0o500)
-    shots.rewind(start)
-    assert tree_of(ws.folder) == then
-    assert (ws.folder / "src/dir").stat().st_mode & 0o777 == 0o755
+def test_a_folder_the_agent_closed_is_rewound_too(ws: WorkspaceSection) -> None:
+    start, then = ws.snapshot("start"), tree_of(ws.temp_dir)
+    (ws.temp_dir / "src/dir/c.txt").write_text("agent\n")
+    (ws.temp_dir / "src/dir").chmod(0o500)
+    ws.rewind(start)
+    assert tree_of(ws.temp_dir) == then
+    assert (ws.temp_dir / "src/dir").stat().st_mode & 0o777 == 0o755

@@ -8,19 +8,18 @@ from pathlib import Path
 import pytest
 
 from tests.workspace.copies import make_tree, prepare
-from toolkit_workspace.changes.changes import changes_of
-from toolkit_workspace.workspace import Workspace
+from toolkit.workspace import WorkspaceSection
 
 
 @pytest.fixture
-def ws(tmp_path: Path) -> Workspace:
+def ws(tmp_path: Path) -> WorkspaceSection:
     (tmp_path / "secret").write_text("outside")
     files: dict[str | bytes, bytes | str] = {"readme.md": b"#\n", "tool.sh": b"#!/bin/sh\n", "sub/x": b"x"}
     return prepare(make_tree(tmp_path / "host", files))
 
 
-def marks(ws: Workspace) -> dict[str, tuple[str, ...]]:
-    return {change.path.removeprefix("src/"): change.suspicious for change in changes_of(ws) if change.suspicious}
+def marks(ws: WorkspaceSection) -> dict[str, tuple[str, ...]]:
+    return {change.path.removeprefix("src/"): change.suspicious for change in ws.changes() if change.suspicious}
 
 
 @pytest.mark.parametrize(
@@ -40,15 +39,15 @@ def marks(ws: Workspace) -> dict[str, tuple[str, ...]]:
         ("evil.pth", "run whenever Python starts"),
     ],
 )
-def test_files_other_programs_obey_are_marked(ws: Workspace, path: str, mark: str) -> None:
-    make_tree(ws.folder / "src", {path: b"x\n"})
+def test_files_other_programs_obey_are_marked(ws: WorkspaceSection, path: str, mark: str) -> None:
+    make_tree(ws.temp_dir / "src", {path: b"x\n"})
     assert mark in marks(ws)[path]
 
 
-def test_what_can_run_is_marked_when_it_is_new(ws: Workspace) -> None:
-    (ws.folder / "src/tool.sh").chmod(0o755)
-    make_tree(ws.folder / "src", {"new": b"x"})
-    (ws.folder / "src/new").chmod(0o4755)
+def test_what_can_run_is_marked_when_it_is_new(ws: WorkspaceSection) -> None:
+    (ws.temp_dir / "src/tool.sh").chmod(0o755)
+    make_tree(ws.temp_dir / "src", {"new": b"x"})
+    (ws.temp_dir / "src/new").chmod(0o4755)
     assert marks(ws) == {"new": ("executable", "runs with its owner's rights"), "tool.sh": ("executable",)}
 
 
@@ -65,14 +64,14 @@ def test_what_can_run_is_marked_when_it_is_new(ws: Workspace) -> None:
         ("../src/readme.md", True),
     ],
 )
-def test_a_link_is_marked_when_it_leads_out_by_any_way(ws: Workspace, target: str, is_marked: bool) -> None:
-    make_tree(ws.folder / "src", {"deep/er/": b"", "hop": "deep/er", "link": target})
+def test_a_link_is_marked_when_it_leads_out_by_any_way(ws: WorkspaceSection, target: str, is_marked: bool) -> None:
+    make_tree(ws.temp_dir / "src", {"deep/er/": b"", "hop": "deep/er", "link": target})
     assert ("link leads out of its mount" in marks(ws).get("link", ())) is is_marked
 
 
-def test_names_made_to_be_misread_are_marked(ws: Workspace) -> None:
+def test_names_made_to_be_misread_are_marked(ws: WorkspaceSection) -> None:
     make_tree(
-        ws.folder / "src",
+        ws.temp_dir / "src",
         {
             "README.md": b"x",
             b"\xff": b"x",
@@ -86,41 +85,41 @@ def test_names_made_to_be_misread_are_marked(ws: Workspace) -> None:
     assert marks(ws)["README.md"] == ("another name here differs only in case",)
 
 
-def test_special_files_are_marked_and_never_opened(ws: Workspace) -> None:
-    os.mkfifo(ws.folder / "src/pipe")
-    (change,) = changes_of(ws)
+def test_special_files_are_marked_and_never_opened(ws: WorkspaceSection) -> None:
+    os.mkfifo(ws.temp_dir / "src/pipe")
+    (change,) = ws.changes()
     assert (change.type, bool(change.suspicious)) == ("special", True)
-    assert changes_of(ws).patch() == b""
+    assert ws.changes().patch() == b""
 
 
-def test_deleting_and_plain_edits_are_not_suspicious(ws: Workspace) -> None:
-    (ws.folder / "src/tool.sh").unlink()
-    (ws.folder / "src/readme.md").write_text("changed\n")
-    make_tree(ws.folder / "src", {"sub/new.py": b"print()\n"})
+def test_deleting_and_plain_edits_are_not_suspicious(ws: WorkspaceSection) -> None:
+    (ws.temp_dir / "src/tool.sh").unlink()
+    (ws.temp_dir / "src/readme.md").write_text("changed\n")
+    make_tree(ws.temp_dir / "src", {"sub/new.py": b"print()\n"})
     assert marks(ws) == {}
 
 
-def test_a_summary_shows_marks_and_hides_no_row_that_has_one(ws: Workspace) -> None:
-    make_tree(ws.folder / "src", {f"many/{n}.txt": b"x\n" for n in range(60)})
-    make_tree(ws.folder / "src", {"zz/.mcp.json": b"{}\n"})
-    summary = changes_of(ws).summary(max_rows=5)
+def test_a_summary_shows_marks_and_hides_no_row_that_has_one(ws: WorkspaceSection) -> None:
+    make_tree(ws.temp_dir / "src", {f"many/{n}.txt": b"x\n" for n in range(60)})
+    make_tree(ws.temp_dir / "src", {"zz/.mcp.json": b"{}\n"})
+    summary = ws.changes().summary(max_rows=5)
     assert "src/zz/.mcp.json" in summary
     assert "… and 56 more" in summary
     assert "1 to look at twice (!)" in summary
 
 
-def test_a_hostile_name_cannot_break_the_table(ws: Workspace) -> None:
-    make_tree(ws.folder / "src", {"\x1b[2J\nA  fine.txt": b"x\n"})
-    summary = changes_of(ws).summary()
+def test_a_hostile_name_cannot_break_the_table(ws: WorkspaceSection) -> None:
+    make_tree(ws.temp_dir / "src", {"\x1b[2J\nA  fine.txt": b"x\n"})
+    summary = ws.changes().summary()
     assert "\x1b" not in summary
     assert len(summary.splitlines()) == 2
 
 
-def test_git_settings_of_the_tree_are_never_obeyed(ws: Workspace, tmp_path: Path) -> None:
+def test_git_settings_of_the_tree_are_never_obeyed(ws: WorkspaceSection, tmp_path: Path) -> None:
     trap = tmp_path / "executed"
     config = f"[core]\n\tfsmonitor = touch {trap}\n\thooksPath = {tmp_path}\n"
-    make_tree(ws.folder / "src", {".git/config": config.encode(), ".git/HEAD": b"ref: refs/heads/main\n"})
-    changes = changes_of(ws)
+    make_tree(ws.temp_dir / "src", {".git/config": config.encode(), ".git/HEAD": b"ref: refs/heads/main\n"})
+    changes = ws.changes()
     assert changes.patch() == b""
     assert changes.summary()
     assert not trap.exists()

@@ -65,17 +65,9 @@ _mount_options = with_options(
 def _section(options: dict[str, Any], **more: Any) -> WorkspaceSection:
     from toolkit.workspace import HostMount, WorkspaceSection
 
+    rules = {name: options[name] for name in ("max_bytes", "follow_symlinks", "gitignore")}
     mounts = [
-        HostMount(
-            host,
-            where,
-            options["include"],
-            options["exclude"],
-            options["max_bytes"],
-            options["follow_symlinks"],
-            options["gitignore"],
-        )
-        for host, where in options["mounts"]
+        HostMount(host, where, options["include"], options["exclude"], **rules) for host, where in options["mounts"]
     ]
     return WorkspaceSection(mounts, options["roots"], strict=options["strict"], **more)
 
@@ -154,7 +146,10 @@ _PARENT = click.option(
 @_PARENT
 @json_option()
 def list_(parent: str | None, wants_json: bool) -> None:
-    """List the workspaces of this user: in use, kept, left over, or with an unfinished apply."""
+    """List the workspaces of this user, and what each is.
+
+    In use, kept, left over, or with an unfinished apply.
+    """
     from toolkit_workspace import default_parent, find_workspaces
 
     found = find_workspaces(Path(parent).absolute() if parent else default_parent())

@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import hmac
 import secrets
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import h11
@@ -67,9 +66,7 @@ class LiveReport:
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *ended: object) -> None:
         self._server.close()
         for stream in list(self._streams):
             stream.cancel()

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolkit._base.handles import open_beneath
 from toolkit.errors import RunError
 from toolkit.runs.spec import RunSpec
 from toolkit.runs.storage.run_folder import RunFolder
+from toolkit.sandbox import LITTER, remove_litter
 from toolkit.tools import Toolbox
 from toolkit_servers.target import load_target
 
 if TYPE_CHECKING:
     from toolkit_workspace import Changes, WorkspaceSection
-
-
-_LITTER = ".claude/.cc-writes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,33 +31,16 @@ class Place:
         if self.section is None:
             return None
         found = self.section.changes()
-        litter = [change.path for change in found if change.kind == "added" and change.path.endswith(_LITTER)]
+        litter = [change.path for change in found if change.kind == "added" and change.path.endswith(LITTER)]
         if not litter:
             return found
-        _remove_litter(self.folder, litter)
+        remove_litter(self.folder, litter)
         return self.section.changes()
 
     def release(self) -> None:
         """Let other processes have the copy; the section goes on working in this one."""
         if self.section is not None and self.claimed:
             self.section.release()
-
-
-def _remove_litter(folder: Path, paths: list[str]) -> None:
-    """Remove what the CLI leaves in every folder a command ran in, if it is empty; links are not followed."""
-    root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        for path in paths:
-            outer, _, name = path.rpartition("/")
-            for parent, doomed in ((outer, name), (outer.rpartition("/")[0], outer.rpartition("/")[2])):
-                with contextlib.suppress(OSError):
-                    handle = open_beneath(root, os.fsencode(parent or "."), os.O_RDONLY | os.O_DIRECTORY)
-                    try:
-                        os.rmdir(doomed, dir_fd=handle)
-                    finally:
-                        os.close(handle)
-    finally:
-        os.close(root)
 
 
 def find_place(spec: RunSpec, stored: RunFolder) -> Place:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
+import contextlib
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from toolkit.errors import SandboxError, UnconfinedError
 from toolkit.sandbox.host import find_cli, usable_readable, usable_workspace
-from toolkit.sandbox.jail.folder import State, sweep
-from toolkit.sandbox.jail.launcher import make_launcher
-from toolkit.sandbox.jail.proof import CheckReport, CheckRow, check_launcher, preflight
-from toolkit.sandbox.jail.walls import Jail
-from toolkit.sandbox.limits import JailLimits, plan_limits
+from toolkit.sandbox.jail.folder import JailFolder, sweep
+from toolkit.sandbox.jail.launcher import open_jail
+from toolkit.sandbox.jail.proof import CheckReport, CheckRow, preflight, prove
+from toolkit.sandbox.jail.walls import ENVIRONMENT, Jail
+from toolkit.sandbox.limits import JailLimits
 
 
 def check(
@@ -33,54 +34,29 @@ def check(
         SandboxError: the workspace, a readable path or a limit is not usable as given.
     """
     began = time.monotonic()
-    missing = preflight()
-    if missing:
-        return CheckReport(tuple(missing), (), time.monotonic() - began)
-    own = Path(tempfile.mkdtemp(prefix="toolkit-check-")) if workspace is None else None
-    try:
-        folder = usable_workspace(own or Path(str(workspace)))
-        paths = tuple(usable_readable(path) for path in readable)
-        return _check_machine(folder, paths, cli_path, limits or JailLimits(), require, began)
-    finally:
-        if own is not None:
-            shutil.rmtree(own, ignore_errors=True)
 
+    def report(*rows: CheckRow) -> CheckReport:
+        return CheckReport(rows, (), time.monotonic() - began)
 
-def _check_machine(
-    workspace: Path,
-    readable: tuple[Path, ...],
-    cli_path: Path | str | None,
-    limits: JailLimits,
-    require: Sequence[str],
-    began: float,
-) -> CheckReport:
-    sweep()
-    try:
-        cli = find_cli(cli_path)
-    except SandboxError as error:
-        row = CheckRow("cli", "a CLI to confine", False, error.what, error.fix)
-        return CheckReport((row,), (), time.monotonic() - began)
-    state = State()
-    try:
-        plan = plan_limits(limits, name=state.name, require=require)
+    if missing := preflight():
+        return report(*missing)
+    with contextlib.ExitStack() as stack:
+        if workspace is None:
+            workspace = stack.enter_context(TemporaryDirectory(prefix="toolkit-check-", ignore_cleanup_errors=True))
         jail = Jail(
-            workspace=workspace,
-            shown=state.shown,
-            home=state.shown / "home",
-            programs=(cli,),
-            readable=readable,
-            environment=(("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "/home/agent")),
-            limits=limits,
+            workspace=usable_workspace(workspace),
+            readable=tuple(usable_readable(path) for path in readable),
+            environment=ENVIRONMENT,
+            limits=limits or JailLimits(),
+            require=tuple(require),
         )
-        launcher = make_launcher(jail, plan, state)
-    except UnconfinedError as error:
-        state.close()
-        rows = [CheckRow(rule, rule, False, error.what, error.fix) for rule in error.rules]
-        return CheckReport(tuple(rows), (), time.monotonic() - began)
-    except BaseException:
-        state.close()
-        raise
-    try:
-        return check_launcher(launcher, cli, began=began)
-    finally:
-        launcher.close()
+        try:
+            cli = find_cli(cli_path)
+        except SandboxError as error:
+            return report(CheckRow("cli", "a CLI to confine", False, error.what, error.fix))
+        sweep()
+        try:
+            with JailFolder() as folder:
+                return prove(open_jail(replace(jail, programs=(cli,)), folder), cli, began=began)
+        except UnconfinedError as error:
+            return report(*(CheckRow(rule, rule, False, error.what, error.fix) for rule in error.rules))

@@ -16,53 +16,52 @@ import contextlib
 import os
 import re
 import shutil
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
+from toolkit._base.handles import open_beneath
 from toolkit.errors import SandboxError
 from toolkit.sandbox.gate.gate import Gate
 from toolkit.sandbox.gate.usage import SpendLimit
-from toolkit.sandbox.host import find_cli, read_key, usable_home, usable_readable, usable_workspace
-from toolkit.sandbox.jail.folder import State, sweep
-from toolkit.sandbox.jail.launcher import MARK, Launcher, make_launcher, write_script
-from toolkit.sandbox.jail.proof import CheckReport, check_launcher, demand_preflight
-from toolkit.sandbox.jail.walls import BIN, HOME, SOCKET, Jail
+from toolkit.sandbox.host import find_api, find_cli, usable_home, usable_readable, usable_workspace
+from toolkit.sandbox.jail.folder import MARK, JailFolder, sweep
+from toolkit.sandbox.jail.launcher import open_jail, write_script
+from toolkit.sandbox.jail.proof import CheckReport, demand_preflight, prove
+from toolkit.sandbox.jail.walls import BIN, ENVIRONMENT, HOME, PATH, SOCKET, Jail
 from toolkit.sandbox.jail.watchdog import Exceeded, Watchdog
-from toolkit.sandbox.limits import JailLimits, LimitState, known_limits, plan_limits
+from toolkit.sandbox.limits import HeldLimit, JailLimits, known_limits
 from toolkit.sandbox.profiles import READ_ONLY_TOOLS, TOOLS
 from toolkit.sandbox.profiles import profile as make_profile
 
-API_URL = "https://api.anthropic.com"
+LITTER = ".claude/.cc-writes"
+"""A folder the CLI leaves, empty, in every folder a command ran in."""
 _PROXY_PORT = 3129
 
-_PATH = "/usr/local/bin:/usr/bin:/bin"
 # With its sandbox on, the CLI runs `npm root -g` in / at every start and waits for it: 0.4 s for an answer it can
 # do without. Every other use of npm is passed on.
 _QUICK_NPM = f"""#!/bin/sh
 [ "$PWD $*" = "/ root -g" ] && exit 1
-PATH={_PATH} exec npm "$@"
+PATH={PATH} exec npm "$@"
 """
-
-# The host part is never looked up: the CLI talks to the socket.
-_BASE = {
+_CLI_ENVIRONMENT = {
+    **ENVIRONMENT,
     "ANTHROPIC_API_KEY": "kept-outside-the-jail",
+    # The host part is never looked up: the CLI talks to the socket.
     "ANTHROPIC_BASE_URL": "http://gate",
     "ANTHROPIC_UNIX_SOCKET": SOCKET,
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     "CLAUDE_CONFIG_DIR": f"{HOME}/.claude",
     "DISABLE_AUTOUPDATER": "1",
     "DISABLE_TELEMETRY": "1",
-    "HOME": HOME,
-    "LANG": "C.UTF-8",
-    "PATH": f"{BIN}:{_PATH}",
-    "SHELL": "/bin/bash",
-    "TMPDIR": "/tmp",
-    "USER": "agent",
+    "PATH": f"{BIN}:{PATH}",
 }
-_FIXED = frozenset({*_BASE, MARK, "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"}) - {"LANG", "PATH", "SHELL"}
+_FIXED = frozenset({*_CLI_ENVIRONMENT, MARK, "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"}) - {
+    "LANG",
+    "PATH",
+    "SHELL",
+}
 _T = TypeVar("_T")
 
 
@@ -71,7 +70,7 @@ def confine(
     profile: str = "offline",
     domains: Sequence[str] = (),
     *,
-    api_url: str = API_URL,
+    api_url: str | None = None,
     api_key: str | None = None,
     api_key_file: Path | str | None = None,
     tools: Sequence[str] | None = None,
@@ -92,7 +91,7 @@ def confine(
         workspace: The folder the agent works in; best a copy.
         profile: A name from `toolkit.sandbox.profiles`.
         domains: Hosts that commands may reach, for profile "allowlist".
-        api_url: Base URL of the model API.
+        api_url: Base URL of the model API; `ANTHROPIC_BASE_URL` if not given, else the public one.
         api_key: Sent by the gate, never seen inside; `ANTHROPIC_API_KEY` if neither this nor a file is given.
         api_key_file: A file with the key that only its owner may read.
         tools: The CLI's built-in tools to offer.
@@ -109,65 +108,65 @@ def confine(
     Raises:
         SandboxError: an argument is not usable; it names which and what to write instead.
     """
-    key = read_key(api_key, api_key_file)
+    api = find_api(api_url, api_key, api_key_file)
 
     def make_gate(socket: Path) -> Gate:
-        return Gate(api_url, key, socket, domains=domains, offline=True, spend_limit=spend_limit)
+        return Gate(api.url, api.key, socket, domains=domains, offline=True, spend_limit=spend_limit)
 
     proxy_port = _PROXY_PORT if domains else None
-    order = _Order(
+    settings = make_profile(
+        profile, domains=domains, nested=True, proxy_port=proxy_port, allow_control_files=allow_control_files
+    )
+    cli = find_cli(cli_path)
+    jail = Jail(
         workspace=usable_workspace(workspace),
-        settings=make_profile(
-            profile, domains=domains, nested=True, proxy_port=proxy_port, allow_control_files=allow_control_files
-        ).as_json(),
-        read_only=profile == "read-only",
-        tools=tuple(tools if tools is not None else READ_ONLY_TOOLS if profile == "read-only" else TOOLS),
+        home=usable_home(home) if home is not None else None,
+        programs=(cli,),
         readable=tuple(usable_readable(path) for path in readable),
+        has_gate=True,
+        environment={**_CLI_ENVIRONMENT, **_checked_env(env or {})},
         limits=limits or JailLimits(),
         require=known_limits(require),
-        home=usable_home(home) if home is not None else None,
-        environment={**_BASE, **_checked_env(env or {})},
-        cli=find_cli(cli_path),
-        make_gate=make_gate,
-        proxy_port=proxy_port,
+        read_only=profile == "read-only",
     )
     make_gate(Path("not-opened"))  # a bad URL is refused now; nothing listens yet
-    return Confinement(order)
-
-
-@dataclass(frozen=True, slots=True)
-class _Order:
-    """The arguments of `confine`, found good."""
-
-    workspace: Path
-    settings: str
-    read_only: bool
-    tools: tuple[str, ...]
-    readable: tuple[Path, ...]
-    limits: JailLimits
-    require: tuple[str, ...]
-    home: Path | None
-    environment: dict[str, str]
-    cli: Path
-    make_gate: Callable[[Path], Gate]
-    proxy_port: int | None
+    usual = READ_ONLY_TOOLS if profile == "read-only" else TOOLS
+    return Confinement(
+        jail,
+        settings=settings.as_json(),
+        tools=usual if tools is None else tools,
+        command=(*_bridge(proxy_port), str(cli)),
+        make_gate=make_gate,
+    )
 
 
 class Confinement:
-    """A jail that is open as long as its `async with` block."""
+    """A jail that is open as long as its `async with` block; `confine` makes one."""
 
-    def __init__(self, order: _Order) -> None:
-        self._order = order
-        self._launcher: Launcher | None = None
-        self._watchdog: Watchdog | None = None
+    def __init__(
+        self,
+        jail: Jail,
+        *,
+        settings: str,
+        tools: Sequence[str],
+        command: Sequence[str],
+        make_gate: Callable[[Path], Gate],
+    ) -> None:
+        self._jail = jail
+        self._settings = settings
+        self._tools = tuple(tools)
+        self._command = command
+        self._make_gate = make_gate
+        self._folder: JailFolder | None = None
         self._gate: Gate | None = None
         self._report: CheckReport | None = None
-        self._had_claude_folder = (order.workspace / ".claude").exists()
+        self._watchdog: Watchdog | None = None
+        self._had_claude_folder = (jail.workspace / ".claude").exists()
 
     @property
     def workspace(self) -> Path:
         """The folder the agent works in, the same inside and outside."""
-        return self._order.workspace
+        return self._jail.workspace
 
     @property
     def gate(self) -> Gate:
@@ -180,7 +179,7 @@ class Confinement:
         return self._opened(self._report)
 
     @property
-    def limits(self) -> tuple[LimitState, ...]:
+    def limits(self) -> tuple[HeldLimit, ...]:
         """How each limit is held on this machine."""
         return self.report.limits
 
@@ -191,104 +190,84 @@ class Confinement:
 
     def options(self) -> dict[str, Any]:
         """Keyword arguments for ClaudeAgentOptions; what they set must not be set otherwise."""
-        order, launcher = self._order, self._opened(self._launcher)
         return {
-            "cli_path": launcher.state.folder / "claude",
-            "cwd": order.workspace,
+            "cli_path": self._opened(self._folder).path / "claude",
+            "cwd": self.workspace,
             "env": {},
-            "settings": order.settings,
+            "settings": self._settings,
             "setting_sources": [],
             "strict_mcp_config": True,
             "permission_mode": "bypassPermissions",
-            "tools": list(order.tools),
+            "tools": list(self._tools),
         }
 
     def kill(self) -> None:
         """End everything inside now; the rest is closed with the block."""
-        self._opened(self._launcher).kill()
+        self._opened(self._folder).kill()
 
     async def __aenter__(self) -> Confinement:
         if self._gate is not None:
             raise SandboxError("this confinement was already used", fix="Call confine(…) again for another run.")
         demand_preflight()
         await asyncio.to_thread(sweep)
-        state = State()
+        folder = self._folder = JailFolder()
         opening: asyncio.Future[None] | None = None
         try:
-            self._gate = self._order.make_gate(state.shown / "api.sock")
+            self._gate = self._make_gate(folder.socket)
             await self._gate.__aenter__()
-            opening = asyncio.ensure_future(asyncio.to_thread(self._open, state, self._gate.socket_path))
+            opening = asyncio.ensure_future(asyncio.to_thread(self._open, folder))
             await asyncio.shield(opening)
         except BaseException:
-            await _finish(self._abandon(opening, state))
+            await _finish(self._abandon(opening, folder))
             raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await _finish(self._close(self._opened(self._launcher).state))
+        await _finish(self._close(self._opened(self._folder)))
 
-    def _open(self, state: State, socket: Path) -> None:
-        order = self._order
-        plan = plan_limits(order.limits, name=state.name, require=order.require)
-        home = order.home or state.shown / "home"
+    def _open(self, folder: JailFolder) -> None:
         # A kept home may hold a link an earlier agent left there, so nothing existing is opened.
-        with contextlib.suppress(FileExistsError), (home / ".gitconfig").open("x", encoding="ascii") as file:
+        gitconfig = (self._jail.home or folder.home) / ".gitconfig"
+        with contextlib.suppress(FileExistsError), gitconfig.open("x", encoding="ascii") as file:
             file.write("[user]\n\tname = agent\n\temail = agent@localhost\n")
-        if shutil.which("npm", path=_PATH):
-            (state.shown / "bin").mkdir()
-            (state.shown / "bin").chmod(0o755)
-            write_script(state.shown / "bin" / "npm", _QUICK_NPM)
-        jail = Jail(
-            workspace=order.workspace,
-            shown=state.shown,
-            home=home,
-            programs=(order.cli,),
-            readable=order.readable,
-            socket=socket,
-            environment=tuple(order.environment.items()),
-            limits=order.limits,
-            read_only=order.read_only,
-        )
-        launcher = self._launcher = make_launcher(jail, plan, state)
-        if launcher.tenant is not None:
-            os.chown(socket, launcher.tenant, launcher.tenant)
-        launcher.for_command(*_bridge(order.proxy_port), str(order.cli))
-        self._report = check_launcher(launcher, None)
+        if shutil.which("npm", path=PATH):
+            (folder.visible / "bin").mkdir()
+            (folder.visible / "bin").chmod(0o755)
+            write_script(folder.visible / "bin" / "npm", _QUICK_NPM)
+        opened = open_jail(self._jail, folder)
+        opened.for_command(*self._command)
+        self._report = prove(opened)
         self._report.demand()
-        self._watchdog = Watchdog(launcher)
+        self._watchdog = Watchdog(opened)
         self._watchdog.start()
 
-    async def _abandon(self, opening: asyncio.Future[None] | None, state: State) -> None:
+    async def _abandon(self, opening: asyncio.Future[None] | None, folder: JailFolder) -> None:
         """Clear away a start that failed or was cancelled; its thread cannot be, so it is waited for."""
         while opening is not None and not opening.done():
-            if self._launcher is not None:
-                await asyncio.to_thread(self._launcher.kill)
+            await asyncio.to_thread(folder.kill)
             await asyncio.wait([opening], timeout=0.1)
         if opening is not None:
             opening.exception()
-        await self._close(state)
+        await self._close(folder)
 
-    async def _close(self, state: State) -> None:
+    async def _close(self, folder: JailFolder) -> None:
         if self._watchdog is not None:
             await asyncio.to_thread(self._watchdog.stop)
         try:
-            if self._launcher is not None:
-                await asyncio.to_thread(self._launcher.kill)
+            await asyncio.to_thread(folder.kill)
         finally:
             if self._gate is not None:
                 await self._gate.aclose()
-            await asyncio.to_thread(state.close)
+            await asyncio.to_thread(folder.close)
             self.tidy()
 
     def tidy(self) -> None:
         """Remove the empty folders the CLI leaves in a workspace that had none."""
-        folder = self._order.workspace / ".claude"
-        if not self._had_claude_folder and not folder.is_symlink():
-            with contextlib.suppress(OSError):
-                (folder / ".cc-writes").rmdir()
-                folder.rmdir()
+        if not self._had_claude_folder:
+            with contextlib.suppress(FileNotFoundError):
+                remove_litter(self.workspace)
 
     @staticmethod
     def _opened(thing: _T | None) -> _T:
@@ -311,6 +290,25 @@ async def _finish(ending: Coroutine[Any, Any, None]) -> None:
     task.result()
     if cancelled is not None:
         raise cancelled
+
+
+def remove_litter(workspace: Path, paths: Iterable[str] = (LITTER,)) -> None:
+    """Remove the folders the CLI leaves in a workspace, as far as they are empty; links are not followed.
+
+    `paths` are those of `LITTER` below the workspace; the `.claude` around each goes with it.
+    """
+    root = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for path in paths:
+            with contextlib.suppress(OSError):  # not there, or not empty
+                for doomed in (Path(path), Path(path).parent):
+                    handle = open_beneath(root, os.fsencode(doomed.parent), os.O_RDONLY | os.O_DIRECTORY)
+                    try:
+                        os.rmdir(doomed.name, dir_fd=handle)
+                    finally:
+                        os.close(handle)
+    finally:
+        os.close(root)
 
 
 def _bridge(port: int | None) -> list[str]:

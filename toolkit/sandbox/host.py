@@ -10,6 +10,7 @@ import os
 import shutil
 import stat
 import sys
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -24,6 +25,7 @@ _TOP = (
 _BELOW = ("usr/bin", "usr/lib", "usr/local", "usr/sbin", "var/lib", "var/tmp", "home/agent")
 _SYSTEM = frozenset({"/", *(f"/{name}" for name in (*_TOP, *_BELOW))})
 _NOT_FILES = ("/proc", "/sys", "/dev")
+API_URL = "https://api.anthropic.com"
 
 
 def usable_workspace(folder: Path | str) -> Path:
@@ -142,17 +144,38 @@ def _bundled() -> Path | None:
     return bundled if bundled.is_file() else None
 
 
-def read_key(api_key: str | None, api_key_file: Path | str | None) -> str | None:
-    """Return the key as given, from the file, or from `ANTHROPIC_API_KEY`; None if there is none.
+@dataclass(frozen=True, slots=True)
+class ModelAPI:
+    """Where the model API is, and the key for it."""
+
+    url: str
+    key: str | None = field(repr=False)
+
+    @property
+    def lacks_key(self) -> bool:
+        """Whether this is the public API without a key, which answers nobody."""
+        return self.key is None and self.url == API_URL
+
+
+def find_api(
+    api_url: str | None = None, api_key: str | None = None, api_key_file: Path | str | None = None
+) -> ModelAPI:
+    """Return what was given; what was not is taken from `ANTHROPIC_BASE_URL` and `ANTHROPIC_API_KEY`.
+
+    A key or a key file that is given always wins over the environment.
 
     Raises:
         SandboxError: both are given, or the file is missing, empty, a link, or open to others.
     """
     if api_key is not None and api_key_file is not None:
         raise SandboxError("api_key and api_key_file are both given", fix="Give one of them.")
-    if api_key_file is None:
-        return api_key if api_key is not None else os.environ.get("ANTHROPIC_API_KEY")
-    path = Path(api_key_file)
+    if api_key is None:
+        api_key = os.environ.get("ANTHROPIC_API_KEY") if api_key_file is None else _read_key(Path(api_key_file))
+    return ModelAPI(api_url or os.environ.get("ANTHROPIC_BASE_URL") or API_URL, api_key)
+
+
+def _read_key(path: Path) -> str:
+    """The key in a file that only its owner can read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:

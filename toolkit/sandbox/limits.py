@@ -53,8 +53,8 @@ class JailLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class LimitState:
-    """One limit on this machine."""
+class HeldLimit:
+    """One limit, and what holds it on this machine."""
 
     name: str
     """memory, processes, file, workspace, tmp or cpu."""
@@ -69,7 +69,7 @@ class LimitState:
 class LimitPlan:
     """What a launcher does for its limits, and what it can say about them."""
 
-    states: tuple[LimitState, ...]
+    held: tuple[HeldLimit, ...]
     cgroup: Cgroup | None
     rlimits: tuple[str, ...]
     """Arguments for prlimit, set inside the jail: only there do processes count per jail."""
@@ -77,11 +77,11 @@ class LimitPlan:
     @property
     def not_enforced(self) -> tuple[str, ...]:
         """Names of the limits this machine cannot hold firmly."""
-        return tuple(state.name for state in self.states if not state.enforced)
+        return tuple(limit.name for limit in self.held if not limit.enforced)
 
 
 def limit_names() -> tuple[str, ...]:
-    """The names `require` and the states use."""
+    """The names that `require` and reports use."""
     return tuple(field.name.rpartition("_")[0] or field.name for field in fields(JailLimits))
 
 
@@ -102,9 +102,9 @@ def plan_limits(limits: JailLimits, *, name: str, require: Sequence[str] = ()) -
     """
     known_limits(require)
     cgroup = make_cgroup(name, limits.memory_bytes) if limits.memory_bytes is not None else None
-    plan = LimitPlan(states=_states(limits, cgroup), cgroup=cgroup, rlimits=_rlimits(limits))
-    held = {state.name for state in plan.states if state.enforced}
-    lost = [wanted for wanted in require if wanted not in held]
+    plan = LimitPlan(held=_held(limits, cgroup), cgroup=cgroup, rlimits=_rlimits(limits))
+    firm = {limit.name for limit in plan.held if limit.enforced}
+    lost = [wanted for wanted in require if wanted not in firm]
     if lost:
         if cgroup is not None:
             cgroup.remove()
@@ -117,20 +117,17 @@ def plan_limits(limits: JailLimits, *, name: str, require: Sequence[str] = ()) -
     return plan
 
 
-def _states(limits: JailLimits, cgroup: Cgroup | None) -> tuple[LimitState, ...]:
-    states = [LimitState("tmp", limits.tmp_bytes, "tmpfs", enforced=True)]
-    if limits.memory_bytes is not None:
-        by = "watchdog" if cgroup is None else "systemd" if cgroup.prefix else "cgroup"
-        states.append(LimitState("memory", limits.memory_bytes, by, enforced=cgroup is not None))
-    if limits.processes is not None:
-        states.append(LimitState("processes", limits.processes, "rlimit", enforced=True))
-    if limits.file_bytes is not None:
-        states.append(LimitState("file", limits.file_bytes, "rlimit", enforced=True))
-    if limits.workspace_bytes is not None:
-        states.append(LimitState("workspace", limits.workspace_bytes, "watchdog", enforced=True))
-    if limits.cpu_seconds is not None:
-        states.append(LimitState("cpu", limits.cpu_seconds, "rlimit and watchdog", enforced=True))
-    return tuple(states)
+def _held(limits: JailLimits, cgroup: Cgroup | None) -> tuple[HeldLimit, ...]:
+    by = "watchdog" if cgroup is None else "systemd" if cgroup.prefix else "cgroup"
+    rows = (
+        ("tmp", limits.tmp_bytes, "tmpfs", True),
+        ("memory", limits.memory_bytes, by, cgroup is not None),
+        ("processes", limits.processes, "rlimit", True),
+        ("file", limits.file_bytes, "rlimit", True),
+        ("workspace", limits.workspace_bytes, "watchdog", True),
+        ("cpu", limits.cpu_seconds, "rlimit and watchdog", True),
+    )
+    return tuple(HeldLimit(name, value, by, enforced) for name, value, by, enforced in rows if value is not None)
 
 
 def _rlimits(limits: JailLimits) -> tuple[str, ...]:
@@ -148,6 +145,6 @@ def _rlimits(limits: JailLimits) -> tuple[str, ...]:
 
 
 def _why_not(name: str, limits: JailLimits) -> str:
-    if name not in {state.name for state in _states(limits, None)}:
+    if name not in {limit.name for limit in _held(limits, None)}:
         return f"{name}: no value is set for it"
     return f"{name}: no control group can be made by uid {os.geteuid()} on this machine"

@@ -17,22 +17,14 @@ from types import FrameType
 
 from toolkit.errors import SandboxError
 from toolkit.sandbox.host import usable_readable, usable_workspace
-from toolkit.sandbox.jail.folder import State, sweep
-from toolkit.sandbox.jail.launcher import Launcher, make_launcher
-from toolkit.sandbox.jail.proof import check_launcher, demand_preflight
-from toolkit.sandbox.jail.walls import HOME, Jail
+from toolkit.sandbox.jail.folder import JailFolder, sweep
+from toolkit.sandbox.jail.launcher import OpenJail, open_jail
+from toolkit.sandbox.jail.proof import demand_preflight, prove
+from toolkit.sandbox.jail.walls import ENVIRONMENT, Jail
 from toolkit.sandbox.jail.watchdog import Exceeded, Watchdog
-from toolkit.sandbox.limits import JailLimits, known_limits, plan_limits
+from toolkit.sandbox.limits import JailLimits, known_limits
 
 _FORWARDED = (signal.SIGTERM, signal.SIGHUP)
-_ENVIRONMENT = {
-    "HOME": HOME,
-    "LANG": "C.UTF-8",
-    "PATH": "/usr/local/bin:/usr/bin:/bin",
-    "SHELL": "/bin/bash",
-    "TMPDIR": "/tmp",
-    "USER": "agent",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,55 +61,42 @@ def run_confined(command: Sequence[str], workspace: Path | str, options: ShellOp
     options = options or ShellOptions()
     if not command:
         raise SandboxError("there is no command to run", fix="Name one, for example: bash")
-    folder = usable_workspace(workspace)
-    readable = tuple(usable_readable(path) for path in options.readable)
-    known_limits(options.require)
+    jail = Jail(
+        workspace=usable_workspace(workspace),
+        readable=tuple(usable_readable(path) for path in options.readable),
+        environment=ENVIRONMENT,
+        limits=options.limits,
+        require=known_limits(options.require),
+        read_only=options.read_only,
+        terminal=any(os.isatty(number) for number in range(3)),
+    )
     demand_preflight()
     sweep()
-    state = State()
-    try:
-        plan = plan_limits(options.limits, name=state.name, require=options.require)
-        jail = Jail(
-            workspace=folder,
-            shown=state.shown,
-            home=state.shown / "home",
-            readable=readable,
-            environment=tuple(_ENVIRONMENT.items()),
-            limits=options.limits,
-            read_only=options.read_only,
-            terminal=any(os.isatty(number) for number in range(3)),
-        )
-        launcher = make_launcher(jail, plan, state)
-        check_launcher(launcher, None).demand()
-        watchdog = Watchdog(launcher)
-        watchdog.start()
-        try:
-            code = _wait(launcher, [str(launcher.script), *command], options.seconds)
-        finally:
-            watchdog.stop()
-            launcher.kill()
-        return ShellRun(code, watchdog.exceeded, plan.not_enforced)
-    finally:
-        state.close()
+    with JailFolder() as folder:
+        opened = open_jail(jail, folder)
+        prove(opened).demand()
+        with Watchdog(opened) as watchdog:
+            code = _wait(opened, command, options.seconds)
+        return ShellRun(code, watchdog.exceeded, opened.plan.not_enforced)
 
 
-def _wait(launcher: Launcher, command: list[str], seconds: float | None) -> int:
+def _wait(opened: OpenJail, command: Sequence[str], seconds: float | None) -> int:
     """Start the command and wait; what would end this process ends the command instead."""
-    process = subprocess.Popen(command, cwd="/")
+    process = subprocess.Popen([opened.script, *command], cwd="/")
 
     def end(number: int, frame: FrameType | None) -> None:
-        launcher.kill()
+        opened.folder.kill()
 
     # A person's Ctrl-C is for the command at the terminal, which gets it as well.
     handlers: Mapping[int, Callable[[int, FrameType | None], None] | signal.Handlers] = {
-        signal.SIGINT: signal.SIG_IGN if launcher.jail.terminal else end,
+        signal.SIGINT: signal.SIG_IGN if opened.jail.terminal else end,
         **dict.fromkeys(_FORWARDED, end),
     }
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         code = process.wait(timeout=seconds)
     except subprocess.TimeoutExpired:
-        launcher.kill()
+        opened.folder.kill()
         code = process.wait(timeout=10)
     finally:
         for number, handler in before.items():

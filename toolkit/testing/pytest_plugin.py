@@ -43,29 +43,27 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 @pytest.fixture
 def scripted_api(request: pytest.FixtureRequest) -> Iterator[Callable[..., ScriptedAPI]]:
     """Start a scripted Messages API; takes the arguments of `ScriptedAPI` and can be called more than once."""
-    started: list[ScriptedAPI] = []
+    from toolkit.testing import ScriptedAPI
+
     scripted: list[Scripted] = request.node.stash.setdefault(_SCRIPTED, [])
 
     def start(*turns: Any, **settings: Any) -> ScriptedAPI:
-        from toolkit.testing import ScriptedAPI
-
         api = ScriptedAPI(*turns, **settings).start()
-        started.append(api)
         scripted.append(api)
         return api
 
-    start.started = started  # type: ignore[attr-defined]
     yield start
-    for api in started:
-        api.stop()
+    for one in scripted:
+        if isinstance(one, ScriptedAPI):
+            one.stop()
 
 
 @pytest.fixture
-def real_cli(scripted_api: Callable[..., ScriptedAPI]) -> Iterator[RealCLI]:
+def real_cli(request: pytest.FixtureRequest, scripted_api: object) -> Iterator[RealCLI]:
     """The real CLI, talking to the API that `scripted_api` started last."""
     from toolkit.testing import RealCLI
 
-    with RealCLI(_Latest(scripted_api.started)) as cli:  # type: ignore[attr-defined]
+    with RealCLI(_Latest(request.node.stash[_SCRIPTED])) as cli:
         yield cli
 
 
@@ -100,15 +98,15 @@ def call_tool() -> Callable[..., Awaitable[Reply]]:
 class _Latest:
     """The address of whichever API was started last."""
 
-    def __init__(self, started: list[ScriptedAPI]) -> None:
-        self._started = started
+    def __init__(self, scripted: list[Scripted]) -> None:
+        self._scripted = scripted
 
     @property
     def url(self) -> str:
         from toolkit.errors import TestingError
+        from toolkit.testing import ScriptedAPI
 
-        if not self._started:
-            raise TestingError(
-                "real_cli has no model to talk to", fix='Script one first: api = scripted_api([text("hi")])'
-            )
-        return self._started[-1].url
+        for one in reversed(self._scripted):
+            if isinstance(one, ScriptedAPI):
+                return one.url
+        raise TestingError("real_cli has no model to talk to", fix='Script one first: api = scripted_api([text("hi")])')

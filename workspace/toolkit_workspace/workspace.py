@@ -30,7 +30,7 @@ from toolkit._base.locks import Lock, take_lock
 from toolkit._base.processes import boot_id, started_at
 from toolkit._base.words import safe_name
 from toolkit.errors import WorkspaceError
-from toolkit_workspace.record import BaseStore, Content, MountRecord, Record, keep_bases, open_file
+from toolkit_workspace.record import ByteStore, MountRecord, Record, keep_bases
 
 _PREFIX = "toolkit-workspace-"
 _SUFFIX = ".state"
@@ -46,7 +46,7 @@ class Workspace:
     def __init__(self, folder: Path, lock: Lock | None = None, record: Record | None = None) -> None:
         self.folder = folder
         self.state_dir = _state_dir_of(folder)
-        self.store = BaseStore(self.state_dir / "bases")
+        self.store = ByteStore(self.state_dir / "bases")
         self._lock = lock
         self._record = record
         self._stop = threading.Event()
@@ -176,18 +176,6 @@ class Workspace:
             yield handle
         finally:
             os.close(handle)
-
-    def content(self, path: bytes, now: os.stat_result) -> Content:
-        """The bytes of a workspace file as it was when `now` was taken."""
-
-        def opened() -> int:
-            with self.opened() as root:
-                return open_file(root, path)
-
-        def is_still(st: os.stat_result) -> bool:
-            return st.st_ino == now.st_ino and st.st_ctime_ns == now.st_ctime_ns
-
-        return Content(opened, now.st_size, is_still=is_still)
 
     def start_keeping_bases(self) -> None:
         """Keep the bytes of small files from now on, in the background: in case the host changes them.

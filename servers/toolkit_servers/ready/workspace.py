@@ -37,7 +37,7 @@ class Diff:
         return "\n".join([*self.pieces, *(f"[{note}]" for note in self.notes)]) or "Nothing was changed."
 
 
-class Overview:
+class WorkspaceTools:
     """The tools on one workspace."""
 
     def __init__(self, section: WorkspaceSection, max_chars: int) -> None:
@@ -158,7 +158,7 @@ def workspace(section: WorkspaceSection | Path | None = None, *, max_chars: int 
             section = WorkspaceSection.open(section)
         except WorkspaceError as error:
             raise TargetError(error.what, target="workspace", where=error.where, fix=error.fix) from error
-    tools = Overview(section, max_chars)
+    tools = WorkspaceTools(section, max_chars)
     return Toolbox(
         "workspace",
         [tools.show_mounts, tools.list_changes, tools.show_diff, tools.restore],

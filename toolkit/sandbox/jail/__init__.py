@@ -10,13 +10,14 @@ if TYPE_CHECKING:
     from toolkit.sandbox.jail.as_root import is_tenant as is_tenant
     from toolkit.sandbox.jail.canary import Flight as Flight
     from toolkit.sandbox.jail.canary import fly as fly
-    from toolkit.sandbox.jail.folder import State as State
+    from toolkit.sandbox.jail.folder import JailFolder as JailFolder
     from toolkit.sandbox.jail.folder import is_lent as is_lent
     from toolkit.sandbox.jail.folder import sweep as sweep
-    from toolkit.sandbox.jail.launcher import Launcher as Launcher
-    from toolkit.sandbox.jail.launcher import make_launcher as make_launcher
-    from toolkit.sandbox.jail.proof import check_launcher as check_launcher
+    from toolkit.sandbox.jail.launcher import OpenJail as OpenJail
+    from toolkit.sandbox.jail.launcher import open_jail as open_jail
     from toolkit.sandbox.jail.proof import preflight as preflight
+    from toolkit.sandbox.jail.proof import prove as prove
+    from toolkit.sandbox.jail.walls import ENVIRONMENT as ENVIRONMENT
     from toolkit.sandbox.jail.walls import HOME as HOME
     from toolkit.sandbox.jail.walls import Jail as Jail
     from toolkit.sandbox.jail.walls import seccomp_filter as seccomp_filter
@@ -26,10 +27,10 @@ if TYPE_CHECKING:
 _HOMES = {
     "toolkit.sandbox.jail.as_root": ("is_tenant",),
     "toolkit.sandbox.jail.canary": ("Flight", "fly"),
-    "toolkit.sandbox.jail.folder": ("State", "is_lent", "sweep"),
-    "toolkit.sandbox.jail.launcher": ("Launcher", "make_launcher"),
-    "toolkit.sandbox.jail.proof": ("check_launcher", "preflight"),
-    "toolkit.sandbox.jail.walls": ("HOME", "Jail", "seccomp_filter"),
+    "toolkit.sandbox.jail.folder": ("JailFolder", "is_lent", "sweep"),
+    "toolkit.sandbox.jail.launcher": ("OpenJail", "open_jail"),
+    "toolkit.sandbox.jail.proof": ("preflight", "prove"),
+    "toolkit.sandbox.jail.walls": ("ENVIRONMENT", "HOME", "Jail", "seccomp_filter"),
     "toolkit.sandbox.jail.watchdog": ("Watchdog", "measure_folders"),
 }
 

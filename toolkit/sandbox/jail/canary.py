@@ -1,6 +1,6 @@
 """A program that tries to get out of a jail, and the host's view of whether it did.
 
-It runs in the very launcher the agent will run in. It does not judge itself: it
+It runs in the very jail the agent will run in. It does not judge itself: it
 tries everything and prints what it got; the host looks for planted words in
 that text and for connections and files on its own side. What was not tried, or
 not answered, has failed.
@@ -8,11 +8,9 @@ not answered, has failed.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 import shlex
-import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -20,7 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolkit.sandbox.jail.launcher import MARK, Launcher
+from toolkit.sandbox.jail.folder import MARK, remove_trace
+from toolkit.sandbox.jail.launcher import OpenJail
 from toolkit.sandbox.jail.walls import SOCKET
 
 _SECONDS = 20
@@ -74,20 +73,20 @@ class _Plant:
     def close(self) -> None:
         for listener in (self.tcp, self.unix, self.abstract):
             listener.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        remove_trace(self.folder)
 
 
-def fly(launcher: Launcher, cli: Path | None) -> Flight:
-    """Run the canary in a launcher and say what it reached."""
-    plant = _Plant(launcher.state.bait)
+def fly(opened: OpenJail, cli: Path | None) -> Flight:
+    """Run the canary in an open jail and say what it reached."""
+    plant = _Plant(opened.folder.bait)
     try:
-        with _note_in(launcher, plant.word) as (note, answer):
-            script = _script(launcher, plant, cli, note, answer)
+        with _note_in(opened, plant.word) as (note, answer):
+            script = _script(opened, plant, cli, note, answer)
             environment = {**os.environ, "TOOLKIT_CANARY": plant.word + "-environment"}
             try:
                 done = subprocess.run(
                     # With its input closed: what bubblewrap opens must not take that place.
-                    ["/bin/sh", "-c", 'exec "$@" <&-', "sh", launcher.script, *_BASH, script],
+                    ["/bin/sh", "-c", 'exec "$@" <&-', "sh", opened.script, *_BASH, script],
                     stdin=subprocess.DEVNULL,
                     capture_output=True,
                     env=environment,
@@ -98,7 +97,7 @@ def fly(launcher: Launcher, cli: Path | None) -> Flight:
             except (subprocess.TimeoutExpired, OSError) as error:
                 return Flight((), started=False, stderr=str(error), cli_version="")
             text = done.stdout.decode(errors="replace")
-            outcomes = tuple(_judge(launcher, plant, text, answer))
+            outcomes = tuple(_judge(opened, plant, text, answer))
         version = next((line[4:] for line in text.splitlines() if line.startswith("cli ")), "")
         return Flight(outcomes, "tried start" in text, done.stderr.decode(errors="replace"), version.strip())
     finally:
@@ -106,18 +105,17 @@ def fly(launcher: Launcher, cli: Path | None) -> Flight:
 
 
 @contextmanager
-def _note_in(launcher: Launcher, word: str) -> Iterator[tuple[Path, Path]]:
+def _note_in(opened: OpenJail, word: str) -> Iterator[tuple[Path, Path]]:
     """A file for the canary to read in the workspace, and the one it should write; neither stays."""
-    note, answer = launcher.state.notes_in(launcher.jail.workspace)
+    note, answer = opened.folder.notes_in(opened.jail.workspace)
     try:
         note.write_text(word + "-note", encoding="ascii")
-        if launcher.tenant is not None:
-            os.chown(note, launcher.tenant, launcher.tenant)
+        if opened.tenant is not None:
+            os.chown(note, opened.tenant, opened.tenant)
         yield note, answer
     finally:
         for path in (note, answer):
-            with contextlib.suppress(OSError):
-                path.unlink()
+            remove_trace(path)
 
 
 # Without programs and subshells, as far as bash goes: each is felt, and a program that is missing looks like a wall.
@@ -127,7 +125,7 @@ variables() { for file; do mapfile -d '' -t text < "$file" && printf '%s\\n' "${
 """
 
 
-def _script(launcher: Launcher, plant: _Plant, cli: Path | None, note: Path, answer: Path) -> str:
+def _script(opened: OpenJail, plant: _Plant, cli: Path | None, note: Path, answer: Path) -> str:
     """Every line is allowed to fail; what it got is printed, then that it was tried.
 
     What needs a program runs side by side; who is there, and what they hold, is looked at before.
@@ -149,7 +147,7 @@ def _script(launcher: Launcher, plant: _Plant, cli: Path | None, note: Path, ans
         ': >> "$f" && echo "opened $f"; done',
         "workspace": f"show {shlex.quote(str(note))}; echo $UID > {shlex.quote(str(answer))}",
     }
-    aside = _programs(launcher, plant, cli)
+    aside = _programs(opened, plant, cli)
     lines = [_HELPERS, *(_try(name, tries.pop(name)) for name in ("start", "processes", "handles"))]
     lines += [f"exec {{{name}}}< <( {what} )\n" for name, what in aside.items()]
     lines += [_try(name, what) for name, what in tries.items()]
@@ -161,7 +159,7 @@ def _try(name: str, what: str) -> str:
     return f'{{ {what}; }}\necho\necho "tried {name}"\n'
 
 
-def _programs(launcher: Launcher, plant: _Plant, cli: Path | None) -> dict[str, str]:
+def _programs(opened: OpenJail, plant: _Plant, cli: Path | None) -> dict[str, str]:
     """The tries that cannot do without a program."""
     tries = {
         "nested": "bwrap --unshare-user --unshare-pid --unshare-net --ro-bind / / --dev /dev true && echo nested works",
@@ -171,7 +169,7 @@ def _programs(launcher: Launcher, plant: _Plant, cli: Path | None) -> dict[str, 
     }
     if cli is not None:
         tries["cli"] = f'echo "cli $({shlex.quote(str(cli))} --version)"'
-    if launcher.jail.socket is not None:
+    if opened.jail.has_gate:
         tries["tools"] = f"socat -u OPEN:/dev/null UNIX-CONNECT:{SOCKET} && echo socat works"
     else:
         tries["tools"] = "socat -V >/dev/null && echo socat works"
@@ -191,7 +189,7 @@ def _sections(text: str) -> dict[str, list[str]]:
     return sections
 
 
-def _judge(launcher: Launcher, plant: _Plant, text: str, answer: Path) -> Iterator[Outcome]:
+def _judge(opened: OpenJail, plant: _Plant, text: str, answer: Path) -> Iterator[Outcome]:
     printed = _sections(text)
 
     def outcome(name: str, holds: bool, good: str, bad: str) -> Outcome:
@@ -221,22 +219,22 @@ def _judge(launcher: Launcher, plant: _Plant, text: str, answer: Path) -> Iterat
     yield outcome("namespaces", not shared, "none shared with the host", f"shared: {', '.join(shared)}")
     excess = _excess_privileges(printed.get("privileges", []))
     yield outcome("privileges", not excess, "no capability, none to gain", f"unexpected: {'; '.join(excess)}")
-    opened = has("kernel", "opened ")
-    yield outcome("kernel", not opened, "kernel settings are read-only", "a kernel setting can be opened for writing")
+    writable = has("kernel", "opened ")
+    yield outcome("kernel", not writable, "kernel settings are read-only", "a kernel setting can be opened for writing")
     yield outcome("nested", has("nested", "nested works"), "a second sandbox starts inside", "no nested namespaces")
     yield outcome("tools", has("tools", "socat works"), "socat starts inside", "socat cannot be started inside")
-    yield _workspace(launcher, plant, text, answer, outcome("workspace", True, "", ""))
-    if launcher.jail.socket is not None:
+    yield _workspace(opened, plant, text, answer, outcome("workspace", True, "", ""))
+    if opened.jail.has_gate:
         answers = has("tools", "socat works")
         yield Outcome("gate", answers, "the gate answers" if answers else "the gate's socket cannot be reached")
 
 
-def _workspace(launcher: Launcher, plant: _Plant, text: str, answer: Path, tried: Outcome) -> Outcome:
+def _workspace(opened: OpenJail, plant: _Plant, text: str, answer: Path, tried: Outcome) -> Outcome:
     if not tried.ok:
         return tried
     if plant.word + "-note" not in text:
         return Outcome("workspace", False, "cannot be read")
-    if launcher.jail.read_only:
+    if opened.jail.read_only:
         changed = answer.exists()
         return Outcome("workspace", not changed, "readable, and writable" if changed else "readable, not writable")
     try:

@@ -1,37 +1,46 @@
 """The private host folder of one jail: made with an owner, gone when the owner is gone.
 
-It holds the launcher, the agent's home and the gate's socket. Whoever made it
-holds a lock in it; a folder whose lock is free was left by a killed process and
-is cleared away, together with what was lent to that jail, by a small helper
-that waits for exactly this, or by the next start.
+It holds the launcher, the agent's home and the gate's socket, and it knows the
+processes that were started from it. Whoever made it holds a lock in it; a folder
+whose lock is free was left by a killed process and is cleared away, together with
+what was lent to that jail, by a small helper that waits for exactly this, or by
+the next start.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import shlex
-import shutil
+import signal
 import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
+from toolkit._base.files import write_json
+from toolkit._base.handles import remove_tree
+from toolkit._base.locks import take_lock
+from toolkit._base.processes import all_pids, is_running
 from toolkit.errors import SandboxError
 from toolkit.sandbox.jail.as_root import Stage, take_back, take_back_command
 from toolkit.sandbox.jail.cgroup import remove_group
 
+MARK = "TOOLKIT_JAIL"
+"""The variable every process of a jail carries, with the name of the jail's folder."""
 PREFIX = "toolkit-jail-"
 _ORPHAN_SECONDS = 3600
+_GONE_SECONDS = 10.0
 
 # Waits for its input to end, which happens however the owner ends; then does what the owner could not do.
 _CLEANER = """
 read -r end || :
-[ -d {state} ] || exit 0
-for file in {state}/pids/*; do
+[ -d {folder} ] || exit 0
+for file in {folder}/pids/*; do
     pid=${{file##*/}} tries=0
     while kill -0 "$pid" 2>/dev/null && [ $tries -lt 100 ]; do
         if [ $tries -ge 10 ] && grep -qs {name} "/proc/$pid/environ" "/proc/$pid/cmdline"; then kill -9 "$pid"; fi
@@ -40,35 +49,51 @@ for file in {state}/pids/*; do
     done
 done
 {give_back}
-chmod -R u+rwX -- {state}
-rm -rf -- {state}
+chmod -R u+rwX -- {folder}
+rm -rf -- {folder}
 """
 
 
-class State:
-    """One jail's private folder, locked as long as its owner lives."""
+class JailFolder:
+    """One jail's private folder, locked as long as its owner lives; a block with it ends the jail."""
 
     def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix=PREFIX))
-        self.name = self.folder.name
-        self._lock = os.open(self.folder / "owner", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
+        self.name = self.path.name
+        # Locked before it has its name: a sweep that finds it in between would take the folder for abandoned.
+        self._lock = take_lock(self.path / "owner.new")
+        (self.path / "owner.new").rename(self.path / "owner")
         self._stage: Stage | None = None
         self._cleaner: subprocess.Popen[bytes] | None = None
-        self.shown = self.folder / "shown"
-        """The part of it that appears in the jail."""
-        self.bait = self.folder.with_name(self.name.replace(PREFIX, "toolkit-canary-"))
+        self.visible = self.path / "shown"
+        """The part of it that appears in the jail: `etc` holds synthetic files, `bin`, if there is one, programs."""
+        self.home = self.visible / "home"
+        """A home for an agent that brings none."""
+        self.socket = self.visible / "api.sock"
+        """Where the gate listens."""
+        self.bait = self.path.with_name(self.name.replace(PREFIX, "toolkit-canary-"))
         """Where the canary's bait is laid out, in anybody's reach."""
-        for path in (self.folder / "pids", self.shown, self.shown / "etc", self.shown / "home"):
-            path.mkdir()
-            path.chmod(0o755)  # whatever the umask: the folder around it is private
+        for folder in (self.path / "pids", self.visible, self.visible / "etc", self.home):
+            folder.mkdir()
+            folder.chmod(0o755)  # whatever the umask: the folder around it is private
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.kill()
+        finally:
+            self.close()
 
     def notes_in(self, workspace: Path) -> tuple[Path, Path]:
         """What the canary reads in the workspace, and what it writes there."""
         return workspace / f".{self.name}-note", workspace / f".{self.name}-answer"
 
     def hold(self, stage: Stage) -> None:
-        """Keep a stage as long as this state."""
+        """Keep a stage as long as this folder."""
         self._stage = stage
 
     def record(self, *, folders: Sequence[Path], tenant: int | None, cgroups: Sequence[Path]) -> None:
@@ -79,14 +104,14 @@ class State:
         names, groups = [str(folder) for folder in folders], [str(group) for group in cgroups]
         traces = [str(trace) for trace in (self.bait, *self.notes_in(folders[0]))]
         facts = {"folders": names, "tenant": tenant, "cgroups": groups, "traces": traces}
-        (self.folder / "lent").write_text(json.dumps(facts), encoding="utf-8")
+        write_json(self.path / "lent", facts)
         removals = [shlex.join(["rmdir", "--", group]) for group in groups]
         give_back = [f"for try in $(seq 60); do {remove} && break; sleep 0.05; done" for remove in removals]
         if tenant is not None:
             give_back += [shlex.join(take_back_command(folder, tenant)) for folder in folders]
         give_back += [shlex.join(["rm", "-rf", "--", *traces])]
         script = _CLEANER.format(
-            state=shlex.quote(str(self.folder)), name=shlex.quote(self.name), give_back="\n".join(give_back)
+            folder=shlex.quote(str(self.path)), name=shlex.quote(self.name), give_back="\n".join(give_back)
         )
         self._cleaner = subprocess.Popen(
             ["/bin/sh", "-c", script],
@@ -97,12 +122,48 @@ class State:
             cwd="/",
         )
 
+    def processes(self) -> list[int]:
+        """The host pids of the launchers started from this folder that are still alive."""
+        started = [int(file.name) for file in (self.path / "pids").iterdir()]
+        return [pid for pid in started if self._is_marked(pid, "environ") or self._is_marked(pid, "cmdline")]
+
+    def kill(self) -> None:
+        """End everything that was started from this folder and wait until nothing of it is left."""
+        end = time.monotonic() + _GONE_SECONDS
+        killed = self._kill_marked()
+        # The first process in a jail has ended only when the kernel has ended all others in it.
+        while alive := [pid for pid in killed if is_running(pid)]:
+            killed |= self._kill_marked()  # what one of them started in its last moment
+            if time.monotonic() > end:
+                raise SandboxError(
+                    f"a jail did not end: process {alive[0]}", fix="It is stuck in the kernel; see: ps -o wchan"
+                )
+            time.sleep(0.005)
+
+    def _kill_marked(self) -> set[int]:
+        ours = {pid for pid in all_pids() if self._is_marked(pid, "environ")}.union(self.processes())
+        for pid in ours:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return ours
+
+    def _is_marked(self, pid: int, where: str) -> bool:
+        """Whether a process is ours; its pid alone says nothing, that may long be someone else's.
+
+        Until it has become bubblewrap, with the mark in its environment, it carries our name in its command.
+        """
+        wanted = f"{MARK}={self.name}" if where == "environ" else self.name
+        try:
+            return wanted.encode() in Path(f"/proc/{pid}/{where}").read_bytes()
+        except OSError:
+            return False
+
     def close(self) -> None:
         """Give back what was lent and remove the folder."""
         if self._stage is not None:
             self._stage.close()
         try:
-            dispose(self.folder)
+            _dispose(self.path)
         finally:
             if self._cleaner is not None:
                 assert self._cleaner.stdin is not None
@@ -110,48 +171,19 @@ class State:
                 self._cleaner.stdin.close()
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self._cleaner.wait(timeout=10)
-            os.close(self._lock)
+            if self._lock is not None:
+                self._lock.release()
 
 
-def dispose(folder: Path) -> None:
-    """Undo what a jail's state says it changed on the host, then remove the state."""
-    problem: SandboxError | None = None
-    with contextlib.suppress(OSError, ValueError, KeyError):
-        lent = json.loads((folder / "lent").read_text(encoding="utf-8"))
-        for group in lent["cgroups"]:
-            remove_group(Path(group))
-        for trace in map(Path, lent.get("traces", ())):
-            remove_trace(trace)
-        for lost in map(Path, lent["folders"] if lent["tenant"] is not None else ()):
-            if lost.is_relative_to(folder):
-                continue  # it is removed anyway
-            try:
-                take_back(lost, lent["tenant"])
-            except SandboxError as error:
-                problem = error
-    _remove(folder)
-    if problem is not None:
-        raise problem
-
-
-def remove_trace(path: Path) -> None:
-    """Remove a file or a folder that may be gone already."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        with contextlib.suppress(OSError):
-            path.unlink()
-
-
-def is_lent(folder: Path, besides: Path) -> bool:
-    """Whether another jail that lives has this folder, one in it or one around it; `besides` is our own state."""
-    for state in Path(tempfile.gettempdir()).glob(PREFIX + "*"):
+def is_lent(workspace: Path, besides: Path) -> bool:
+    """Whether another jail that lives has this folder, one in it or one around it; `besides` is our own."""
+    for path in Path(tempfile.gettempdir()).glob(PREFIX + "*"):
         with contextlib.suppress(OSError, ValueError, KeyError, IndexError):
-            lent = json.loads((state / "lent").read_text(encoding="utf-8"))
+            lent = json.loads((path / "lent").read_text(encoding="utf-8"))
             other = Path(lent["folders"][0])
-            touches = other.is_relative_to(folder) or folder.is_relative_to(other)
-            is_ours = state != besides and state.lstat().st_uid == os.geteuid()
-            if is_ours and touches and lent["tenant"] is not None and not _is_abandoned(state):
+            touches = other.is_relative_to(workspace) or workspace.is_relative_to(other)
+            is_ours = path != besides and path.lstat().st_uid == os.geteuid()
+            if is_ours and touches and lent["tenant"] is not None and not _is_abandoned(path):
                 return True
     return False
 
@@ -159,32 +191,52 @@ def is_lent(folder: Path, besides: Path) -> bool:
 def sweep() -> list[Path]:
     """Clear away what killed processes of this user left, and return those folders."""
     swept = []
-    for folder in Path(tempfile.gettempdir()).glob(PREFIX + "*"):
+    for path in Path(tempfile.gettempdir()).glob(PREFIX + "*"):
         with contextlib.suppress(OSError, SandboxError):
-            if folder.lstat().st_uid == os.geteuid() and folder.is_dir() and _is_abandoned(folder):
-                dispose(folder)
-                swept.append(folder)
+            if path.lstat().st_uid == os.geteuid() and path.is_dir() and _is_abandoned(path):
+                _dispose(path)
+                swept.append(path)
     return swept
 
 
-def _is_abandoned(folder: Path) -> bool:
+def remove_trace(path: Path) -> None:
+    """Remove a file, or a folder with all an agent may have put into it, that may be gone already."""
+    with contextlib.suppress(OSError):
+        parent = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            remove_tree(parent, path.name)
+        finally:
+            os.close(parent)
+
+
+def _is_abandoned(path: Path) -> bool:
     try:
-        lock = os.open(folder / "owner", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        lock = take_lock(path / "owner", create=False)
     except FileNotFoundError:
         # Either made this instant, or cut off before it was locked.
-        return time.time() - folder.lstat().st_mtime > _ORPHAN_SECONDS
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+        return time.time() - path.lstat().st_mtime > _ORPHAN_SECONDS
+    if lock is None:
         return False
-    finally:
-        os.close(lock)
+    lock.release()
     return True
 
 
-def _remove(folder: Path) -> None:
-    """Remove a tree an agent may have made unreadable or deeper than Python can walk."""
-    shutil.rmtree(folder, ignore_errors=True)
-    if folder.exists():
-        for command in (["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
-            subprocess.run([*command, "--", str(folder)], capture_output=True, check=False)
+def _dispose(path: Path) -> None:
+    """Undo what a jail's folder says was changed on the host, then remove the folder."""
+    problem: SandboxError | None = None
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        lent = json.loads((path / "lent").read_text(encoding="utf-8"))
+        for group in lent["cgroups"]:
+            remove_group(Path(group))
+        for trace in lent.get("traces", ()):  # an older version wrote none
+            remove_trace(Path(trace))
+        for folder in map(Path, lent["folders"] if lent["tenant"] is not None else ()):
+            if folder.is_relative_to(path):
+                continue  # it is removed anyway
+            try:
+                take_back(folder, lent["tenant"])
+            except SandboxError as error:
+                problem = error
+    remove_trace(path)
+    if problem is not None:
+        raise problem

@@ -1,13 +1,34 @@
-"""What to change on a machine that refuses namespaces."""
+"""What a machine must have for a jail, and what to change on one that refuses."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
+from toolkit.errors import UnconfinedError
+
+INSTALL = {
+    "bwrap": "apt install bubblewrap",
+    "socat": "apt install socat",
+    **dict.fromkeys(("chown", "env"), "apt install coreutils"),
+}
 IN_CONTAINER = (
     "Namespaces are refused, usually by the container around this process. Start that container with "
     "--security-opt seccomp=unconfined --security-opt apparmor=unconfined (root also: --cap-add SYS_ADMIN)."
 )
+
+
+def find_program(name: str) -> str:
+    """Return where a program the jail is built with is installed."""
+    found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/bin:/sbin:/bin")
+    if found is None:
+        raise UnconfinedError(
+            f"refusing to start: {name} was not found on PATH",
+            rules=("jail",),
+            fix=f"Install it ({INSTALL.get(name, 'apt install util-linux')}), or see: toolkit sandbox check",
+        )
+    # Not resolved: one binary may be many programs, told apart by the name they are called by.
+    return str(Path(found).absolute())
 
 
 def how_to_allow(stderr: str) -> str:

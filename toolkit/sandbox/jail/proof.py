@@ -1,7 +1,7 @@
 """Prove that a jail holds, before anything is started in it.
 
 First what has to be there (bubblewrap, socat, the CLI, permission to make
-namespaces), then a canary in the very launcher that will be used. Every row of
+namespaces), then a canary in the very jail that will be used. Every row of
 the report is a rule; a rule that could not be checked counts as broken.
 """
 
@@ -17,9 +17,9 @@ from typing import Any
 
 from toolkit.errors import UnconfinedError
 from toolkit.sandbox.jail.canary import Flight, fly
-from toolkit.sandbox.jail.launcher import INSTALL, Launcher
-from toolkit.sandbox.jail.machine import how_to_allow, sysctl
-from toolkit.sandbox.limits import LimitState
+from toolkit.sandbox.jail.launcher import OpenJail
+from toolkit.sandbox.jail.machine import INSTALL, how_to_allow, sysctl
+from toolkit.sandbox.limits import HeldLimit
 
 _PASSED: dict[str, CheckReport] = {}
 
@@ -41,7 +41,7 @@ class CheckReport:
     """What was checked, row by row."""
 
     rows: tuple[CheckRow, ...]
-    limits: tuple[LimitState, ...]
+    limits: tuple[HeldLimit, ...]
     seconds: float
 
     @property
@@ -57,7 +57,7 @@ class CheckReport:
     @property
     def not_enforced(self) -> tuple[str, ...]:
         """Limits that this machine cannot hold firmly."""
-        return tuple(state.name for state in self.limits if not state.enforced)
+        return tuple(limit.name for limit in self.limits if not limit.enforced)
 
     def as_dict(self) -> dict[str, Any]:
         """The report for a program."""
@@ -65,7 +65,7 @@ class CheckReport:
             "ok": self.ok,
             "seconds": round(self.seconds, 3),
             "rows": [asdict(row) for row in self.rows],
-            "limits": [asdict(state) for state in self.limits],
+            "limits": [asdict(limit) for limit in self.limits],
         }
 
     def demand(self) -> None:
@@ -101,18 +101,18 @@ _RULES = {
 }
 
 
-def check_launcher(launcher: Launcher, cli: Path | None, *, began: float | None = None) -> CheckReport:
-    """Fly the canary in a launcher; a pass is remembered for this same machine, jail and CLI."""
+def prove(opened: OpenJail, cli: Path | None = None, *, began: float | None = None) -> CheckReport:
+    """Fly the canary in an open jail; a pass is remembered for this same machine, jail and CLI."""
     began = time.monotonic() if began is None else began
-    key = _fingerprint(launcher, cli)
+    key = _fingerprint(opened, cli)
     known = _PASSED.get(key)
     if known is not None:
         return known
-    flight = fly(launcher, cli)
-    rows = [*_machine_rows(flight, cli)]
+    flight = fly(opened, cli)
+    rows = _machine_rows(flight, cli)
     if flight.started:
         rows += [CheckRow(o.name, _RULES[o.name], o.ok, o.detail) for o in flight.outcomes]
-    report = CheckReport(tuple(rows), launcher.plan.states, time.monotonic() - began)
+    report = CheckReport(tuple(rows), opened.plan.held, time.monotonic() - began)
     if report.ok:
         _PASSED[key] = report
     return report
@@ -162,16 +162,17 @@ def _machine_rows(flight: Flight, cli: Path | None) -> list[CheckRow]:
     return rows
 
 
-def _fingerprint(launcher: Launcher, cli: Path | None) -> str:
+def _fingerprint(opened: OpenJail, cli: Path | None) -> str:
     """Everything a pass depends on: binaries, kernel, settings of both, and the jail's options."""
-    parts = [platform.release(), platform.version(), str(launcher.plan.rlimits), str(launcher.plan.states)]
+    parts = [platform.release(), platform.version(), str(opened.plan.rlimits), str(opened.plan.held)]
     for program in (shutil.which("bwrap"), shutil.which("socat"), cli):
         if program is not None:
             found = Path(program).stat()
             parts.append(f"{program} {found.st_size} {found.st_mtime_ns} {found.st_ino}")
     for name in ("kernel/apparmor_restrict_unprivileged_userns", "user/max_user_namespaces"):
         parts.append(sysctl(name))
-    parts += [str(launcher.tenant is None), str(sorted(launcher.jail.environment))]
-    parts += launcher.jail.arguments()
-    text = "\0".join(parts).replace(str(launcher.state.folder), "STATE")
+    jail, folder = opened.jail, opened.folder
+    parts += [str(opened.tenant is None), str(sorted(jail.environment.items()))]
+    parts += jail.arguments(jail.binds(folder))
+    text = "\0".join(parts).replace(str(folder.path), "FOLDER")
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()

@@ -16,17 +16,28 @@ from __future__ import annotations
 import errno
 import platform
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from toolkit.errors import SandboxError
+from toolkit.sandbox.jail.folder import JailFolder
 from toolkit.sandbox.limits import SHM_BYTES, JailLimits
 
 HOME = "/home/agent"
 SOCKET = "/run/toolkit/api.sock"
 BIN = "/run/toolkit/bin"
 USER_ID = 1000
+PATH = "/usr/local/bin:/usr/bin:/bin"
+ENVIRONMENT = {
+    "HOME": HOME,
+    "LANG": "C.UTF-8",
+    "PATH": PATH,
+    "SHELL": "/bin/bash",
+    "TMPDIR": "/tmp",
+    "USER": "agent",
+}
+"""The variables every confined process has; nothing is inherited."""
 
 # Programs find their libraries, certificates and time zone with these; none holds a secret.
 _ETC = (
@@ -73,48 +84,43 @@ class Jail:
 
     workspace: Path
     """The one host folder to work in; it has the same path inside."""
-    shown: Path
-    """A private host folder: `etc` in it holds synthetic files, `bin`, if there is one, programs to put first."""
-    home: Path
-    """The host folder behind the agent's home."""
+    home: Path | None = None
+    """The host folder behind the agent's home; without one it gets a home that goes with the jail."""
     programs: tuple[Path, ...] = ()
     """Single executables to show, for example the CLI."""
     readable: tuple[Path, ...] = ()
     """Further host paths to show read-only, at the same place."""
-    socket: Path | None = None
-    """The gate's socket; without it there is no way out at all."""
-    environment: tuple[tuple[str, str], ...] = ()
+    has_gate: bool = False
+    """Show the gate's socket; without it there is no way out at all."""
+    environment: Mapping[str, str] = field(default_factory=dict)
     limits: JailLimits = field(default_factory=JailLimits)
+    require: tuple[str, ...] = ()
+    """Names of limits without which it must not start."""
     read_only: bool = False
     """Show the workspace without letting anything change in it."""
     terminal: bool = False
     """Keep the caller's terminal, for a person at a shell."""
 
-    def binds(self) -> tuple[Bind, ...]:
+    def binds(self, folder: JailFolder) -> tuple[Bind, ...]:
         """The host paths outside the system's own, shallow ones first so that deeper ones win."""
+        visible = folder.visible
         paths = [
             Bind(self.workspace, str(self.workspace), writable=not self.read_only),
-            Bind(self.home, HOME, writable=True),
+            Bind(self.home or folder.home, HOME, writable=True),
             *(Bind(path, str(path)) for path in (*self.readable, *self.programs)),
-            *(Bind(self.shown / "etc" / name, f"/etc/{name}") for name in SYNTHETIC_ETC),
+            *(Bind(visible / "etc" / name, f"/etc/{name}") for name in SYNTHETIC_ETC),
         ]
-        if self.socket is not None:
-            paths.append(Bind(self.socket, SOCKET))
-        if (self.shown / "bin").is_dir():
-            paths.append(Bind(self.shown / "bin", BIN))
+        if self.has_gate:
+            paths.append(Bind(folder.socket, SOCKET))
+        if (visible / "bin").is_dir():
+            paths.append(Bind(visible / "bin", BIN))
         return tuple(sorted(paths, key=lambda bind: len(Path(bind.target).parts)))
 
-    def arguments(self, sources: Sequence[Path] | None = None) -> list[str]:
-        """Return bubblewrap's arguments up to the command.
-
-        `sources` names another place for each of `binds()`, where the user that
-        starts bubblewrap cannot reach the paths themselves.
-        """
-        binds = self.binds()
-        places = [bind.source for bind in binds] if sources is None else list(sources)
+    def arguments(self, binds: Iterable[Bind]) -> list[str]:
+        """Return bubblewrap's arguments up to the command."""
         arguments = [*_namespaces(terminal=self.terminal), *_system(), *_own_file_systems(self.limits)]
-        for bind, place in zip(binds, places, strict=True):
-            arguments += ["--bind" if bind.writable else "--ro-bind", str(place), bind.target]
+        for bind in binds:
+            arguments += ["--bind" if bind.writable else "--ro-bind", str(bind.source), bind.target]
         # Last, because bubblewrap creates the mount points above in these two.
         arguments += ["--remount-ro", "/dev", "--remount-ro", "/"]
         return [*arguments, "--chdir", str(self.workspace)]

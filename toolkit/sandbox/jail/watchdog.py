@@ -13,8 +13,11 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
-from toolkit.sandbox.jail.launcher import Launcher
+from toolkit._base.processes import all_pids, stat_fields
+from toolkit.sandbox.jail.launcher import OpenJail
 
 _EVERY = 0.25
 _SCAN_EVERY = 0.5
@@ -36,21 +39,31 @@ class Exceeded:
 
 
 class Watchdog:
-    """Watches the jails of one launcher until it is stopped."""
+    """Watches one jail as long as its block, or until it is stopped."""
 
-    def __init__(self, launcher: Launcher) -> None:
-        limits = launcher.jail.limits
-        by_watchdog = {state.name for state in launcher.plan.states if "watchdog" in state.by}
-        self._launcher = launcher
+    def __init__(self, opened: OpenJail) -> None:
+        jail, limits = opened.jail, opened.jail.limits
+        by_watchdog = {limit.name for limit in opened.plan.held if "watchdog" in limit.by}
+        self._folder = opened.folder
+        self._folders = [jail.workspace, jail.home or opened.folder.home]
         self._memory = limits.memory_bytes if "memory" in by_watchdog else None
         self._cpu = limits.cpu_seconds
         self._workspace = limits.workspace_bytes
         self._stop = threading.Event()
         self._next_scan = 0.0
-        self._free_at_start = _free_bytes(launcher.jail.workspace)
+        self._free_at_start = _free_bytes(jail.workspace)
         self._thread = threading.Thread(target=self._watch, name="toolkit-watchdog", daemon=True)
         self.exceeded: Exceeded | None = None
         """What was used up, once the jail has been ended for it."""
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
 
     def start(self) -> None:
         """Begin, if there is anything to watch."""
@@ -65,13 +78,13 @@ class Watchdog:
 
     def _watch(self) -> None:
         while not self._stop.wait(_EVERY):
-            roots = self._launcher.processes()
+            roots = self._folder.processes()
             if not roots:
                 continue
             found = self._look(roots)
             if found is not None:
                 self.exceeded = found
-                self._launcher.kill()
+                self._folder.kill()
                 return
 
     def _look(self, roots: list[int]) -> Exceeded | None:
@@ -96,13 +109,12 @@ class Watchdog:
         if time.monotonic() < self._next_scan:
             return None
         began = time.monotonic()
-        jail = self._launcher.jail
-        used, seen_all = measure_folders([jail.workspace, jail.home], stop_at=self._workspace)
+        used, seen_all = measure_folders(self._folders, stop_at=self._workspace)
         now = time.monotonic()
         self._next_scan = now + max(_SCAN_EVERY, _SCAN_SHARE * (now - began))
         if not seen_all:
             # A folder that is closed to us can hide any amount, but not from the disk.
-            used = max(used, self._free_at_start - _free_bytes(jail.workspace))
+            used = max(used, self._free_at_start - _free_bytes(self._folders[0]))
         return Exceeded("workspace", used, self._workspace) if used > self._workspace else None
 
 
@@ -110,14 +122,13 @@ def measure_processes(roots: list[int]) -> tuple[set[int], int, int]:
     """These processes and all that came from them, with their memory in bytes and processor seconds."""
     parents: dict[int, int] = {}
     usage: dict[int, tuple[int, int]] = {}
-    for name in filter(str.isdigit, (path.name for path in Path("/proc").iterdir())):
-        with contextlib.suppress(OSError, ValueError):
-            # The name in parentheses may hold anything; the numbers follow the last one.
-            after = _read(f"/proc/{name}/stat").rpartition(b")")[2].split()
-            shared = int(_read(f"/proc/{name}/statm").split()[2])
-            parents[int(name)] = int(after[1])
-            ticks = sum(int(value) for value in after[11:15])
-            usage[int(name)] = (max(0, int(after[21]) - shared) * _PAGE, ticks)
+    for pid in all_pids():
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            fields = stat_fields(pid)
+            shared = int(_read(f"/proc/{pid}/statm").split()[2])
+            parents[pid] = int(fields[1])
+            ticks = sum(int(value) for value in fields[11:15])
+            usage[pid] = (max(0, int(fields[21]) - shared) * _PAGE, ticks)
     wanted = set(roots)
     grown = True
     while grown:

@@ -15,7 +15,7 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +23,7 @@ from typing import Any
 
 from claude_agent_sdk import ClaudeAgentOptions
 
+from toolkit._base.files import write_whole
 from toolkit.errors import TestingError
 from toolkit.testing.cassette import tape
 from toolkit.testing.fake_cli import FakeCLI, Frame
@@ -50,8 +51,7 @@ def record(path: str | os.PathLike[str], options: ClaudeAgentOptions) -> Iterato
         written = folder / "cassette.jsonl"
         launcher = folder / "claude"
         command = shlex.join([sys.executable, "-I", "-S", str(tape.__file__), str(written), str(cli)])
-        launcher.write_text(f'#!/bin/sh\nexec {command} "$@"\n', encoding="utf-8")
-        launcher.chmod(0o700)
+        write_whole(launcher, f'#!/bin/sh\nexec {command} "$@"\n', mode=0o700)
         yield replace(options, cli_path=launcher)
         if not written.exists():
             raise TestingError("nothing was recorded", fix="Run a prompt with the options that record() gives.")
@@ -101,11 +101,11 @@ class _Replay(FakeCLI):
         """Stdin is closed."""
         self._take({"type": "end"})
 
-    async def _live(self) -> int:
+    async def _play(self) -> int:
         for line in self._lines:
             match line.to:
                 case "sdk":
-                    self.emit(self._with_live_ids(line.frame))
+                    self.emit(self._with_new_ids(line.frame))
                 case "exit":
                     return line.code
                 case _:
@@ -115,10 +115,9 @@ class _Replay(FakeCLI):
     async def _expect(self, line: _Line) -> None:
         """Wait until the SDK says what it said then."""
         wanted = line.frame
-        fits = _same_kind(wanted)
         # The end of input comes when the test is done, however long that takes; everything else is owed now.
         deadline = None if line.to == "end" else asyncio.get_running_loop().time() + _PATIENCE
-        while (heard := next(filter(fits, self._heard), None)) is None:
+        while (heard := next((frame for frame in self._heard if _kind(frame) == _kind(wanted)), None)) is None:
             self._spoken.clear()
             try:
                 async with asyncio.timeout_at(deadline):
@@ -138,29 +137,16 @@ class _Replay(FakeCLI):
             line=line.number,
         )
 
-    def _with_live_ids(self, frame: Frame) -> Frame:
+    def _with_new_ids(self, frame: Frame) -> Frame:
         if frame["type"] != "control_response":
             return frame
-        response = frame["response"]
-        return {
-            **frame,
-            "response": {**response, "request_id": self._ids.get(response["request_id"], response["request_id"])},
-        }
+        recorded = frame["response"]["request_id"]
+        return {**frame, "response": {**frame["response"], "request_id": self._ids.get(recorded, recorded)}}
 
 
-def _same_kind(wanted: Frame) -> Callable[[Frame], bool]:
-    match wanted["type"]:
-        case "control_request":
-            return lambda frame: (
-                frame["type"] == "control_request" and frame["request"]["subtype"] == wanted["request"]["subtype"]
-            )
-        case "control_response":
-            return lambda frame: (
-                frame["type"] == "control_response"
-                and frame["response"]["request_id"] == wanted["response"]["request_id"]
-            )
-        case kind:
-            return lambda frame: frame["type"] == kind
+def _kind(frame: Frame) -> tuple[Any, ...]:
+    """What two frames have in common that mean the same: a request its subtype, an answer the id of its request."""
+    return frame["type"], frame.get("request", {}).get("subtype"), frame.get("response", {}).get("request_id")
 
 
 def _describe(frame: Frame) -> str:
@@ -175,9 +161,6 @@ def _describe(frame: Frame) -> str:
             return "the end of input"
         case kind:
             return f"a frame of type {kind!r}"
-
-
-# -- reading -------------------------------------------------------------------
 
 
 def _read(path: Path) -> list[_Line]:
@@ -197,8 +180,7 @@ def _read(path: Path) -> list[_Line]:
                     raise ValueError("nothing may follow the exit")
                 lines.append(line)
         except ValueError as error:
-            shown = row if len(row) <= 120 else row[:117] + "..."
-            raise _bad(path, number, str(error), shown) from None
+            raise _bad(path, number, str(error), row if len(row) <= 120 else row[:117] + "...") from None
     if not lines or lines[-1].to != "exit":
         raise _bad(path, len(rows) + 1, 'it is cut short: there is no last line {"exit": CODE}', "(end of file)")
     return lines

@@ -15,8 +15,7 @@ from typing import Any
 from toolkit.testing.fake_cli import frames
 from toolkit.testing.fake_cli.channel import Channel
 from toolkit.testing.fake_cli.frames import Frame
-from toolkit.testing.fake_cli.host import Hooks, Servers
-from toolkit.testing.fake_cli.settings import Settings, names_tool
+from toolkit.testing.fake_cli.host import Hooks, Servers, Settings
 
 StandIn = str | Callable[[dict[str, Any]], Any]
 
@@ -34,41 +33,37 @@ _NEVER_ASKS = (
 
 
 @dataclass(slots=True)
-class Call:
+class ToolCall:
     """A tool call and how far it has come."""
 
     id: str
     name: str
     input: dict[str, Any]
     stage: str = "waiting"
-    """waiting, asking (for permission), running, done."""
+    """waiting, asking (for permission), running, done, or interrupted (by who was asked)."""
     block: Frame | None = None
     """The `tool_result` block."""
-    shown: Any = None
+    for_host: Any = None
     """The result as the host gets it beside the block."""
+    error: str | None = None
+    """What the model reads, if the tool failed or did not run."""
     denied: bool = False
     stops: bool = False
     """A hook ends the run after this call."""
     structured: Any = None
 
-    def refuse(self, reason: str, *, shown: str | None = None, denied: bool = True) -> None:
-        """End the call without the tool having run."""
-        self._fail(reason, shown or f"Error: {reason}")
+    def fail(self, error: str, *, for_host: str | None = None, denied: bool = False) -> None:
+        """End the call with an error; `denied` if it was not allowed to run."""
+        self.block = {"type": "tool_result", "content": error, "is_error": True, "tool_use_id": self.id}
+        self.for_host = for_host or f"Error: {error}"
+        self.error = error
         self.denied = denied
-
-    def fail(self, content: str, shown: str | None = None) -> None:
-        """End the call with an error."""
-        self._fail(content, shown or f"Error: {content}")
-
-    def _fail(self, content: str, shown: str) -> None:
-        self.block = {"type": "tool_result", "content": content, "is_error": True, "tool_use_id": self.id}
-        self.shown = shown
         self.stage = "done"
 
-    def succeed(self, content: Any, shown: Any) -> None:
+    def succeed(self, content: Any, for_host: Any) -> None:
         """End the call with a result."""
         self.block = {"tool_use_id": self.id, "type": "tool_result", "content": content}
-        self.shown = shown
+        self.for_host = for_host
         self.stage = "done"
 
 
@@ -81,7 +76,6 @@ class Caller:
     hooks: Hooks
     servers: Servers
     stand_ins: Mapping[str, StandIn]
-    session: str
 
     def offered(self) -> dict[str, Frame]:
         """The tools the model may call, by name."""
@@ -90,45 +84,44 @@ class Caller:
             tools[STRUCTURED] = {"name": STRUCTURED, "inputSchema": dict(self.settings.schema)}
         tools |= self.servers.known()
         banned = self.settings.disallowed
-        return {name: tool for name, tool in tools.items() if not any(names_tool(rule, name) for rule in banned)}
+        return {name: tool for name, tool in tools.items() if not any(_names_tool(rule, name) for rule in banned)}
 
-    def reads_only(self, call: Call) -> bool:
+    def reads_only(self, call: ToolCall) -> bool:
         """Whether the call may run beside others."""
         annotations = self.offered().get(call.name, {}).get("annotations") or {}
         return bool(annotations.get("readOnlyHint"))
 
-    async def run(self, call: Call) -> None:
+    async def run(self, call: ToolCall) -> None:
         """Carry a call through to its result."""
         if not self.settings.knows_servers and call.name.startswith("mcp__") and call.name.count("__") > 1:
-            server = call.name.split("__")[1]
-            if await self.servers.connect(server):
-                await self.servers.tools_of(server)
+            await self.servers.list_tools(call.name.split("__")[1])
         if call.name not in self.offered():
-            words = f"No such tool available: {call.name}"
-            call.refuse(f"<tool_use_error>Error: {words}</tool_use_error>", shown=f"Error: {words}", denied=False)
+            words = f"Error: No such tool available: {call.name}"
+            call.fail(f"<tool_use_error>{words}</tool_use_error>", for_host=words)
             return
         if not await self._may_run(call):
             return
         call.stage = "running"
-        failure = await self._execute(call)
-        details = {"tool_name": call.name, "tool_input": call.input, "tool_use_id": call.id}
-        if failure is None:
-            event, more = "PostToolUse", {"tool_response": call.shown}
+        await self._execute(call)
+        if call.error is None:
+            answer = await self._hook("PostToolUse", call, tool_response=call.for_host)
         else:
-            event, more = "PostToolUseFailure", {"error": failure, "is_interrupt": False}
-        answer = await self.hooks.run(event, {**details, **more}, tool=call.name, call_id=call.id)
+            answer = await self._hook("PostToolUseFailure", call, error=call.error, is_interrupt=False)
         call.stops = call.stops or answer.get("continue") is False
 
-    async def _may_run(self, call: Call) -> bool:
+    async def _hook(self, event: str, call: ToolCall, **more: Any) -> Frame:
         details = {"tool_name": call.name, "tool_input": call.input, "tool_use_id": call.id}
-        answer = await self.hooks.run("PreToolUse", details, tool=call.name, call_id=call.id)
+        return await self.hooks.run(event, {**details, **more})
+
+    async def _may_run(self, call: ToolCall) -> bool:
+        answer = await self._hook("PreToolUse", call)
         special = answer.get("hookSpecificOutput", {})
         decision = special.get("permissionDecision")
         call.stops = answer.get("continue") is False
         # A stop alone refuses nothing: the CLI runs the tool and ends the run after it.
         if decision == "deny" or answer.get("decision") == "block":
             reason = special.get("permissionDecisionReason") or answer.get("reason") or ""
-            call.refuse(f"PreToolUse:{call.name} hook error: {reason}")
+            call.fail(f"PreToolUse:{call.name} hook error: {reason}", denied=True)
             return False
         call.input = dict(special.get("updatedInput") or call.input)
         if decision == "allow" or (decision != "ask" and self._is_allowed(call.name)):
@@ -137,22 +130,19 @@ class Caller:
 
     def _is_allowed(self, name: str) -> bool:
         rules = self.settings.allowed
-        return self.settings.mode == "bypassPermissions" or name in _READS or any(names_tool(r, name) for r in rules)
+        return self.settings.mode == "bypassPermissions" or name in _READS or any(_names_tool(r, name) for r in rules)
 
-    async def _ask(self, call: Call, why: str | None) -> bool:
+    async def _ask(self, call: ToolCall, why: str | None) -> bool:
         if self.settings.mode == "dontAsk" or not self.settings.asks:
-            never = self.settings.mode == "dontAsk"
-            reason = (
-                f"Permission to use {call.name}{_NEVER_ASKS}"
-                if never
-                else why or f"Claude requested permissions to use {call.name}, but you haven't granted it yet."
-            )
+            reason = why or f"Claude requested permissions to use {call.name}, but you haven't granted it yet."
+            if self.settings.mode == "dontAsk":
+                reason = f"Permission to use {call.name}{_NEVER_ASKS}"
             frame = {"type": "system", "subtype": "permission_denied", "tool_name": call.name, "tool_use_id": call.id}
-            self.channel.emit(frames.stamped({**frame, "message": reason}, self.session))
-            call.refuse(reason)
+            self.channel.say({**frame, "message": reason})
+            call.fail(reason, denied=True)
             return False
         call.stage = "asking"
-        self._state("requires_action")
+        self.channel.say(frames.activity("requires_action"))
         rule = {"type": "addRules", "rules": [{"toolName": call.name}], "behavior": "allow"}
         answer = await self.channel.ask(
             {
@@ -164,47 +154,35 @@ class Caller:
                 "tool_use_id": call.id,
             }
         )
-        self._state("running")
+        self.channel.say(frames.activity("running"))
         given = answer.get("response") or {}
         if answer["subtype"] == "success" and given.get("behavior") == "allow":
             call.input = dict(given.get("updatedInput") or call.input)
             return True
         if given.get("interrupt"):
-            call.refuse(frames.REJECTED, shown="User rejected tool use")
+            call.fail(frames.REJECTED, for_host="User rejected tool use", denied=True)
             call.stage = "interrupted"
         elif answer["subtype"] == "error":
-            call.refuse(f"Tool permission request failed: Error: {answer.get('error')}")
+            call.fail(f"Tool permission request failed: Error: {answer.get('error')}", denied=True)
         else:
-            call.refuse(str(given.get("message")))
+            call.fail(str(given.get("message")), denied=True)
         return False
 
-    async def _execute(self, call: Call) -> str | None:
-        """Run the tool and note its result; returns the error text if it failed."""
+    async def _execute(self, call: ToolCall) -> None:
+        """Run the tool, as far as its result or its error."""
         if call.name == STRUCTURED and self.settings.schema is not None:
-            return self._structured(call)
-        if call.name in self.stand_ins:
-            return await self._stand_in(call)
-        _, server, tool = call.name.split("__", 2)
-        answer = await self.servers.call(server, tool, call.input, call.id)
-        if "error" in answer:
-            message = f"MCP error {answer['error'].get('code', '')}: {answer['error'].get('message', '')}"
-            call.fail(message)
-            return message
-        result = answer["result"]
-        content = [_for_the_model(item, server) for item in result.get("content", ())]
-        if result.get("isError"):
-            message = "\n".join(item["text"] for item in content if item["type"] == "text")
-            call.fail(message)
-            return message
-        structured = result.get("structuredContent")
-        if structured is not None:
-            shown = frames.compact(structured)
-            call.succeed(shown, {"content": shown, "structuredContent": structured})
+            _take_structured(call, self.settings.schema)
+        elif call.name in self.stand_ins:
+            await self._stand_in(call)
         else:
-            call.succeed(content or f"({call.name} completed with no output)", content)
-        return None
+            _, server, tool = call.name.split("__", 2)
+            answer = await self.servers.call(server, tool, call.input, call.id)
+            if "error" in answer:
+                call.fail(f"MCP error {answer['error'].get('code', '')}: {answer['error'].get('message', '')}")
+            else:
+                _take_answer(call, server, answer["result"])
 
-    async def _stand_in(self, call: Call) -> str | None:
+    async def _stand_in(self, call: ToolCall) -> None:
         stand_in = self.stand_ins[call.name]
         try:
             value = stand_in(call.input) if callable(stand_in) else stand_in
@@ -212,24 +190,37 @@ class Caller:
                 value = await value
         except Exception as error:
             call.fail(str(error))
-            return str(error)
-        call.succeed(value, value)
-        return None
+        else:
+            call.succeed(value, value)
 
-    def _structured(self, call: Call) -> str | None:
-        from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-        errors = list(Draft202012Validator(dict(self.settings.schema or {})).iter_errors(call.input))
-        if errors:
-            message = "Output does not match required schema: " + ", ".join(map(_schema_error, errors))
-            call.fail(message)
-            return message
-        call.structured = call.input
-        call.succeed("Structured output provided successfully", "Structured output provided successfully")
-        return None
+def _take_answer(call: ToolCall, server: str, result: Mapping[str, Any]) -> None:
+    """End a call with what an MCP server answered."""
+    content = [_for_the_model(item, server) for item in result.get("content", ())]
+    structured = result.get("structuredContent")
+    if result.get("isError"):
+        call.fail("\n".join(item["text"] for item in content if item["type"] == "text"))
+    elif structured is not None:
+        words = frames.compact(structured)
+        call.succeed(words, {"content": words, "structuredContent": structured})
+    else:
+        call.succeed(content or f"({call.name} completed with no output)", content)
 
-    def _state(self, name: str) -> None:
-        self.channel.emit(frames.stamped(frames.state(name), self.session))
+
+def _take_structured(call: ToolCall, schema: Mapping[str, Any]) -> None:
+    """End a call of the StructuredOutput tool."""
+    from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+
+    if errors := list(Draft202012Validator(dict(schema)).iter_errors(call.input)):
+        call.fail("Output does not match required schema: " + ", ".join(map(_schema_error, errors)))
+        return
+    call.structured = call.input
+    call.succeed("Structured output provided successfully", "Structured output provided successfully")
+
+
+def _names_tool(rule: str, tool: str) -> bool:
+    """Whether a permission rule names this tool: itself, its server, or its server with a star."""
+    return rule == tool or tool.startswith(rule.removesuffix("*").removesuffix("__") + "__")
 
 
 def _for_the_model(item: Mapping[str, Any], server: str) -> Frame:

@@ -2,8 +2,8 @@
 
 Frames go out in the order they are emitted; requests to the SDK wait for their
 answer by id, requests from the SDK are handed to `_control`, prompts to
-`prompts`. What the CLI says and when is the business of a subclass: `_live` is
-its life from the start to its exit code. It can die at any frame.
+`prompts`. What the CLI says and when is the business of a subclass: `_play` is
+all of it, from the start to the exit code. It can die at any frame.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator
 
 from claude_agent_sdk import CLIConnectionError, ProcessError, Transport
 
-from toolkit.testing.fake_cli.frames import Frame
+from toolkit.testing.fake_cli.frames import Frame, stamped
 
 
 class Refused(Exception):
@@ -33,18 +33,22 @@ class Channel(Transport):
         """Every frame the SDK was given, oldest first."""
         self.received: list[Frame] = []
         """Every frame the SDK wrote, oldest first."""
+        self.session = ""
+        """The id of the session that is played."""
         self._ready = False
         self._dead: int | None = None
 
     @abstractmethod
-    async def _live(self) -> int:
-        """Be the CLI until its input ends; return its exit code."""
+    async def _play(self) -> int:
+        """Play the CLI until its input ends; return its exit code."""
 
     @abstractmethod
     async def _control(self, request: Frame) -> Frame:
         """Answer a control request of the SDK, or raise Refused."""
 
-    # -- what the CLI does -----------------------------------------------------
+    def say(self, frame: Frame) -> None:
+        """Emit a frame of this session."""
+        self.emit(stamped(frame, self.session))
 
     def emit(self, frame: Frame) -> None:
         """Say something to the SDK; nothing is heard of a CLI that has died."""
@@ -80,9 +84,7 @@ class Channel(Transport):
         if self._dead is None:
             self._dead = exit_code
             self._out.put_nowait(None)
-            self._life.cancel()
-
-    # -- Transport -------------------------------------------------------------
+            self._playing.cancel()
 
     async def connect(self) -> None:
         """Start a fresh CLI."""
@@ -94,14 +96,14 @@ class Channel(Transport):
         self._dead = None
         self._broken: Exception | None = None
         self._ready = True
-        self._life = asyncio.create_task(self._run())
+        self._playing = asyncio.create_task(self._run())
         if self._dies_after == 0:
             self.die(self._exit_code)
 
     async def _run(self) -> None:
         code = 1
         try:
-            code = await self._live()
+            code = await self._play()
         except Exception as error:  # the double itself is broken: the test has to see that, not a hang
             self._broken = error
         if self._dead is None:
@@ -161,9 +163,9 @@ class Channel(Transport):
     async def close(self) -> None:
         """Stop everything that still runs for this connection."""
         self._ready = False
-        if not hasattr(self, "_life"):
+        if not hasattr(self, "_playing"):
             return
-        running = [self._life, *self._tasks]
+        running = [self._playing, *self._tasks]
         for task in running:
             task.cancel()
         await asyncio.wait(running, timeout=5)

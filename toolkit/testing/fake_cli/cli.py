@@ -21,9 +21,8 @@ from toolkit.testing.fake_cli import frames
 from toolkit.testing.fake_cli.calls import Caller, StandIn
 from toolkit.testing.fake_cli.channel import Channel, Refused
 from toolkit.testing.fake_cli.frames import Frame
-from toolkit.testing.fake_cli.host import Hooks, Servers
-from toolkit.testing.fake_cli.run import Run
-from toolkit.testing.fake_cli.settings import MODEL, MODES, Settings
+from toolkit.testing.fake_cli.host import MODEL, MODES, Hooks, Servers, Settings
+from toolkit.testing.fake_cli.loop import AgentLoop
 from toolkit.testing.model.script import Script, Scripted
 from toolkit.testing.model.turns import TurnLike
 
@@ -54,7 +53,11 @@ class FakeCLI(Scripted, Channel):
         self._asides: dict[int, list[Aside]] = {}
         for step in steps:
             if isinstance(step, dict) or inspect.iscoroutinefunction(step):
-                self._asides.setdefault(len(turns), []).append(_checked(step))
+                if isinstance(step, dict) and not isinstance(step.get("type"), str):
+                    raise TestingError(
+                        f"a frame needs a type: {step!r}"[:200], fix='For example: {"type": "keep_alive"}'
+                    )
+                self._asides.setdefault(len(turns), []).append(step)
             else:
                 turns.append(step)
         Scripted.__init__(self, Script(turns, otherwise), strict=strict)
@@ -63,9 +66,6 @@ class FakeCLI(Scripted, Channel):
         self._stand_ins = dict(tools or {})
         self._answers = dict(answers or {})
         self._sessions: dict[str, list[Frame]] = {}
-        self._now: Run | None = None
-
-    # -- running ---------------------------------------------------------------
 
     async def query(
         self, prompt: str | AsyncIterable[dict[str, Any]], options: ClaudeAgentOptions | None = None, **overrides: Any
@@ -100,48 +100,37 @@ class FakeCLI(Scripted, Channel):
         self._options = options
         return options
 
-    # -- the CLI's life --------------------------------------------------------
-
     async def connect(self) -> None:
         """Start a fresh CLI with the options of this run."""
-        self._settings = Settings.of(self._options)
-        self._servers = Servers(self)
-        self._hooks = Hooks(self, None, {})
-        known = self._sessions.get(self._settings.resume or "")
-        keeps = self._settings.resume is not None and not self._settings.fork
-        self.session = (self._settings.resume if keeps else self._settings.session) or frames.new_id()
-        self.messages: list[Frame] = list(known or ())
+        self.settings = Settings.of(self._options)
+        """How this CLI was started."""
+        keeps = self.settings.resume is not None and not self.settings.fork
+        self.session = (self.settings.resume if keeps else self.settings.session) or frames.new_id()
+        self.messages: list[Frame] = list(self._sessions.get(self.settings.resume or "", ()))
         """The conversation of this session so far, as the model sees it."""
         self._user_ids: set[str] = set()
-        self._now = None
+        self._hooks = Hooks(self)
+        self._servers = Servers(self)
+        self._loop = AgentLoop(self, Caller(self, self.settings, self._hooks, self._servers, self._stand_ins))
         await super().connect()
 
-    async def _live(self) -> int:
-        if self._settings.resume is not None and self._settings.resume not in self._sessions:
-            lost = f"No conversation found with session ID: {self._settings.resume}"
-            self.say(Run(self, self._caller()).failed(lost))
+    async def _play(self) -> int:
+        if self.settings.resume is not None and self.settings.resume not in self._sessions:
+            self.say(self._loop.failed(f"No conversation found with session ID: {self.settings.resume}"))
             return 1
         code = 0
-        run = Run(self, self._caller())
         while (prompt := await self.prompts.get()) is not None:
-            run.caller = self._caller()
-            self._now = run
-            self.say(frames.state("running"))
-            result = await run.prompt(prompt)
-            self._now = None
+            self.say(frames.activity("running"))
+            result = await self._loop.prompt(prompt)
             self._sessions[self.session] = list(self.messages)
             self.say(result)
-            self.say(frames.state("idle"))
+            self.say(frames.activity("idle"))
             code = 1 if result["is_error"] else 0
         return code
 
-    def say(self, frame: Frame) -> None:
-        """Emit a frame of this session."""
-        self.emit(frames.stamped(frame, self.session))
-
     def echo(self, prompt: Frame) -> None:
         """Repeat a prompt to the host, if it asked for that, with the id under which files can be rewound."""
-        if self._settings.echo:
+        if self.settings.echo:
             frame = frames.stamped(frames.user(prompt["message"]["content"], isReplay=True), self.session)
             self._user_ids.add(frame["uuid"])
             self.emit(frame)
@@ -154,16 +143,6 @@ class FakeCLI(Scripted, Channel):
             else:
                 await aside(self)
 
-    @property
-    def settings(self) -> Settings:
-        """How this CLI was started."""
-        return self._settings
-
-    def _caller(self) -> Caller:
-        return Caller(self, self._settings, self._hooks, self._servers, self._stand_ins, self.session)
-
-    # -- control requests ------------------------------------------------------
-
     async def _control(self, request: Frame) -> Frame:
         subtype = str(request.get("subtype"))
         if subtype in self._answers:
@@ -172,8 +151,7 @@ class FakeCLI(Scripted, Channel):
             case "initialize":
                 return await self._initialize(request)
             case "interrupt":
-                if self._now is not None:
-                    await self._now.interrupt()
+                await self._loop.interrupt()
                 return {"still_queued": []}
             case "set_model":
                 return self._set_model(request.get("model") or MODEL)
@@ -182,7 +160,7 @@ class FakeCLI(Scripted, Channel):
             case "mcp_status":
                 return {"mcpServers": self._servers.status()}
             case "rewind_files":
-                if not self._settings.checkpoints or request.get("user_message_id") not in self._user_ids:
+                if not self.settings.checkpoints or request.get("user_message_id") not in self._user_ids:
                     raise Refused("No file checkpoint found for this message.")
                 return {"canRewind": True, "skippedLinks": 0}
             case "mcp_message":
@@ -194,18 +172,17 @@ class FakeCLI(Scripted, Channel):
     async def _initialize(self, request: Frame) -> Frame:
         common = {
             "session_id": self.session,
-            "transcript_path": f"{self._settings.cwd}/{self.session}.jsonl",
-            "cwd": self._settings.cwd,
-            "permission_mode": self._settings.mode,
+            "transcript_path": f"{self.settings.cwd}/{self.session}.jsonl",
+            "cwd": self.settings.cwd,
+            "permission_mode": self.settings.mode,
         }
-        self._hooks = Hooks(self, request.get("hooks"), common)
-        for name, config in self._settings.servers.items():
-            if config.get("type") == "sdk":
-                await self._servers.connect(name)
-        return frames.initialized(self._settings.mode)
+        self._hooks.register(request.get("hooks"), common)
+        for name in self.settings.sdk_servers:
+            await self._servers.connect(name)
+        return frames.initialized(self.settings.mode)
 
     def _set_model(self, model: str) -> Frame:
-        self._settings.model = model
+        self.settings.model = model
         done = f"<local-command-stdout>Set model to `{model}`</local-command-stdout>"
         self.say(frames.user(done, isReplay=True))
         self.messages.append({"role": "user", "content": done})
@@ -214,12 +191,6 @@ class FakeCLI(Scripted, Channel):
     def _set_mode(self, mode: str) -> Frame:
         if mode not in MODES:
             raise Refused(f"Cannot set permission mode: must be one of {', '.join(MODES)}")
-        self._settings.mode = mode
+        self.settings.mode = mode
         self.say({"type": "system", "subtype": "status", "status": None, "permissionMode": mode})
         return {"mode": mode}
-
-
-def _checked(step: Any) -> Any:
-    if isinstance(step, dict) and not isinstance(step.get("type"), str):
-        raise TestingError(f"a frame needs a type: {step!r}"[:200], fix='For example: {"type": "keep_alive"}')
-    return step

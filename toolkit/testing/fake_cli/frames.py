@@ -10,15 +10,21 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from toolkit.testing.model.turns import Status
+
+if TYPE_CHECKING:
+    from toolkit.testing.fake_cli.host import Settings
 
 Frame: TypeAlias = dict[str, Any]
 """One JSON line of the protocol between the SDK and the CLI."""
 
 # What a made-up model call costs, in dollars a token; prices are not part of the promise.
 _PRICE_IN, _PRICE_OUT = 4e-6, 20e-6
+
+COUNTS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+"""The token counts of a model call, a result and a synthetic message."""
 
 REJECTED = (
     "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, "
@@ -59,21 +65,24 @@ def stamped(frame: Frame, session: str) -> Frame:
     return {**frame, "session_id": session, "uuid": new_id()}
 
 
-def state(name: str) -> Frame:
-    """The CLI tells its host whether it works, waits or is done."""
+def activity(name: str) -> Frame:
+    """The CLI tells its host whether it works (`running`), waits (`requires_action`) or is done (`idle`)."""
     return {"type": "system", "subtype": "session_state_changed", "state": name, "sdk_host_only": True}
 
 
-def init(*, cwd: str, tools: Sequence[str], servers: Sequence[Mapping[str, Any]], model: str, mode: str) -> Frame:
+def init(settings: Settings, tools: Sequence[str]) -> Frame:
     """The frame that opens every prompt."""
+    connected, failed = {"status": "connected", "source": "sdk"}, {"status": "failed"}
     return {
         "type": "system",
         "subtype": "init",
-        "cwd": cwd,
-        "tools": list(tools),
-        "mcp_servers": [dict(server) for server in servers],
-        "model": model,
-        "permissionMode": mode,
+        "cwd": settings.cwd,
+        "tools": tools,
+        "mcp_servers": [
+            {"name": name, **(connected if name in settings.sdk_servers else failed)} for name in settings.servers
+        ],
+        "model": settings.model,
+        "permissionMode": settings.mode,
         "slash_commands": [],
         "apiKeySource": "ANTHROPIC_API_KEY",
         "claude_code_version": "2.1.325",
@@ -124,7 +133,7 @@ def api_error(status: Status, model: str) -> tuple[Frame, str]:
         "content": [{"type": "text", "text": said}],
         "stop_reason": "stop_sequence",
         "stop_sequence": "",
-        "usage": usage(0, 0, 0, 0),
+        "usage": dict.fromkeys(COUNTS, 0),
         "context_management": None,
     }
     frame = {"type": "assistant", "message": message, "parent_tool_use_id": None, "error": kind}
@@ -157,28 +166,13 @@ def aborted(begun: Mapping[str, int]) -> list[Frame]:
 
 
 def user(content: Any, **extra: Any) -> Frame:
-    """A message in the user's name: a tool result, a note of the CLI, an echoed prompt."""
+    """A message in the user's name: a tool result, a text of the CLI, an echoed prompt."""
     return {"type": "user", "message": {"role": "user", "content": content}, "parent_tool_use_id": None, **extra}
-
-
-def note(content: str, **extra: Any) -> Frame:
-    """A text the CLI says in the user's name."""
-    return user([{"type": "text", "text": content}], **extra)
 
 
 def informational(content: str, **extra: Any) -> Frame:
     """A remark of the CLI for its host."""
     return {"type": "system", "subtype": "informational", "content": content, "level": "warning", **extra}
-
-
-def usage(input_tokens: int, output_tokens: int, cache_write: int, cache_read: int) -> Frame:
-    """Token counts as a result and a synthetic message carry them."""
-    return {
-        "input_tokens": input_tokens,
-        "output_tokens": output_tokens,
-        "cache_creation_input_tokens": cache_write,
-        "cache_read_input_tokens": cache_read,
-    }
 
 
 def cost(input_tokens: int, output_tokens: int) -> float:

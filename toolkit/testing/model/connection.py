@@ -21,7 +21,7 @@ _PIECE = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class HTTPRequest:
     """One HTTP request: method, path without its query, lower-case headers, body."""
 
     method: str
@@ -38,7 +38,7 @@ class Connection:
         self._writer = writer
         self._protocol = h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_HEAD)
 
-    async def next_call(self) -> Call | None:
+    async def next_call(self) -> HTTPRequest | None:
         """The next call, or None when the client has left or what it sends is not HTTP."""
         try:
             if self._protocol.our_state is h11.DONE:
@@ -55,7 +55,7 @@ class Connection:
             return None
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers}
         path = head.target.decode("latin-1").partition("?")[0]
-        return Call(head.method.decode("latin-1"), path, headers, bytes(body))
+        return HTTPRequest(head.method.decode("latin-1"), path, headers, bytes(body))
 
     async def _event(self) -> Any:
         while (event := self._protocol.next_event()) is h11.NEED_DATA:

@@ -58,8 +58,8 @@ class Request(dict[str, Any]):
         said = f"tool result {_text_of(last[0].get('content'))!r}" if last else f"prompt {self.prompt!r}"
         said = said if len(said) <= 300 else said[:297] + "..."
         names = sorted(self.tools)
-        shown = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
-        return f"{len(self._messages())} messages, last {said}, tools: {shown or 'none'}"
+        listed = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+        return f"{len(self._messages())} messages, last {said}, tools: {listed or 'none'}"
 
     def _messages(self) -> list[dict[str, Any]]:
         messages = self.get("messages")

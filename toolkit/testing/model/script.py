@@ -21,9 +21,10 @@ class Script:
     """The turns of one scripted API and how far they have been used."""
 
     def __init__(self, turns: Sequence[Any], otherwise: Any = None) -> None:
-        self._steps = [as_reply(turn, place=f"turn {number}") for number, turn in enumerate(turns, 1)]
+        # The turns that are not used yet, by their number.
+        self._left = {number: as_reply(turn, place=f"turn {number}") for number, turn in enumerate(turns, 1)}
+        self._count = len(self._left)
         self._otherwise = None if otherwise is None else as_reply(otherwise, place="otherwise")
-        self._used = [False] * len(self._steps)
         self._refused: tuple[Request, Status] | None = None
         self.requests: list[Request] = []
         """The requests that were answered by a turn, or should have been."""
@@ -40,15 +41,15 @@ class Script:
         that asks the very same again is refused again.
         """
         try:
-            position = self._waiting_for(request)
-            if position is None and not request.tools:
+            number = self._waiting_for(request)
+            if number is None and not request.tools:
                 self.side_requests.append(request)
                 return Turn([text("ok")])
             if self._refused is not None and _same(self._refused[0], request):
                 return self._refused[1]
             self.requests.append(request)
-            step = self._take(position, request)
-            reply = step if isinstance(step, Turn | Status) else self._call(step, request)
+            step = self._take(number, request)
+            reply = step if isinstance(step, Turn | Status) else _call(step, request)
             self._refused = (request, reply) if isinstance(reply, Status) and not reply.retry else None
             return reply
         except TestingError as error:
@@ -58,65 +59,40 @@ class Script:
 
     def problem(self) -> TestingError | None:
         """What is wrong with the script so far, or None: a failed request first, then turns left over."""
-        if self.failure is not None or all(self._used):
+        if self.failure is not None or not self._left:
             return self.failure
-        left = [f"turn {number}: {self._describe(number - 1)}" for number in self._unused()]
         last = f"last request: {self.requests[-1].summary()}" if self.requests else "no model call arrived"
         if not self.requests and self.side_requests:
             last += f"; {len(self.side_requests)} call(s) without tools took no turn (when=… claims one)"
         return TestingError(
-            f"the script was not used up: {len(left)} of {len(self._steps)} turns left",
-            where=[*left, last],
+            f"the script was not used up: {len(self._left)} of {self._count} turns left",
+            where=[*(f"turn {number}: {_describe(step)}" for number, step in self._left.items()), last],
             fix="Remove the turns that are not needed, or see why the model was not asked again.",
         )
 
-    def _take(self, position: int | None, request: Request) -> _Step:
-        if position is None:
-            free = (p for p, step in enumerate(self._steps) if not self._used[p] and _when(step) is None)
-            position = next(free, None)
-        if position is not None:
-            self._used[position] = True
-            return self._steps[position]
+    def _take(self, number: int | None, request: Request) -> _Step:
+        if number is None:
+            number = next((number for number, step in self._left.items() if _when(step) is None), None)
+        if number is not None:
+            return self._left.pop(number)
         if self._otherwise is not None:
             return self._otherwise
-        waiting = [f"turn {number} waits: {self._describe(number - 1)}" for number in self._unused()]
-        unfit = waiting or [f"all {len(self._steps)} turns of the script are used"]
+        waiting = [f"turn {number} waits: {_describe(step)}" for number, step in self._left.items()]
         raise TestingError(
             f"the script ran out: model call {len(self.requests)} has no turn",
-            where=[*unfit, f"last request: {request.summary()}"],
+            where=[
+                *(waiting or [f"all {self._count} turns of the script are used"]),
+                f"last request: {request.summary()}",
+            ],
             fix="Add a turn for it, or otherwise=… for every call that no turn is written for.",
         )
 
     def _waiting_for(self, request: Request) -> int | None:
-        for position, step in enumerate(self._steps):
+        for number, step in self._left.items():
             when = _when(step)
-            if self._used[position] or when is None:
-                continue
-            if request.contains(when) if isinstance(when, str) else _ask(when, request):
-                return position
+            if request.contains(when) if isinstance(when, str) else when is not None and _ask(when, request):
+                return number
         return None
-
-    def _call(self, step: Callable[[Request], Any], request: Request) -> Reply:
-        made = as_reply(_ask(step, request), place=f"what {_name(step)} returned")
-        if isinstance(made, Turn | Status):
-            return made
-        raise TestingError(f"{_name(step)} returned another function", fix="Return blocks, a Turn or a Status.")
-
-    def _unused(self) -> list[int]:
-        return [number for number, used in enumerate(self._used, 1) if not used]
-
-    def _describe(self, position: int) -> str:
-        step = self._steps[position]
-        when = _when(step)
-        condition = "" if when is None else f" when {when!r}" if isinstance(when, str) else f" when {_name(when)}"
-        if isinstance(step, Turn):
-            shown = ", ".join(
-                f"{block['type']} {block.get('name') or block.get('text') or ''}".strip() for block in step.blocks
-            )
-            return f"[{shown}]"[:200] + condition
-        if isinstance(step, Status):
-            return f"Status({step.code}){condition}"
-        return _name(step)
 
 
 class Scripted:
@@ -207,6 +183,24 @@ def _ask(function: Callable[[Request], Any], request: Request) -> Any:
             where=[f"last request: {request.summary()}"],
             fix="Mend the function; it gets the request, a dict as the client sent it.",
         ) from error
+
+
+def _call(step: Callable[[Request], Any], request: Request) -> Reply:
+    made = as_reply(_ask(step, request), place=f"what {_name(step)} returned")
+    if isinstance(made, Turn | Status):
+        return made
+    raise TestingError(f"{_name(step)} returned another function", fix="Return blocks, a Turn or a Status.")
+
+
+def _describe(step: _Step) -> str:
+    when = _when(step)
+    condition = "" if when is None else f" when {when!r}" if isinstance(when, str) else f" when {_name(when)}"
+    if isinstance(step, Turn):
+        named = ((block["type"], block.get("name") or block.get("text") or "") for block in step.blocks)
+        return f"[{', '.join(f'{kind} {name}'.strip() for kind, name in named)}]"[:200] + condition
+    if isinstance(step, Status):
+        return f"Status({step.code}){condition}"
+    return _name(step)
 
 
 def _name(function: Callable[[Request], Any]) -> str:

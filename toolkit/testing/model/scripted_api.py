@@ -15,7 +15,7 @@ import threading
 from typing import Any, Self
 
 from toolkit.errors import TestingError
-from toolkit.testing.model.connection import Call, Connection
+from toolkit.testing.model.connection import Connection, HTTPRequest
 from toolkit.testing.model.request import Request
 from toolkit.testing.model.script import Script, Scripted
 from toolkit.testing.model.stream import error_body, events, interrupts, message, pause
@@ -140,7 +140,7 @@ class ScriptedAPI(Scripted):
             else:
                 writer.close()
 
-    async def _respond(self, connection: Connection, call: Call) -> bool:
+    async def _respond(self, connection: Connection, call: HTTPRequest) -> bool:
         """Answer one call; False ends the connection."""
         if call.method != "POST":
             # Clients knock with HEAD / or GET / to see whether anybody is there.

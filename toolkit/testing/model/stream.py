@@ -16,12 +16,7 @@ from toolkit.testing.model.turns import Block, Status, Turn
 
 _HOLD_SECONDS = 60.0
 _numbers = itertools.count(1)
-_USAGE = {
-    "input_tokens": 10,
-    "output_tokens": 5,
-    "cache_creation_input_tokens": 0,
-    "cache_read_input_tokens": 0,
-}
+_USAGE = {"input_tokens": 10, "output_tokens": 5, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
 
 
 def message(turn: Turn, model: str) -> dict[str, Any]:
@@ -52,14 +47,8 @@ def events(whole: dict[str, Any], chunk: int) -> Iterator[tuple[int, dict[str, A
             yield index, {"type": "content_block_delta", "index": index, "delta": delta}
         yield index, {"type": "content_block_stop", "index": index}
     done = len(whole["content"])
-    yield (
-        done,
-        {
-            "type": "message_delta",
-            "delta": {"stop_reason": whole["stop_reason"], "stop_sequence": None},
-            "usage": usage,
-        },
-    )
+    delta = {"stop_reason": whole["stop_reason"], "stop_sequence": None}
+    yield done, {"type": "message_delta", "delta": delta, "usage": usage}
     yield done, {"type": "message_stop"}
 
 

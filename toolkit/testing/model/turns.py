@@ -188,5 +188,5 @@ def _check_when(when: Any) -> None:
 
 
 def _short(value: Any) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 80 else shown[:77] + "..."
+    written = repr(value)
+    return written if len(written) <= 80 else written[:77] + "..."

@@ -19,9 +19,9 @@ from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaita
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
+from toolkit._base.files import write_whole
 from toolkit.errors import SandboxError, TestingError
 from toolkit.testing.real_cli import processes
 
@@ -94,8 +94,6 @@ class RealCLI:
         self.stderr: list[str] = []
         """The last lines the CLI wrote to stderr."""
 
-    # -- places ----------------------------------------------------------------
-
     @property
     def root(self) -> Path:
         """The temporary directory that holds all of it."""
@@ -119,8 +117,6 @@ class RealCLI:
     def workspace(self) -> Path:
         """The working directory of the runs."""
         return self.root / "workspace"
-
-    # -- running ---------------------------------------------------------------
 
     def env(self) -> dict[str, str]:
         """The whole environment the CLI gets, apart from what the SDK adds."""
@@ -267,14 +263,9 @@ class RealCLI:
         names = sorted({*env, *_FROM_THE_SDK})
         kept = " ".join(f'${{{name}+"{name}=${name}"}}' for name in names)
         start = f'exec /usr/bin/env -i {kept} {shlex.quote(str(cli))} "$@"'
-        handle, name = tempfile.mkstemp(prefix="claude-", dir=self.root / "bin")
-        with os.fdopen(handle, "w", encoding="utf-8") as script:
-            script.write(f'#!/bin/sh\necho $$ > "${_PID_FILE}"\n{start}\n')
-        path = Path(name)
-        path.chmod(0o700)
+        path = self.root / "bin" / f"claude-{uuid.uuid4().hex}"
+        write_whole(path, f'#!/bin/sh\necho $$ > "${_PID_FILE}"\n{start}\n', mode=0o700)
         return path
-
-    # -- open and close --------------------------------------------------------
 
     def open(self) -> Self:
         """Make the temporary directory."""
@@ -316,18 +307,14 @@ class RealCLI:
     def __enter__(self) -> Self:
         return self.open()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         with _only_if_no(error):
             self.close()
 
     async def __aenter__(self) -> Self:
         return self.open()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         with _only_if_no(error):
             await self.aclose()
 

@@ -13,6 +13,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolkit._base.processes import all_pids, is_running
+
 MARK = "TOOLKIT_TESTING_RUN"
 
 
@@ -25,19 +27,17 @@ class Process:
 
 
 def marked(mark: str) -> list[Process]:
-    """The live processes that were started under this mark; zombies are not counted."""
+    """The processes that were started under this mark and still run; zombies are not counted."""
     wanted = f"{MARK}={mark}".encode()
     found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
+    for pid in all_pids():
+        entry = Path("/proc") / str(pid)
         try:
-            if wanted not in (entry / "environ").read_bytes().split(b"\0") or _is_zombie(entry):
-                continue
-            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+            if wanted in (entry / "environ").read_bytes().split(b"\0") and is_running(pid):
+                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+                found.append(Process(pid, command))
         except OSError:
             continue  # it ended meanwhile, or belongs to somebody else
-        found.append(Process(int(entry.name), command))
     return found
 
 
@@ -49,34 +49,26 @@ def wait_until_gone(mark: str, seconds: float) -> list[Process]:
     return left
 
 
-def end(mark: str) -> list[Process]:
-    """Kill what is left of a run; return what had to be killed."""
-    killed: dict[int, Process] = {}
+def end(mark: str) -> None:
+    """Kill what is left of a run."""
     for _ in range(50):  # a process may fork while we look
-        left = marked(mark)
-        if not left:
-            break
-        for process in left:
-            killed.setdefault(process.pid, process)
+        for process in marked(mark):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGKILL)
-        wait_until_gone(mark, 0.2)
-    return list(killed.values())
+        if not wait_until_gone(mark, 0.2):
+            break
 
 
 def has_ended(pid_file: Path) -> bool:
     """Whether the process that wrote its id to this file is gone; False while nothing is written."""
     pid = _read_pid(pid_file)
-    try:
-        return pid is not None and _is_zombie(Path("/proc") / str(pid))
-    except OSError:
-        return True
+    return pid is not None and not is_running(pid)
 
 
 def terminate(pid_file: Path) -> None:
     """Ask the process that wrote its id to this file to end, if it still runs."""
     pid = _read_pid(pid_file)
-    if pid is not None and not has_ended(pid_file):
+    if pid is not None and is_running(pid):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGTERM)
 
@@ -86,7 +78,3 @@ def _read_pid(pid_file: Path) -> int | None:
         return int(pid_file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-
-
-def _is_zombie(entry: Path) -> bool:
-    return entry.joinpath("stat").read_text(errors="replace").rpartition(")")[2].split()[0] == "Z"

@@ -8,28 +8,23 @@ that stops everything before the first write. An interrupted apply is finished w
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from toolkit._base.locks import take_lock
 from toolkit._base.words import safe_name
 from toolkit.errors import WorkspaceConflictError, WorkspaceError, WorkspaceSecurityError
-from toolkit_workspace.applying.choose import choose
-from toolkit_workspace.applying.decide import AppliedChange as AppliedChange
-from toolkit_workspace.applying.decide import Decider
-from toolkit_workspace.applying.host_state import Seen, look
-from toolkit_workspace.applying.journal import Journal, PlannedStep
-from toolkit_workspace.changes.changes import Change, changes_of
+from toolkit_workspace.applying.decide import AppliedChange, Case, Decider
+from toolkit_workspace.applying.journal import Journal, Step, Update
+from toolkit_workspace.changes.changes import Change, Changes, changes_of
 from toolkit_workspace.changes.marks import LEADS_OUT, LinkReader, leads_out, links_below
 from toolkit_workspace.moments.snapshot import Snapshots
-from toolkit_workspace.record.bases import Bases
-from toolkit_workspace.record.content import ContentGone
-from toolkit_workspace.record.hosts import Hosts, host_path_of
+from toolkit_workspace.record.content import Content, ContentGone, Hosts, Node
 from toolkit_workspace.record.record import NO_STAMP, Record, Row, Stamp
 from toolkit_workspace.workspace import Workspace
 
@@ -76,17 +71,17 @@ def apply_changes(
     with _locked(workspace):
         _refuse_unfinished(workspace)
         changes = changes_of(workspace)
-        chosen, left = choose(changes, paths, mounts)
-        with Hosts(workspace.record.mounts) as hosts:
-            _refuse_links_leading_out(workspace, hosts, chosen)
-            decider = Decider(Bases(workspace.record, workspace.store, hosts), conflict_markers)
-            decider.decide_all(chosen, {name: number for number, name in enumerate(changes.mounts)})
+        chosen, left = _choose(changes, paths, mounts)
+        with Hosts(workspace.record, workspace.store) as hosts:
+            cases = [Case.of(one, changes.mounts.index(one.mount), hosts.record) for one in chosen if one.mount]
+            _refuse_links_leading_out(cases, hosts)
+            decider = Decider(hosts, conflict_markers)
+            decider.decide_all(cases)
             if decider.conflicts:
                 raise _conflict(decider.conflicts)
-            applied = Applied(tuple(sorted(decider.outcomes, key=lambda one: one.path)), tuple(left), dry_run)
-            if not dry_run and decider.notes:
+            if not dry_run and decider.updates:
                 _carry_out(workspace, hosts, decider)
-            return applied
+        return Applied(tuple(sorted(decider.outcomes, key=lambda one: one.path)), tuple(left), dry_run)
 
 
 def resume(workspace: Workspace) -> bool:
@@ -96,10 +91,10 @@ def resume(workspace: Workspace) -> bool:
         if journal is None:
             shutil.rmtree(_open_journal(workspace), ignore_errors=True)
             return False
-        with _readable_errors(), Hosts(workspace.record.mounts) as hosts:
+        with _readable_errors(), Hosts(workspace.record, workspace.store) as hosts:
             journal.sweep(hosts)
             journal.forwards(hosts)
-            _settle(workspace, hosts, journal)
+            _finish(workspace, hosts, journal)
         return True
 
 
@@ -113,7 +108,7 @@ def undo(workspace: Workspace) -> bool:
         for folder in (_open_journal(workspace), _done_journal(workspace)):
             journal = Journal.load(folder)
             if journal is not None:
-                with _readable_errors(), Hosts(workspace.record.mounts) as hosts:
+                with _readable_errors(), Hosts(workspace.record, workspace.store) as hosts:
                     _take_back(workspace, hosts, journal)
                 return True
             shutil.rmtree(folder, ignore_errors=True)
@@ -121,14 +116,19 @@ def undo(workspace: Workspace) -> bool:
 
 
 def _carry_out(workspace: Workspace, hosts: Hosts, decider: Decider) -> None:
-    folder = _open_journal(workspace)
-    known = [workspace.record.get(one.step.path) for one in decider.steps.values()]
-    Snapshots(workspace).keep_before_apply([entry for entry in known if entry is not None])
-    workspace.save()  # what an undo goes back to
+    """Make the steps. Every write has its place in this order, so that a kill between any two can be made good.
+
+    What a snapshot still needs and the record to go back to; the journal, with all bytes; the steps on the
+    host; the record as it is now; and only then the journal is put aside.
+    """
+    known = [workspace.record.get(step.path) for step in decider.steps.values()]
+    if (workspace.state_dir / "snapshots").exists():
+        Snapshots(workspace).keep_before_apply([row for row in known if row is not None])
+    workspace.save()
     try:
-        journal = Journal.begin(folder, _ordered(decider.steps.values()), {"record": decider.notes}, decider.extra)
+        journal = Journal.begin(_open_journal(workspace), _ordered(decider.steps.values()), decider.updates)
     except (ContentGone, OSError) as error:
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(_open_journal(workspace), ignore_errors=True)
         raise WorkspaceError(
             "the changes cannot be written down before they are applied; nothing was touched",
             where=[str(error)],
@@ -139,7 +139,7 @@ def _carry_out(workspace: Workspace, hosts: Hosts, decider: Decider) -> None:
     except BaseException as error:
         _take_back_after(error, workspace, hosts, journal)
         raise
-    _settle(workspace, hosts, journal)
+    _finish(workspace, hosts, journal)
 
 
 def _take_back_after(error: BaseException, workspace: Workspace, hosts: Hosts, journal: Journal) -> None:
@@ -160,13 +160,13 @@ def _take_back_after(error: BaseException, workspace: Workspace, hosts: Hosts, j
         ) from error
 
 
-def _settle(workspace: Workspace, hosts: Hosts, journal: Journal) -> None:
+def _finish(workspace: Workspace, hosts: Hosts, journal: Journal) -> None:
     """Bring the record up to date with what was applied, then close the journal."""
     before = journal.folder / "record"
     if not before.exists():  # a resumed apply may have come this far already
         os.link(workspace.record_file, before)
-    for note in journal.notes["record"]:
-        _rebase(workspace, hosts, journal, note)
+    for update in journal.updates:
+        _rebase(workspace, hosts, journal, update)
     workspace.record.trust_host_stamps()
     workspace.save(durable=True)
     journal.close(_done_journal(workspace))
@@ -182,82 +182,129 @@ def _take_back(workspace: Workspace, hosts: Hosts, journal: Journal) -> None:
     shutil.rmtree(journal.folder)
 
 
-def _rebase(workspace: Workspace, hosts: Hosts, journal: Journal, note: dict[str, Any]) -> None:
+def _rebase(workspace: Workspace, hosts: Hosts, journal: Journal, update: Update) -> None:
     """Make the workspace's version of a path the one further changes are told from."""
-    path, facts = os.fsencode(note["path"]), note["entry"]
-    if facts is None:
-        workspace.record.discard(path)
+    row = update.row
+    if row is None:
+        workspace.record.discard(update.path)
         return
-    mount, host_path = facts["mount"], os.fsencode(facts["host_path"])
-    mode, size, mtime_ns, ctime_ns, inode = facts["numbers"]
-    target = None if facts["target"] is None else os.fsencode(facts["target"])
-    seen = look(hosts, mount, host_path)
-    there = Stamp.of(seen.st) if seen else NO_STAMP
-    offset, is_base = -1, True
-    if facts["kind"] == "f":
-        is_base = seen is not None and _is_base(seen, facts, journal)
-        kept = journal.content(facts["bytes"]) if facts["bytes"] else None
-        if kept is not None:
-            (offset,) = workspace.store.append([kept.read()])
-    copy = Stamp(size, mtime_ns, ctime_ns, inode)
-    workspace.record.put(Row(path, host_path, target, facts["kind"], mount, mode, copy, there, offset, is_base))
+    seen = hosts.look(row.mount, row.host_path)
+    is_base = row.kind != "f" or (seen is not None and _is_base(row, seen, journal.step_at(row.mount, row.host_path)))
+    base = workspace.store.append(update.content.chunks()) if update.content is not None else -1
+    host = Stamp.of(seen.st) if seen and seen.st else NO_STAMP
+    workspace.record.put(row._replace(host=host, base=base, host_is_base=is_base))
 
 
-def _is_base(seen: Seen, facts: dict[str, Any], journal: Journal) -> bool:
+def _is_base(row: Row, seen: Node, step: Step | None) -> bool:
     """Whether the host file holds the very bytes the workspace has."""
-    if facts["is_merged"] or seen.content is None:
+    if not row.host_is_base or seen.content is None or seen.st is None:
         return False
-    number = journal.number_of(facts["mount"], os.fsencode(facts["host_path"]))
-    if number is None:  # nothing to write: it held them when it was decided
-        return bool(facts["on_host"] == [seen.st.st_ino, seen.st.st_ctime_ns])
-    written = journal.content(f"new-{number}")
+    if step is None:  # nothing to write: it held them when it was decided
+        return row.host == Stamp.of(seen.st)
+    written = step.new.content if step.new else None
     try:
-        return written is not None and seen.content.equals(written)
+        return isinstance(written, Content) and seen.content.equals(written)
     except ContentGone:  # somebody was quick to change it again
         return False
 
 
-def _ordered(steps: Iterable[PlannedStep]) -> list[PlannedStep]:
+def _ordered(steps: Iterable[Step]) -> list[Step]:
     """What stands in the way first, then all that comes from the top down, then the rest that goes from below."""
-    coming = [one for one in steps if one.step.new is not None]
-    going = [one for one in steps if one.step.new is None]
-    replaced = {(one.step.mount, one.step.host_path) for one in coming if one.step.new and one.step.new.kind != "d"}
+    coming = [step for step in steps if step.new is not None]
+    going = [step for step in steps if step.new is None]
+    replaced = {(step.mount, step.host_path) for step in coming if step.new and step.new.kind != "d"}
 
-    def is_in_the_way(one: PlannedStep) -> bool:
-        parts = one.step.host_path.split(b"/")
-        return any((one.step.mount, b"/".join(parts[:depth])) in replaced for depth in range(1, len(parts)))
+    def is_in_the_way(step: Step) -> bool:
+        parts = step.host_path.split(b"/")
+        return any((step.mount, b"/".join(parts[:depth])) in replaced for depth in range(1, len(parts)))
 
-    def depth(one: PlannedStep) -> int:
-        return one.step.host_path.count(b"/")
+    def depth(step: Step) -> int:
+        return step.host_path.count(b"/")
 
     going.sort(key=depth, reverse=True)
     return [
-        *(one for one in going if is_in_the_way(one)),
+        *(step for step in going if is_in_the_way(step)),
         *sorted(coming, key=depth),
-        *(one for one in going if not is_in_the_way(one)),
+        *(step for step in going if not is_in_the_way(step)),
     ]
 
 
-def _refuse_links_leading_out(workspace: Workspace, hosts: Hosts, chosen: Sequence[Change]) -> None:
+def _choose(
+    changes: Changes, paths: Iterable[str | Path] | None, mounts: Iterable[str] | None
+) -> tuple[list[Change], list[tuple[str, str]]]:
+    """The changes to apply, and those asked for that never are, with the reason."""
+    wanted_paths = None if paths is None else [str(path) for path in paths]
+    wanted_mounts = None if mounts is None else set(mounts)
+    _refuse_unknown(changes, wanted_paths, wanted_mounts)
+    names_git = any(".git" in path.split("/") for path in wanted_paths or ())
+    chosen: list[Change] = []
+    left: list[tuple[str, str]] = []
+    for change in changes:
+        if wanted_mounts is not None and change.mount not in wanted_mounts:
+            continue
+        if wanted_paths is not None and not any(change.is_below(path) for path in wanted_paths):
+            continue
+        if reason := _why_left(change, names_git):
+            left.append((change.path, reason))
+        else:
+            chosen.append(change)
+    return chosen + _needed_for(chosen, changes), left
+
+
+def _needed_for(chosen: Sequence[Change], changes: Changes) -> list[Change]:
+    """The changes that make room for the chosen ones: folders above them, and files where these folders come."""
+    above = {parent for change in chosen if change.kind != "deleted" for parent in _parents(change.path)}
+    taken = {id(change) for change in chosen}
+    return [
+        change
+        for change in changes
+        if id(change) not in taken and change.path in above and change.mount is not None
+        if change.type == "folder" or change.kind == "deleted"
+    ]
+
+
+def _parents(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:depth]) for depth in range(1, len(parts))]
+
+
+def _why_left(change: Change, names_git: bool) -> str:
+    if change.mount is None:
+        return "outside every mount"
+    if change.type == "special":
+        return "neither file, folder nor link"
+    if ".git" in change.path.lower().split("/") and not names_git:
+        return "inside a git folder: name it in paths to apply it"
+    return ""
+
+
+def _refuse_unknown(changes: Changes, paths: list[str] | None, mounts: set[str] | None) -> None:
+    for mount in sorted(mounts or ()):
+        if mount not in changes.mounts:
+            raise WorkspaceError(f"no mount is called {mount!r}", fix=f"The mounts are: {', '.join(changes.mounts)}")
+    for path in paths or ():
+        if not any(change.is_below(path) for change in changes):
+            raise WorkspaceError(
+                f"nothing changed at {path!r}",
+                fix="Paths are relative to the workspace, as in changes().summary()",
+            )
+
+
+def _refuse_links_leading_out(cases: Sequence[Case], hosts: Hosts) -> None:
     """Follow each new link, in the workspace and on the host as it will be."""
-    numbers = {mount.landing: number for number, mount in enumerate(workspace.record.mounts)}
-    places: dict[tuple[int, bytes], Change] = {}
-    targets: dict[tuple[int, bytes], bytes | None] = {}
-    for change in chosen:
-        if change.mount is not None and change.after is not None:
-            mount = numbers[change.mount]
-            place = (mount, host_path_of(workspace.record, mount, os.fsencode(change.path)))
-            places[place], targets[place] = change, change.after.target
+    targets = {(case.mount, case.host_path): case.change.after.target for case in cases if case.change.after}
 
     def reader(mount: int) -> LinkReader:
         on_host = links_below(hosts.folder(mount))
         return lambda path: targets[mount, path] if (mount, path) in targets else on_host(path)
 
     out = []
-    for (mount, host_path), change in places.items():
-        target = targets[mount, host_path]
-        if target is not None and (LEADS_OUT in change.suspicious or leads_out(reader(mount), host_path, target)):
-            out.append(f"{safe_name(change.path)} → {safe_name(target)}")
+    for case in cases:
+        target = case.change.after.target if case.change.after else None
+        if target is None:
+            continue
+        if LEADS_OUT in case.change.suspicious or leads_out(reader(case.mount), case.host_path, target):
+            out.append(f"{safe_name(case.path)} → {safe_name(target)}")
     if out:
         raise WorkspaceSecurityError(
             "refusing to apply links that lead out of their mount",
@@ -310,17 +357,10 @@ def _readable_errors() -> Iterator[None]:
 @contextmanager
 def _locked(workspace: Workspace) -> Iterator[None]:
     """One apply at a time for a workspace, whoever makes it; the lock goes with its process."""
-    fd = os.open(workspace.state_dir / "apply.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise WorkspaceError(
-                "another process is applying changes of this workspace",
-                where=[str(workspace.folder)],
-                fix="Wait for it.",
-            ) from None
+    lock = take_lock(workspace.state_dir / "apply.lock")
+    if lock is None:
+        raise WorkspaceError(
+            "another process is applying changes of this workspace", where=[str(workspace.folder)], fix="Wait for it."
+        )
+    with lock:
         yield
-    finally:
-        with suppress(OSError):
-            os.close(fd)

@@ -1,4 +1,4 @@
-"""Make a list of steps on the host so that a killed process leaves all or nothing to be had.
+"""The journal that makes an apply undoable, and the steps on the host that it leads.
 
 Before the first step, the plan and all bytes it needs, old and new, are on disk
 beside the workspace. Each step can be recognised as made or not made by looking
@@ -10,78 +10,174 @@ that it can still be undone.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from toolkit._base.handles import READ_DIR, open_beneath
-from toolkit.errors import WorkspaceError
-from toolkit_workspace.applying.host_state import HostState
-from toolkit_workspace.applying.steps import Move, Step, make
-from toolkit_workspace.record.content import Content
-from toolkit_workspace.record.hosts import Hosts
+from toolkit._base.files import write_json, write_new
+from toolkit._base.handles import READ_DIR, READ_FILE
+from toolkit.errors import WorkspaceConflictError, WorkspaceError
+from toolkit_workspace.record.content import ByteStore, Content, ContentGone, Hosts, Node, leads_elsewhere
+from toolkit_workspace.record.record import Row, Stamp
+
+_KEPT_ATTRIBUTES = ("user.", "system.posix_acl_access")  # never security.*: capabilities must not survive new bytes
 
 Source = Content | bytes
 """Bytes to put on the host: where they are, or the bytes themselves."""
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedStep:
-    """A step and where its bytes come from."""
+class HostVersion:
+    """What a place on the host holds or is to hold: enough to recognise it, and to make it."""
 
-    step: Step
-    old_bytes: Source | None = None
-    new_bytes: Source | None = None
+    kind: str
+    """`f`, `d`, `l`, or `s` for what is never touched."""
+    mode: int
+    target: bytes | None = None
+    content: Source | None = None
+    sha256: str = ""
+    mtime_ns: int | None = None
+    owner: tuple[int, int] | None = None
+    attributes: tuple[tuple[str, bytes], ...] = ()
+
+    @classmethod
+    def of(cls, node: Node) -> HostVersion:
+        """All that has to be known to put back what is there now."""
+        assert node.st is not None
+        owner, is_file = (node.st.st_uid, node.st.st_gid), node.kind == "f"
+        mtime_ns = node.st.st_mtime_ns if is_file else None
+        return cls(node.kind, node.mode, node.target, node.content, "", mtime_ns, owner, _attributes(node.content))
+
+    def is_like(self, other: HostVersion | None) -> bool:
+        """Whether both are the same to whoever reads the path."""
+        if other is None or self.kind != other.kind:
+            return False
+        if self.kind == "d":
+            return True
+        if self.kind == "l":
+            return self.target == other.target
+        return self.sha256 == other.sha256 and self.mode & 0o777 == other.mode & 0o777
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "mode": self.mode,
+            "target": None if self.target is None else os.fsdecode(self.target),
+            "content": _place(self.content),
+            "sha256": self.sha256,
+            "mtime_ns": self.mtime_ns,
+            "owner": self.owner,
+            "attributes": [[name, value.hex()] for name, value in self.attributes],
+        }
+
+    @classmethod
+    def from_json(cls, facts: dict[str, Any], store: ByteStore) -> HostVersion:
+        target, owner = facts["target"], facts["owner"]
+        return cls(
+            facts["kind"],
+            facts["mode"],
+            None if target is None else os.fsencode(target),
+            facts["content"] and store.content(*facts["content"]),
+            facts["sha256"],
+            facts["mtime_ns"],
+            owner and (owner[0], owner[1]),
+            tuple((name, bytes.fromhex(value)) for name, value in facts["attributes"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One host path and what it is to become; None stands for nothing there."""
+
+    mount: int
+    host_path: bytes
+    path: bytes
+    """The same place in the workspace, for messages."""
+    old: HostVersion | None
+    new: HostVersion | None
+
+    def to_json(self) -> dict[str, Any]:
+        paths = {"host_path": os.fsdecode(self.host_path), "path": os.fsdecode(self.path)}
+        versions = {"old": self.old and self.old.to_json(), "new": self.new and self.new.to_json()}
+        return {"mount": self.mount, **paths, **versions}
+
+    @classmethod
+    def from_json(cls, facts: dict[str, Any], store: ByteStore) -> Step:
+        old, new = (facts[one] and HostVersion.from_json(facts[one], store) for one in ("old", "new"))
+        return cls(facts["mount"], os.fsencode(facts["host_path"]), os.fsencode(facts["path"]), old, new)
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What the record is to say of a path once all steps are made."""
+
+    path: bytes
+    row: Row | None
+    """None forgets the path. `host` is the stamp of a host file that has the workspace's bytes already, and
+    `host_is_base` says whether it will have them: not if it was merged."""
+    content: Content | None = None
+    """Bytes of the workspace's version to keep."""
+
+    def to_json(self) -> dict[str, Any]:
+        facts = {"path": os.fsdecode(self.path), "content": _place(self.content), "row": None}
+        if self.row is None:
+            return facts
+        _, host_path, target, *numbers = self.row
+        return facts | {"row": [os.fsdecode(host_path), None if target is None else os.fsdecode(target), *numbers]}
+
+    @classmethod
+    def from_json(cls, facts: dict[str, Any], store: ByteStore) -> Update:
+        path, content = os.fsencode(facts["path"]), facts["content"] and store.content(*facts["content"])
+        if facts["row"] is None:
+            return cls(path, None, content)
+        host_path, target, kind, mount, mode, copy, host, *rest = facts["row"]
+        target = None if target is None else os.fsencode(target)
+        row = Row(path, os.fsencode(host_path), target, kind, mount, mode, Stamp(*copy), Stamp(*host), *rest)
+        return cls(path, row, content)
 
 
 class Journal:
     """The record of one apply in a folder of its own: a plan, and one file with all bytes it speaks of."""
 
-    def __init__(self, folder: Path, facts: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, name: str, steps: Sequence[Step], updates: Sequence[Update]) -> None:
         self.folder = folder
-        self.name: str = facts["name"]
-        self.notes: dict[str, Any] = facts["notes"]
-        """What to do once all steps are made; ours to keep, the caller's to read."""
-        self.steps = tuple(_step(one) for one in facts["steps"])
-        self._numbers = {(step.mount, step.host_path): number for number, step in enumerate(self.steps)}
-        self._bytes: dict[str, tuple[int, int]] = {name: (at, size) for name, (at, size) in facts["bytes"].items()}
+        self.steps = tuple(steps)
+        self.updates = tuple(updates)
+        self._name = name
+        self._by_place = {(step.mount, step.host_path): step for step in steps}
 
     @classmethod
-    def begin(
-        cls,
-        folder: Path,
-        steps: Sequence[PlannedStep],
-        notes: dict[str, Any],
-        extra: Mapping[str, Source],
-    ) -> Journal:
-        """Write down steps with their old and new bytes, and `extra` bytes by name; the host is not touched.
+    def begin(cls, folder: Path, steps: Iterable[Step], updates: Iterable[Update]) -> Journal:
+        """Write down steps and updates with all their bytes; the host is not touched.
 
         Raises:
             ContentGone: a file changed since the steps were planned.
         """
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(mode=0o700)
-        recorded = []
-        with (folder / "bytes").open("xb") as out:
-            keep = _Keeper(out)
-            for number, planned in enumerate(steps):
-                step = planned.step
-                was = step.old and replace(step.old, sha256=keep.keep(f"old-{number}", planned.old_bytes))
-                becomes = step.new and replace(step.new, sha256=keep.keep(f"new-{number}", planned.new_bytes))
-                recorded.append(_facts(replace(step, old=was, new=becomes)))
-            for name, source in extra.items():
-                keep.keep(name, source)
-            out.flush()
-            os.fsync(out.fileno())
-        facts = {"name": secrets.token_hex(4), "steps": recorded, "notes": notes, "bytes": keep.places}
-        _write_plan(folder, facts)
-        return cls(folder, facts)
+        store = ByteStore(folder / "bytes")
+        steps = [replace(step, old=_kept(step.old, store), new=_kept(step.new, store)) for step in steps]
+        updates = [replace(one, content=one.content and _keep(one.content, store)[0]) for one in updates]
+        store.append([])  # there is a file to sync, even without bytes
+        _sync(os.open(store.file, os.O_RDONLY | os.O_CLOEXEC))
+        name = secrets.token_hex(4)
+        facts = {
+            "name": name,
+            "steps": [step.to_json() for step in steps],
+            "updates": [one.to_json() for one in updates],
+        }
+        # The plan is last, whole or not at all: once it is there, the apply has begun and its bytes are safe.
+        write_json(folder / "plan.json", {"name": name, **facts}, durable=True)
+        _sync(os.open(folder, READ_DIR))
+        return cls(folder, name, steps, updates)
 
     @classmethod
     def load(cls, folder: Path) -> Journal | None:
@@ -90,58 +186,52 @@ class Journal:
         Raises:
             WorkspaceError: it cannot be read.
         """
-        file = folder / "plan.json"
+        file, store = folder / "plan.json", ByteStore(folder / "bytes")
         try:
-            return cls(folder, json.loads(file.read_bytes()))
+            facts = json.loads(file.read_bytes())
+            steps = [Step.from_json(one, store) for one in facts["steps"]]
+            updates = [Update.from_json(one, store) for one in facts["updates"]]
+            return cls(folder, facts["name"], steps, updates)
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise WorkspaceError("the journal of an apply cannot be read", where=[f"{file}: {error}"]) from error
 
-    def number_of(self, mount: int, host_path: bytes) -> int | None:
-        """The number of the step for a place, None if there is none."""
-        return self._numbers.get((mount, host_path))
-
-    def content(self, name: str) -> Content | None:
-        """Bytes that were written down under a name; None if there are none."""
-        if name not in self._bytes:
-            return None
-        at, size = self._bytes[name]
-        return Content(lambda: os.open(self.folder / "bytes", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW), size, at)
+    def step_at(self, mount: int, host_path: bytes) -> Step | None:
+        """The step for a place, if there is one."""
+        return self._by_place.get((mount, host_path))
 
     def forwards(self, hosts: Hosts) -> None:
         """Make every step that is not yet made."""
-        self._make_all(list(self._moves()), hosts)
+        self._make([_Move(step, step.old, step.new, name) for step, name in self._named_steps()], hosts)
 
     def backwards(self, hosts: Hosts) -> None:
         """Take back every step that was made, last one first."""
-        self._make_all(list(self._moves(back=True))[::-1], hosts)
+        self._make([_Move(step, step.new, step.old, name) for step, name in self._named_steps()][::-1], hosts)
 
-    def _make_all(self, moves: Sequence[Move], hosts: Hosts) -> None:
+    def _make(self, moves: Sequence[_Move], hosts: Hosts) -> None:
         for move in moves:
-            make(move, hosts)
-        for mount, parent in {(step.mount, _parent(hosts, step)) for step in self.steps}:
+            move.make(hosts)
+        in_folders = {(step.mount, step.host_path.rpartition(b"/")[0]): step for step in self.steps}
+        for step in in_folders.values():
             with contextlib.suppress(OSError):  # a folder that is gone needs no sync
-                _sync_handle(open_beneath(hosts.folder(mount), parent, READ_DIR))
+                _sync(hosts.open_parent(step.mount, step.host_path)[0])
 
-    def _moves(self, *, back: bool = False) -> Iterator[Move]:
+    def _named_steps(self) -> Iterator[tuple[Step, bytes]]:
+        """Each step and the name it uses beside its place: not a random one, so that `sweep` finds it after a kill."""
         for number, step in enumerate(self.steps):
-            temporary = f".toolkit-apply-{self.name}-{number}".encode()
-            if back:
-                yield Move(step, step.new, step.old, self.content(f"old-{number}"), temporary)
-            else:
-                yield Move(step, step.old, step.new, self.content(f"new-{number}"), temporary)
+            yield step, f".toolkit-apply-{self._name}-{number}".encode()
 
     def sweep(self, hosts: Hosts) -> None:
         """Remove the names an interrupted run may have left beside the places, before anything else is done."""
-        for move in self._moves():
+        for step, temporary in self._named_steps():
             try:
-                folder = open_beneath(hosts.folder(move.step.mount), _parent(hosts, move.step), READ_DIR)
+                folder, _ = hosts.open_parent(step.mount, step.host_path)
             except OSError:
                 continue
             try:
                 with contextlib.suppress(FileNotFoundError):
-                    os.unlink(move.temporary, dir_fd=folder)
+                    os.unlink(temporary, dir_fd=folder)
             finally:
                 os.close(folder)
 
@@ -149,66 +239,207 @@ class Journal:
         """Put the journal aside, in place of an older one."""
         shutil.rmtree(kept_as, ignore_errors=True)
         self.folder.rename(kept_as)
-        _sync_handle(os.open(kept_as.parent, READ_DIR))
+        _sync(os.open(kept_as.parent, READ_DIR))
 
 
-class _Keeper:
-    """Writes bytes one after the other into one file, so that one sync makes them all safe."""
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """A step in one direction: forwards, or backwards when it is undone.
 
-    def __init__(self, out: BinaryIO) -> None:
-        self._out = out
-        self.places: dict[str, tuple[int, int]] = {}
+    A file is written beside its place under a name of its own, synced and moved over; a new one is linked
+    into place, so that nothing that appeared meanwhile is lost. A place that holds neither the start nor
+    the goal is not touched.
+    """
 
-    def keep(self, name: str, source: Source | None) -> str:
-        """Write bytes down under a name and return their digest; empty without bytes."""
-        if source is None:
-            return ""
-        digest, start = hashlib.sha256(), self._out.tell()
-        for piece in [source] if isinstance(source, bytes) else source.chunks():
-            digest.update(piece)
-            self._out.write(piece)
-        self.places[name] = (start, self._out.tell() - start)
-        return digest.hexdigest()
+    step: Step
+    start: HostVersion | None
+    goal: HostVersion | None
+    temporary: bytes
+
+    def make(self, hosts: Hosts) -> None:
+        """Make the move unless it was already made.
+
+        Raises:
+            WorkspaceConflictError: the place holds something else than the start or the goal.
+            WorkspaceSecurityError: the way there leads through a link.
+        """
+        mount, host_path = self.step.mount, self.step.host_path
+        try:
+            folder, name = hosts.open_parent(mount, host_path)
+        except OSError as error:
+            if self.goal is None:  # nothing is there, or behind a link, where nothing is the mount's
+                return
+            raise leads_elsewhere(hosts.mounts[mount], host_path, error) from error
+        try:
+            now = self._now(hosts)
+            if not self._is_made(now):
+                self._change(folder, name, now)
+        finally:
+            os.close(folder)
+
+    def _now(self, hosts: Hosts) -> HostVersion | None:
+        try:
+            node = hosts.look(self.step.mount, self.step.host_path)
+            digest = node.content.sha256() if node and node.content else ""
+        except ContentGone:
+            raise self._met_something_else() from None
+        return None if node is None else HostVersion(node.kind, node.mode, node.target, sha256=digest)
+
+    def _is_made(self, now: HostVersion | None) -> bool:
+        """Whether the goal is reached already; refuses a place that holds a third thing."""
+        if now is None:
+            if self.goal is None:
+                return True
+            # Between two kinds there is a moment with nothing in place.
+            if self.start is None or self.start.kind != self.goal.kind:
+                return False
+            raise self._met_something_else()
+        if now.is_like(self.goal):
+            return True
+        if not now.is_like(self.start):
+            raise self._met_something_else()
+        return False
+
+    def _change(self, folder: int, name: bytes, now: HostVersion | None) -> None:
+        goal = self.goal
+        if goal is not None and now is not None and now.kind == goal.kind:
+            if goal.kind == "f" and now.sha256 == goal.sha256:
+                _set_mode(folder, name, goal.mode)
+            else:
+                self._write_beside(folder, goal)
+                os.rename(self.temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+            return
+        if now is not None:
+            self._remove(folder, name, now)
+        if goal is not None:
+            self._create(folder, name, goal)
+
+    def _create(self, folder: int, name: bytes, goal: HostVersion) -> None:
+        if goal.kind == "d":
+            os.mkdir(name, 0o700, dir_fd=folder)
+            made = os.open(name, READ_DIR, dir_fd=folder)
+            try:
+                _dress(made, goal)
+            finally:
+                _sync(made)
+            return
+        self._write_beside(folder, goal)
+        try:
+            os.link(self.temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+        except FileExistsError:
+            os.unlink(self.temporary, dir_fd=folder)
+            raise self._met_something_else() from None
+        except OSError as error:
+            if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK):
+                raise
+            os.rename(self.temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+            return
+        os.unlink(self.temporary, dir_fd=folder)
+
+    def _remove(self, folder: int, name: bytes, now: HostVersion) -> None:
+        if now.kind != "d":
+            os.unlink(name, dir_fd=folder)
+            return
+        try:
+            os.rmdir(name, dir_fd=folder)
+        except OSError as error:
+            # Something the workspace never had lives there: the folder stays.
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            if self.goal is not None:
+                raise self._met_something_else() from None
+
+    def _write_beside(self, folder: int, goal: HostVersion) -> None:
+        if goal.kind == "l":
+            os.symlink(goal.target or b"", self.temporary, dir_fd=folder)
+            if goal.owner is not None:
+                with contextlib.suppress(PermissionError):
+                    os.chown(self.temporary, *goal.owner, dir_fd=folder, follow_symlinks=False)
+            return
+        write_new(folder, self.temporary, _pieces(goal.content), dress=partial(_dress, goal=goal), durable=True)
+
+    def _met_something_else(self) -> WorkspaceConflictError:
+        path = os.fsdecode(self.step.path)
+        return WorkspaceConflictError(
+            "a file on the host changed while changes were applied",
+            conflicts=[(path, "changed on the host meanwhile")],
+            where=[path],
+            fix="Look at that file; put it back as it was, then resume or undo.",
+        )
 
 
-def _write_plan(folder: Path, facts: dict[str, Any]) -> None:
-    """The plan appears whole or not at all; from then on the apply has begun."""
-    unfinished = folder / "plan.new"
-    with unfinished.open("w", encoding="utf-8") as out:
-        out.write(json.dumps(facts))
-        out.flush()
-        os.fsync(out.fileno())
-    unfinished.rename(folder / "plan.json")
-    _sync_handle(os.open(folder, READ_DIR))
-
-
-def _sync_handle(folder: int) -> None:
+def _set_mode(folder: int, name: bytes, mode: int) -> None:
+    """Only the mode differs: the file itself stays."""
+    fd = os.open(name, READ_FILE, dir_fd=folder)
     try:
-        os.fsync(folder)
+        os.fchmod(fd, mode & 0o777)
     finally:
-        os.close(folder)
+        _sync(fd)
 
 
-def _parent(hosts: Hosts, step: Step) -> bytes:
-    return hosts.place(step.mount, step.host_path).rpartition(b"/")[0]
+def _dress(fd: int, goal: HostVersion) -> None:
+    """Give a new file or folder its owner, attributes, mode and time, as far as we may."""
+    if goal.owner is not None:
+        with contextlib.suppress(PermissionError):
+            os.fchown(fd, *goal.owner)
+    for name, value in goal.attributes:
+        with contextlib.suppress(OSError):
+            os.setxattr(fd, name, value)
+    os.fchmod(fd, goal.mode & 0o777)
+    if goal.mtime_ns is not None:
+        os.utime(fd, ns=(goal.mtime_ns, goal.mtime_ns))
 
 
-def _facts(step: Step) -> dict[str, Any]:
-    return {
-        "mount": step.mount,
-        "host_path": os.fsdecode(step.host_path),
-        "path": os.fsdecode(step.path),
-        "old": step.old and step.old.to_json(),
-        "new": step.new and step.new.to_json(),
-    }
+def _attributes(content: Content | None) -> tuple[tuple[str, bytes], ...]:
+    if content is None:
+        return ()
+    try:
+        fd = content.open()
+    except ContentGone:  # unreadable or gone: whoever needs the bytes will say so
+        return ()
+    try:
+        names = [name for name in os.listxattr(fd) if name.startswith(_KEPT_ATTRIBUTES)]
+        return tuple((name, os.getxattr(fd, name)) for name in sorted(names))
+    except OSError:  # a file system without attributes
+        return ()
+    finally:
+        os.close(fd)
 
 
-def _step(facts: dict[str, Any]) -> Step:
-    old, new = facts["old"], facts["new"]
-    return Step(
-        facts["mount"],
-        os.fsencode(facts["host_path"]),
-        os.fsencode(facts["path"]),
-        old and HostState.from_json(old),
-        new and HostState.from_json(new),
-    )
+def _sync(handle: int) -> None:
+    """Force a file or folder to the disk, and close it."""
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _place(source: Source | None) -> tuple[int, int] | None:
+    """Where bytes lie in the journal's store."""
+    return (source.offset, source.size) if isinstance(source, Content) else None
+
+
+def _pieces(source: Source | None) -> Iterable[bytes]:
+    return source.chunks() if isinstance(source, Content) else [source or b""]
+
+
+def _keep(source: Source, store: ByteStore) -> tuple[Content, str]:
+    """Bytes as they are in the store from now on, and their digest."""
+    digest, size = hashlib.sha256(), 0
+
+    def passing() -> Iterator[bytes]:
+        nonlocal size
+        for piece in _pieces(source):
+            digest.update(piece)
+            size += len(piece)
+            yield piece
+
+    start = store.append(passing())
+    return store.content(start, size), digest.hexdigest()
+
+
+def _kept(version: HostVersion | None, store: ByteStore) -> HostVersion | None:
+    if version is None or version.content is None:
+        return version
+    content, digest = _keep(version.content, store)
+    return replace(version, content=content, sha256=digest)

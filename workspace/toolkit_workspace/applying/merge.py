@@ -12,10 +12,44 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from toolkit_workspace.changes.lines import Block, matching_blocks, split_lines
+from toolkit_workspace.record.content import Content, is_binary
 
+_LARGEST_MERGED = 8 << 20
 HOST_MARK = b"<<<<<<< host"
 BETWEEN_MARK = b"======="
 WORKSPACE_MARK = b">>>>>>> workspace"
+
+
+class Conflict(Exception):
+    """A change that cannot be brought together with what the host has; the reason is for people."""
+
+
+def merged_bytes(base: Content, host: Content, workspace: Content) -> tuple[bytes, int]:
+    """Both versions merged, and how many conflicts are marked in them.
+
+    Raises:
+        Conflict: they are no texts, or too large.
+    """
+    texts = _texts(host, workspace)
+    before = base.read()
+    if is_binary(before):
+        raise Conflict("a binary file that changed on both sides")
+    merged = merge(before, *texts)
+    return merged.data, merged.conflicts
+
+
+def marked_bytes(host: Content, workspace: Content) -> bytes:
+    """Both versions with their differences marked; raises as `merged_bytes` does."""
+    return mark_differences(*_texts(host, workspace)).data
+
+
+def _texts(host: Content, workspace: Content) -> tuple[bytes, bytes]:
+    if max(host.size, workspace.size) > _LARGEST_MERGED:
+        raise Conflict("a large file that changed on both sides")
+    texts = host.read(), workspace.read()
+    if any(is_binary(text) for text in texts):
+        raise Conflict("a binary file that changed on both sides")
+    return texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +80,7 @@ def mark_differences(host: bytes, workspace: bytes) -> Merged:
 
 
 _Part = tuple[list[bytes], list[bytes] | None]
-"""Settled lines and None, or the two sides of a conflict."""
+"""Agreed lines and None, or the two sides of a conflict."""
 
 
 def _stretches(b: list[bytes], h: list[bytes], w: list[bytes]) -> Iterator[_Part]:

@@ -1,7 +1,8 @@
 """What an agent did to a workspace: found, told as a table, written as a patch."""
 
 from toolkit_workspace.changes.changes import Change, Changes, changes_of
-from toolkit_workspace.changes.compare import Pair
-from toolkit_workspace.changes.patch import Version, file_patch, is_binary
+from toolkit_workspace.changes.patch import Version, file_patch
+from toolkit_workspace.changes.scan import Pair
+from toolkit_workspace.record.content import is_binary
 
 __all__ = ["Change", "Changes", "Pair", "Version", "changes_of", "file_patch", "is_binary"]

@@ -11,10 +11,12 @@ import os
 import stat
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 from toolkit._base.handles import READ_DIR, open_beneath
+from toolkit_workspace.changes.scan import Pair
 from toolkit_workspace.record.content import Node
+from toolkit_workspace.record.record import Record
 
 _OBEYED_FOLDERS = {
     ".claude": "settings and commands of an agent",
@@ -45,11 +47,23 @@ _GIT_PARTS = {"hooks": "a git hook", "config": "git settings, which can run prog
 _MOST_LINKS = 40
 LEADS_OUT = "link leads out of its mount"
 
+LinkReader = Callable[[bytes], bytes | None]
+"""The target of the link at a path, None where there is no link."""
 
-def marks_by_name(path: bytes, *, is_folder: bool) -> list[str]:
-    """Reasons that lie in the path itself; a folder alone is obeyed by nobody."""
-    text = os.fsdecode(path)
-    return ([] if is_folder else _marks_for_use(text)) + _marks_for_spelling(text.rpartition("/")[2])
+
+def marks_of(pair: Pair, at: bytes, twins: Collection[bytes], read_link: LinkReader) -> tuple[str, ...]:
+    """The reasons to look twice at what a path is now; `at` is where its mount begins in the workspace."""
+    new = pair.new
+    if new is None:
+        return ()
+    text = os.fsdecode(pair.path)
+    marks = [] if new.kind == "d" else _marks_for_use(text)  # a folder alone is obeyed by nobody
+    marks += _marks_for_spelling(text.rpartition("/")[2]) + _marks_for_kind(pair.old, new)
+    if pair.path in twins:
+        marks.append("another name here differs only in case")
+    if new.target is not None and _leaves_mount(pair.path, new.target, at, read_link):
+        marks.append(LEADS_OUT)
+    return tuple(dict.fromkeys(marks))
 
 
 def _marks_for_use(text: str) -> list[str]:
@@ -80,7 +94,7 @@ def _marks_for_spelling(name: str) -> list[str]:
     return marks
 
 
-def marks_by_kind(old: Node | None, new: Node) -> list[str]:
+def _marks_for_kind(old: Node | None, new: Node) -> list[str]:
     """Reasons that lie in what the path is now, as far as they are new."""
     if new.kind == "s":
         return ["neither file, folder nor link: never opened, never applied"]
@@ -94,18 +108,32 @@ def marks_by_kind(old: Node | None, new: Node) -> list[str]:
     return marks
 
 
-def case_twins(paths: Collection[bytes], siblings: Collection[bytes]) -> set[bytes]:
-    """Those of `paths` that another of `siblings` equals but for case or Unicode form."""
-    counts = Counter(_folded(path) for path in {*paths, *siblings})
-    return {path for path in paths if counts[_folded(path)] > 1}
+def case_twins(pairs: Sequence[Pair], record: Record) -> set[bytes]:
+    """New paths that another name in the same folder equals but for case or Unicode form."""
+    by_parent: dict[bytes, set[bytes]] = {}
+    for pair in pairs:
+        if pair.old is None:
+            by_parent.setdefault(pair.path.rpartition(b"/")[0], set()).add(pair.path)
+    gone = {pair.path for pair in pairs if pair.new is None}
+    twins: set[bytes] = set()
+    for parent, new in by_parent.items():
+        prefix = parent + b"/" if parent else b""
+        folder = record.folders.get(parent)
+        known = {prefix + os.fsencode(name) for name in folder.names} if folder else set()
+        counts = Counter(_folded(path) for path in new | (known - gone))
+        twins |= {path for path in new if counts[_folded(path)] > 1}
+    return twins
 
 
 def _folded(path: bytes) -> str:
     return unicodedata.normalize("NFC", os.fsdecode(path)).casefold()
 
 
-LinkReader = Callable[[bytes], bytes | None]
-"""The target of the link at a path, None where there is no link."""
+def _leaves_mount(path: bytes, target: bytes, at: bytes, read_link: LinkReader) -> bool:
+    if not at:
+        return leads_out(read_link, path, target)
+    inside = path[len(at) + 1 :]
+    return not inside or leads_out(lambda below: read_link(at + b"/" + below), inside, target)
 
 
 def leads_out(read_link: LinkReader, path: bytes, target: bytes) -> bool:

@@ -1,26 +1,31 @@
-"""Write one change as a piece of a patch that `git apply` takes.
+"""Write changes as a patch that `git apply` takes.
 
 Modes, renames, links, odd names, a missing last newline and binary contents are
 written as git writes them, with full blob names, so that the patch also applies in
-reverse and with `--3way`. Git itself is never run. Paths git will not take (inside
-a `.git` folder) are for the caller to leave out: see `git_refuses`.
+reverse and with `--3way`. Git itself is never run. Paths it takes no patch for are
+left out and named: see `why_not_in_patch`.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import os
 import re
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from toolkit_workspace.changes.lines import matching_blocks, split_lines
+from toolkit_workspace.record.content import Node, is_binary
+
+if TYPE_CHECKING:
+    from toolkit_workspace.changes.changes import Change
 
 _CONTEXT = 3
 _NO_BLOB = "0" * 40
-_BINARY_PROBE = 8000  # how much of a file git looks at for a NUL byte
 _LARGEST_TEXT = 4 << 20
 _ESCAPES = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"', 92: "\\"}
 _NEEDS_QUOTES = re.compile(rb'[^\x20-\x7e]|["\\]')
@@ -41,15 +46,49 @@ class Version:
         return "100755" if self.mode & 0o100 else "100644"
 
 
-def is_binary(data: bytes) -> bool:
-    """Whether git would treat these contents as binary."""
-    return b"\0" in data[:_BINARY_PROBE]
+def patch_of(changes: Sequence[Change]) -> bytes:
+    """One patch for all of them; what is not in it stands in comment lines at the top."""
+    pieces, left_out = list[bytes](), list[bytes]()
+    for change in changes:
+        if reason := why_not_in_patch(change):
+            left_out.append(b"# not in this patch: %s (%s)\n" % (_quoted(os.fsencode(change.path)), reason.encode()))
+        elif change.type != "folder":
+            pieces.append(_piece(change))
+    return b"".join([*left_out, *pieces]) if any(pieces) else b""
 
 
-def git_refuses(path: bytes) -> bool:
+def why_not_in_patch(change: Change) -> str:
+    """Why a patch cannot hold a change; empty when it can. Git keeps no folders: they are no loss."""
+    if change.type == "folder":
+        return ""
+    if change.type == "special":
+        return "neither file nor link"
+    if any(_git_refuses(os.fsencode(path)) for path in (change.path, change.old_path) if path):
+        return "git takes no paths in .git"
+    if change.type == "file" and change.before is not None and change.before.content is None:
+        return "the host changed and the bytes it was prepared from were not kept"
+    return ""
+
+
+def _git_refuses(path: bytes) -> bool:
     """Whether git takes no patch for this path: a part of it stands for a `.git` folder on some system."""
     parts = (re.split(rb"[:\\]", part)[0].rstrip(b" .").lower() for part in path.split(b"/"))
     return any(part in (b".git", b"git~1") for part in parts)
+
+
+def _piece(change: Change) -> bytes:
+    old = _version(change.before, change.old_path if change.old_path is not None else change.path)
+    new = _version(change.after, change.path)
+    if old and new and old.path == new.path and old.git_mode == new.git_mode and old.data == new.data:
+        return b""  # permissions changed that git does not keep
+    return file_patch(old, new)
+
+
+def _version(node: Node | None, path: str) -> Version | None:
+    if node is None:
+        return None
+    data = node.target or b"" if node.kind == "l" else node.content.read() if node.content else b""
+    return Version(os.fsencode(path), node.mode if node.kind == "f" else stat.S_IFLNK, data)
 
 
 def file_patch(old: Version | None, new: Version | None) -> bytes:
@@ -57,13 +96,13 @@ def file_patch(old: Version | None, new: Version | None) -> bytes:
     first, last = old or new, new or old
     assert first is not None
     assert last is not None
-    head = [b"diff --git " + quoted(b"a/" + first.path) + b" " + quoted(b"b/" + last.path) + b"\n"]
+    head = [b"diff --git " + _quoted(b"a/" + first.path) + b" " + _quoted(b"b/" + last.path) + b"\n"]
     head += [line.encode() + b"\n" for line in _mode_lines(old, new)]
     if old and new and old.path != new.path:
         head += [
             b"similarity index %d%%\n" % similarity(old.data, new.data),
-            b"rename from " + quoted(old.path) + b"\n",
-            b"rename to " + quoted(new.path) + b"\n",
+            b"rename from " + _quoted(old.path) + b"\n",
+            b"rename to " + _quoted(new.path) + b"\n",
         ]
     if old and new and old.data == new.data:
         return b"".join(head)
@@ -83,7 +122,7 @@ def similarity(old: bytes, new: bytes) -> int:
     return min(99, 100 * common // max(len(old), len(new)))
 
 
-def quoted(path: bytes) -> bytes:
+def _quoted(path: bytes) -> bytes:
     """A name as git prints it: in quotes with escapes when it holds anything but plain ASCII."""
     if not _NEEDS_QUOTES.search(path):
         return path
@@ -126,7 +165,7 @@ def _body(old: Version | None, new: Version | None) -> Iterator[bytes]:
 
 def _file_line(path: bytes) -> bytes:
     """A name with a space is closed by a tab, or its end would be a guess."""
-    name = quoted(path)
+    name = _quoted(path)
     return name + b"\t" if name is path and b" " in path else name
 
 

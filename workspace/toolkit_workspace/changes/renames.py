@@ -8,85 +8,96 @@ never paired, and a file whose old bytes are lost is not guessed about.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
-from toolkit_workspace.changes.compare import Pair
 from toolkit_workspace.changes.patch import similarity
+from toolkit_workspace.changes.scan import Pair
 from toolkit_workspace.record.content import Content, ContentGone, Node
 
 _LARGEST_COMPARED = 1 << 20
 _MOST_COMPARED = 200
 
-
-def find_renames(pairs: Sequence[Pair]) -> dict[bytes, Pair]:
-    """For each new path that was moved there, the pair it came from."""
-    gone = [pair for pair in pairs if pair.new is None and pair.old and pair.old.kind == "f" and pair.old.size]
-    come = [pair for pair in pairs if pair.old is None and pair.new and pair.new.kind == "f" and pair.new.size]
-    moved = _same_bytes(gone, come)
-    taken = {pair.path for pair in moved.values()}
-    gone = [pair for pair in gone if pair.path not in taken]
-    come = [pair for pair in come if pair.path not in moved]
-    return moved | _alike(gone, come)
+_Files = Mapping[bytes, Node]
+"""Files that went or came, by path."""
 
 
-def _same_bytes(gone: list[Pair], come: list[Pair]) -> dict[bytes, Pair]:
-    by_size: dict[int, list[Pair]] = defaultdict(list)
-    for pair in gone:
-        by_size[_node(pair.old).size].append(pair)
+def pair_renames(pairs: Sequence[Pair]) -> list[Pair]:
+    """The same pairs, with a file that went and one that came as one pair where it was moved."""
+    gone = {pair.path: pair.old for pair in pairs if pair.new is None and pair.old and _is_candidate(pair.old)}
+    come = {pair.path: pair.new for pair in pairs if pair.old is None and pair.new and _is_candidate(pair.new)}
+    origins = _same_bytes(gone, come)
+    taken = set(origins.values())
+    origins |= _alike(
+        {path: node for path, node in gone.items() if path not in taken},
+        {path: node for path, node in come.items() if path not in origins},
+    )
+    taken = set(origins.values())
+    paired = []
+    for pair in pairs:
+        origin = origins.get(pair.path) if pair.old is None else None
+        if origin is not None:
+            paired.append(Pair(pair.path, gone[origin], pair.new, origin))
+        elif pair.new is not None or pair.path not in taken:
+            paired.append(pair)
+    return paired
+
+
+def _is_candidate(node: Node) -> bool:
+    return node.kind == "f" and node.size > 0
+
+
+def _same_bytes(gone: _Files, come: _Files) -> dict[bytes, bytes]:
+    """For each new path the old one with the same bytes, a near one before others."""
+    by_size: dict[int, list[bytes]] = defaultdict(list)
+    for path, node in gone.items():
+        by_size[node.size].append(path)
     digests: dict[bytes, str | None] = {}
-    moved: dict[bytes, Pair] = {}
-    for pair in come:
-        candidates = by_size.get(_node(pair.new).size, [])
-        if not candidates:
+    origins: dict[bytes, bytes] = {}
+    for path, node in come.items():
+        candidates = by_size.get(node.size, [])
+        digest = _digest(node.content) if candidates else None
+        if digest is None:
             continue
-        digest = _digest(_node(pair.new).content)
-        same = [c for c in candidates if digests.setdefault(c.path, _digest(_node(c.old).content)) == digest]
-        if digest is None or not same:
-            continue
-        best = min(same, key=lambda c: (not _is_near(c, pair), c.path))
-        moved[pair.path] = best
-        candidates.remove(best)
-    return moved
+        same = [old for old in candidates if digests.setdefault(old, _digest(gone[old].content)) == digest]
+        if same:
+            best = min(same, key=lambda old: (not _is_near(old, gone[old], path, node), old))
+            origins[path] = best
+            candidates.remove(best)
+    return origins
 
 
-def _alike(gone: list[Pair], come: list[Pair]) -> dict[bytes, Pair]:
-    moved: dict[bytes, Pair] = {}
+def _alike(gone: _Files, come: _Files) -> dict[bytes, bytes]:
+    """For each new path the most similar old one of the same name or inode."""
     scored = []
-    for old, new in islice(_near_pairs(gone, come), _MOST_COMPARED):
-        before, after = _small_text(_node(old.old)), _small_text(_node(new.new))
+    for old, new in islice(_near_paths(gone, come), _MOST_COMPARED):
+        before, after = _small_text(gone[old]), _small_text(come[new])
         score = similarity(before, after) if before and after else 0
         if score >= 50:
-            scored.append((-score, new.path, old.path, old))
-    taken: set[bytes] = set()
-    for _, path, origin, pair in sorted(scored, key=lambda one: one[:3]):
-        if path not in moved and origin not in taken:
-            moved[path] = pair
-            taken.add(origin)
-    return moved
+            scored.append((-score, new, old))
+    origins: dict[bytes, bytes] = {}
+    for _, new, old in sorted(scored):
+        if new not in origins and old not in origins.values():
+            origins[new] = old
+    return origins
 
 
-def _near_pairs(gone: list[Pair], come: list[Pair]) -> Iterator[tuple[Pair, Pair]]:
-    by_trait: dict[bytes | int, list[Pair]] = defaultdict(list)
-    for old in gone:
-        by_trait[_name(old)].append(old)
-        by_trait[_node(old.old).inode].append(old)
-    for new in come:
-        near = {old.path: old for trait in (_name(new), _node(new.new).inode) for old in by_trait.get(trait, ())}
-        yield from ((old, new) for old in near.values())
+def _near_paths(gone: _Files, come: _Files) -> Iterator[tuple[bytes, bytes]]:
+    by_trait: dict[bytes | int, list[bytes]] = defaultdict(list)
+    for path, node in gone.items():
+        by_trait[_name(path)].append(path)
+        by_trait[node.inode].append(path)
+    for path, node in come.items():
+        near = dict.fromkeys(old for trait in (_name(path), node.inode) for old in by_trait.get(trait, ()))
+        yield from ((old, path) for old in near)
 
 
-def _is_near(old: Pair, new: Pair) -> bool:
-    return _name(old) == _name(new) or _node(old.old).inode == _node(new.new).inode
+def _is_near(old: bytes, before: Node, new: bytes, after: Node) -> bool:
+    return _name(old) == _name(new) or before.inode == after.inode
 
 
-def _name(pair: Pair) -> bytes:
-    return pair.path.rpartition(b"/")[2]
-
-
-def _node(node: Node | None) -> Node:
-    assert node is not None
-    return node
+def _name(path: bytes) -> bytes:
+    return path.rpartition(b"/")[2]
 
 
 def _digest(content: Content | None) -> str | None:

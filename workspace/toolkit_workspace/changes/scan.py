@@ -1,8 +1,10 @@
-"""Find what differs between a workspace and its record, by looking at every entry once.
+"""Find what differs between a workspace and its record, by looking at every row once.
 
 A folder whose own stamp is as recorded has had nothing added or removed, so its
 names come from the record and each costs one stat; only a touched folder is
-listed. Nothing is opened but folders, through no link, and no content is read.
+listed. What was touched is then decided by its contents: a file whose bytes are as
+before is not a change, whatever its stamps; one whose size and mtime were set back
+is one. Where the recorded bytes are lost, a touched file counts as changed.
 """
 
 from __future__ import annotations
@@ -10,110 +12,160 @@ from __future__ import annotations
 import os
 import stat
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from toolkit._base.handles import PATH_HANDLE, READ_DIR, open_beneath
-from toolkit_workspace.record import Record, Rows, join
+from toolkit.errors import WorkspaceError
+from toolkit_workspace.record.content import Hosts, Node, node_of
+from toolkit_workspace.record.record import Record, Rows
+from toolkit_workspace.workspace import Workspace
 
 _MOST_LEVELS = 60  # folders held open at once; what is deeper is reached from the top again
 _NOTHING = Rows()
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A path that is new, gone or no longer as recorded."""
+@dataclass(frozen=True)
+class Pair:
+    """Two versions of one path."""
 
     path: bytes
+    old: Node | None
+    new: Node | None
+    old_path: bytes | None = None
+    """Where it was before, if it was moved."""
+
+    @cached_property
+    def has_same_bytes(self) -> bool:
+        return self.old is not None and self.new is not None and self.old.has_bytes_of(self.new)
+
+    @property
+    def differs(self) -> bool:
+        """Whether the versions differ in kind, permissions, target or bytes."""
+        if self.old is None or self.new is None:
+            return self.old is not self.new
+        if self.old.kind != self.new.kind:
+            return True
+        if self.old.kind == "l":
+            return self.old.target != self.new.target
+        return self.old.permissions != self.new.permissions or not self.has_same_bytes
+
+
+def scan(workspace: Workspace, root: int, hosts: Hosts) -> list[Pair]:
+    """Every path that differs from what was recorded, sorted by path; one pair a path.
+
+    Raises:
+        WorkspaceError: something cannot be read, so nobody can say whether it differs.
+    """
+    record = workspace.record
+    try:
+        with record.lock:
+            touched = _touched(record, root)
+    except OSError as error:
+        raise WorkspaceError(
+            f"the workspace cannot be read: {error.strerror}",
+            where=[str(error.filename)] if error.filename else [],
+            fix="What cannot be read cannot be compared: give yourself access and try again.",
+        ) from error
+    pairs = []
+    for path, one in sorted(touched.items()):
+        row = record.get(path) if one.is_known else None
+        old = None if row is None else hosts.recorded(row)
+        new = None if one.now is None else node_of(one.now, one.target, workspace.open, path)
+        pairs.append(Pair(path, old, new))
+    return [pair for pair in pairs if pair.differs]
+
+
+@dataclass(frozen=True, slots=True)
+class _Touched:
+    """What is new, gone or no longer as recorded at a path."""
+
     is_known: bool
-    """Whether the record has a row for it."""
+    """Whether the record has an row for it."""
     now: os.stat_result | None
     """None when it is gone."""
     target: bytes | None = None
     """Where a link points now."""
 
 
-def scan(record: Record, root_fd: int) -> list[Found]:
-    """Everything that is new, gone or touched, sorted by path."""
-    found: list[Found] = []
-    st = os.fstat(root_fd)
-    is_same = (st.st_ctime_ns, st.st_ino) == record.root_stamp
-    later: deque[tuple[bytes, bool]] = deque([(b"", is_same)])
-    while later:
-        path, is_same = later.popleft()
+def _touched(record: Record, root: int) -> dict[bytes, _Touched]:
+    """Everything that is new, gone or touched, by path."""
+    walk = _Walk(record, {}, deque())
+    st = os.fstat(root)
+    walk.later.append((b"", (st.st_ctime_ns, st.st_ino) == record.root_stamp))
+    while walk.later:
+        path, is_same = walk.later.popleft()
         try:
-            fd = open_beneath(root_fd, path, READ_DIR)
+            fd = open_beneath(root, path, READ_DIR)
         except OSError:
             continue  # removed since it was seen: the next scan says so
-        _Walk(record, found, later).folder(fd, path, is_same, 0)
-    found.sort(key=lambda one: one.path)
-    return found
+        walk.folder(fd, path, is_same, 0)
+    return walk.touched
 
 
 @dataclass(slots=True)
 class _Walk:
     record: Record
-    found: list[Found]
+    touched: dict[bytes, _Touched]
     later: deque[tuple[bytes, bool]]
 
     def folder(self, fd: int, path: bytes, is_same: bool, level: int) -> None:
         """Look at one open folder and all below it; closes it."""
+        known = self.record.folders.get(path, _NOTHING)
+        prefix = path + b"/" if path else b""
         try:
-            known = self.record.folders.get(path, _NOTHING)
             try:
-                inner = self._known(fd, path, known)
+                inner = self._known(fd, prefix, known)
             except PermissionError:  # readable but not searchable: the first stat already failed
                 os.fchmod(fd, 0o700)
-                inner = self._known(fd, path, known)
+                inner = self._known(fd, prefix, known)
             if not is_same:
-                inner += self._new(fd, path, known)
+                inner += self._new(fd, prefix, known)
             for name, unchanged in inner:
-                self._descend(fd, path, name, unchanged, level)
+                self._descend(fd, prefix + os.fsencode(name), name, unchanged, level)
         finally:
             os.close(fd)
 
-    def _known(self, fd: int, path: bytes, known: Rows) -> list[tuple[str, bool]]:
+    def _known(self, fd: int, prefix: bytes, known: Rows) -> list[tuple[str, bool]]:
         folders: list[tuple[str, bool]] = []
-        look, ctimes, inodes = os.stat, known.column("ctime_ns"), known.column("inode")
-        for name, ctime_ns, inode, kind in zip(known.names, ctimes, inodes, known.kinds, strict=True):
+        look = os.stat
+        rows = zip(known.names, known.column("ctime_ns"), known.column("inode"), known.kinds, strict=True)
+        for name, ctime_ns, inode, kind in rows:
             try:
                 st = look(name, dir_fd=fd, follow_symlinks=False)
             except FileNotFoundError:
-                full = join(path, os.fsencode(name))
-                self.found.append(Found(full, True, None))
-                self.found += self._gone_below(full)
+                self._gone(prefix + os.fsencode(name))
                 continue
             if st.st_ctime_ns == ctime_ns and st.st_ino == inode:
                 if kind == "d":
                     folders.append((name, True))
                 continue
-            full = join(path, os.fsencode(name))
-            self.found.append(_seen(full, True, name, fd, st))
+            path = prefix + os.fsencode(name)
             if stat.S_ISDIR(st.st_mode):
                 folders.append((name, False))
             else:
-                self.found += self._gone_below(full)
+                self._gone(path)
+            self.touched[path] = _seen(True, name, fd, st)
         return folders
 
-    def _new(self, fd: int, path: bytes, known: Rows) -> list[tuple[str, bool]]:
+    def _new(self, fd: int, prefix: bytes, known: Rows) -> list[tuple[str, bool]]:
         folders = []
         for name in set(os.listdir(fd)).difference(known.names):
             try:
                 st = os.stat(name, dir_fd=fd, follow_symlinks=False)
             except FileNotFoundError:
                 continue
-            self.found.append(_seen(join(path, os.fsencode(name)), False, name, fd, st))
+            self.touched[prefix + os.fsencode(name)] = _seen(False, name, fd, st)
             if stat.S_ISDIR(st.st_mode):
                 folders.append((name, False))
         return folders
 
     def _descend(self, fd: int, path: bytes, name: str, unchanged: bool, level: int) -> None:
-        full = join(path, os.fsencode(name))
-        if unchanged and full not in self.record.folders:
+        if unchanged and path not in self.record.folders:
             return
         if level >= _MOST_LEVELS:
-            self.later.append((full, unchanged))
+            self.later.append((path, unchanged))
             return
         try:
             inner = _open_readable(fd, name)
@@ -121,23 +173,19 @@ class _Walk:
             raise  # not ours to read: a diff that leaves it out would be wrong
         except OSError:
             return  # removed or swapped since it was seen: the next scan says so
-        self.folder(inner, full, unchanged, level + 1)
+        self.folder(inner, path, unchanged, level + 1)
 
-    def _gone_below(self, path: bytes) -> Iterator[Found]:
-        """What was recorded below a folder that is no longer there."""
+    def _gone(self, path: bytes) -> None:
+        """Note a path, and what was recorded below it, as no longer there."""
         todo = [path]
         while todo:
             here = todo.pop()
-            folder = self.record.folders.get(here)
-            if folder is None:
-                continue
-            for name in folder.names:
-                inner = join(here, os.fsencode(name))
-                yield Found(inner, True, None)
-                todo.append(inner)
+            self.touched[here] = _Touched(True, None)
+            folder = self.record.folders.get(here, _NOTHING)
+            todo += [here + b"/" + os.fsencode(name) for name in folder.names]
 
 
-def _seen(path: bytes, is_known: bool, name: str, fd: int, st: os.stat_result) -> Found:
+def _seen(is_known: bool, name: str, fd: int, st: os.stat_result) -> _Touched:
     target = None
     if stat.S_ISLNK(st.st_mode):
         try:
@@ -146,7 +194,7 @@ def _seen(path: bytes, is_known: bool, name: str, fd: int, st: os.stat_result) -
             target = b""
     elif stat.S_ISREG(st.st_mode) and not st.st_mode & stat.S_IRUSR and st.st_uid == os.geteuid() != 0:
         st = _make_readable(name, fd, st)
-    return Found(path, is_known, st, target)
+    return _Touched(is_known, st, target)
 
 
 def _make_readable(name: str, fd: int, st: os.stat_result) -> os.stat_result:

@@ -1,4 +1,4 @@
-"""Put paths of a workspace into another state, through directory handles and no link.
+"""Turn paths of a workspace into another version of them, through directory handles and no link.
 
 What has to go is removed from below, what has to come is made from the top down;
 a file is written beside its place and moved over. Folders the agent closed are
@@ -11,10 +11,11 @@ import os
 import secrets
 from collections.abc import Callable, Sequence
 
-from toolkit._base.handles import CREATE_FILE, READ_DIR, READ_FILE, open_beneath, remove_tree
+from toolkit._base.files import write_new
+from toolkit._base.handles import READ_DIR, READ_FILE, open_beneath, remove_tree
 from toolkit._base.words import safe_name
 from toolkit.errors import WorkspaceError
-from toolkit_workspace.changes.compare import Pair, has_equal_content
+from toolkit_workspace.changes.scan import Pair
 from toolkit_workspace.record.content import ContentGone, Node
 
 _Act = Callable[[int, bytes], None]
@@ -31,7 +32,7 @@ def rewrite(root: int, pairs: Sequence[Pair]) -> None:
     going = [pair for pair in pairs if pair.old and (pair.new is None or pair.new.kind != pair.old.kind)]
     coming = [pair for pair in pairs if pair.new is not None and pair.new.kind != "s"]
     for pair in sorted(going, key=_depth, reverse=True):
-        _in_folder(root, pair.path, _remove)
+        _in_folder(root, pair.path, remove_tree)
     for pair in sorted(coming, key=_depth):
         _come(root, pair)
     for pair in sorted(coming, key=_depth, reverse=True):
@@ -50,7 +51,7 @@ def _refuse_lost(pairs: Sequence[Pair]) -> None:
 
 
 def _needs_bytes(pair: Pair) -> bool:
-    return pair.new is not None and pair.new.kind == "f" and not (pair.old and has_equal_content(pair.old, pair.new))
+    return pair.new is not None and pair.new.kind == "f" and not pair.has_same_bytes
 
 
 def _has_bytes(node: Node | None) -> bool:
@@ -72,7 +73,7 @@ def _come(root: int, pair: Pair) -> None:
             _in_folder(root, pair.path, lambda folder, name: os.mkdir(name, 0o700, dir_fd=folder))
     elif new.kind == "l":
         _in_folder(root, pair.path, lambda folder, name: _put_link(folder, name, new.target or b""))
-    elif pair.old is not None and pair.old.kind == "f" and has_equal_content(pair.old, new):
+    elif new.kind == "f" and pair.has_same_bytes:
         _in_folder(root, pair.path, lambda folder, name: _chmod(folder, name, new.permissions))
     else:
         _in_folder(root, pair.path, lambda folder, name: _put_file(folder, name, new))
@@ -90,10 +91,6 @@ def _in_folder(root: int, path: bytes, act: _Act) -> None:
         os.close(folder)
 
 
-def _remove(folder: int, name: bytes) -> None:
-    remove_tree(folder, name)
-
-
 def _put_link(folder: int, name: bytes, target: bytes) -> None:
     temporary = _temporary()
     os.symlink(target, temporary, dir_fd=folder)
@@ -103,18 +100,7 @@ def _put_link(folder: int, name: bytes, target: bytes) -> None:
 def _put_file(folder: int, name: bytes, node: Node) -> None:
     assert node.content is not None
     temporary = _temporary()
-    fd = os.open(temporary, CREATE_FILE, 0o600, dir_fd=folder)
-    try:
-        for piece in node.content.chunks():
-            view = memoryview(piece)
-            while view:
-                view = view[os.write(fd, view) :]
-        os.fchmod(fd, node.permissions)
-    except BaseException:
-        os.unlink(temporary, dir_fd=folder)
-        raise
-    finally:
-        os.close(fd)
+    write_new(folder, temporary, node.content.chunks(), dress=lambda fd: os.fchmod(fd, node.permissions))
     os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 

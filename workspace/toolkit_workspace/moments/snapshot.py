@@ -1,28 +1,28 @@
 """Remember how a workspace looks, compare two such moments, and go back to one.
 
-A snapshot stores only what differs from the prepared state, by digest, so equal
+A snapshot stores only what differs from what was prepared, by digest, so equal
 contents are stored once; all else is known from the record. No git repository
 is needed, and one in the tree is treated like any other files.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from toolkit._base.files import replacing, write_json
 from toolkit.errors import WorkspaceError
-from toolkit_workspace.changes.changes import Changes, build_changes
-from toolkit_workspace.changes.compare import Pair, compare, is_equal, recorded
-from toolkit_workspace.moments.objects import Objects
+from toolkit_workspace.changes.changes import Changes, changes_from
+from toolkit_workspace.changes.scan import Pair, scan
 from toolkit_workspace.moments.rewrite import rewrite
-from toolkit_workspace.record.bases import Bases
-from toolkit_workspace.record.content import ContentGone, Node
-from toolkit_workspace.record.hosts import Hosts
+from toolkit_workspace.record.content import Content, ContentGone, Hosts, Node, open_stored
 from toolkit_workspace.record.record import Record, Row
 from toolkit_workspace.workspace import Workspace
 
@@ -40,18 +40,21 @@ class Snapshot:
 
 
 @dataclass(slots=True)
-class _View:
-    """A workspace at one moment: a record, and what differed from it."""
+class _Moment:
+    """A workspace as it looked: a record, and what differed from it."""
 
-    record: Record
-    bases: Bases
+    hosts: Hosts
     changed: dict[bytes, Node | None]
+
+    @property
+    def record(self) -> Record:
+        return self.hosts.record
 
     def get(self, path: bytes) -> Node | None:
         if path in self.changed:
             return self.changed[path]
-        entry = self.record.get(path)
-        return None if entry is None else recorded(entry, self.bases)
+        row = self.record.get(path)
+        return None if row is None else self.hosts.recorded(row)
 
     def link(self, path: bytes) -> bytes | None:
         node = self.get(path)
@@ -59,12 +62,13 @@ class _View:
 
 
 class Snapshots:
-    """The snapshots of one prepared workspace, kept in its state folder."""
+    """The snapshots of one prepared workspace, kept beside it."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         self._folder = workspace.state_dir / "snapshots"
-        self._objects = Objects(workspace.state_dir / "objects")
+        self._contents = workspace.state_dir / "objects"
+        """Contents by their digest: the same bytes are stored once, however often they are kept."""
         self._pinned: tuple[int, str] | None = None
 
     def __iter__(self) -> Iterator[Snapshot]:
@@ -74,15 +78,13 @@ class Snapshots:
     def take(self, label: str) -> Snapshot:
         """Remember how the workspace looks now."""
         self._folder.mkdir(mode=0o700, exist_ok=True)
-        pairs = self._now()
-        numbers = [snapshot.number for snapshot in self]
-        snapshot = Snapshot(max(numbers, default=0) + 1, label, time.time(), len(pairs))
-        nodes = {os.fsdecode(pair.path): self._stored(pair.new) for pair in pairs}
+        with ExitStack() as opened:
+            changed = self._now(opened).changed
+        number = max((one.number for one in self), default=0) + 1
+        snapshot = Snapshot(number, label, time.time(), len(changed))
+        nodes = {os.fsdecode(path): self._stored(node) for path, node in changed.items()}
         facts = {"label": label, "taken": snapshot.taken, "record": self._pin(), "nodes": nodes}
-        file = self._folder / f"{snapshot.number}.json"
-        temporary = file.with_suffix(".new")
-        temporary.write_text(json.dumps(facts), encoding="utf-8")
-        temporary.replace(file)
+        write_json(self._folder / f"{number}.json", facts)
         return snapshot
 
     def find(self, snapshot: Snapshot | str) -> Snapshot:
@@ -102,10 +104,10 @@ class Snapshots:
 
     def diff(self, a: Snapshot | str | None = None, b: Snapshot | str | None = None) -> Changes:
         """What changed from `a` (the prepared state if None) to `b` (now if None)."""
-        with Hosts(self._workspace.record.mounts) as hosts:
-            before = self._view_of(a, hosts) if a is not None else self._view(self._workspace.record, hosts, {})
-            after = self._view_of(b, hosts) if b is not None else self._view_now(hosts)
-            return build_changes(_differing(before, after), after.record, after.link)
+        with ExitStack() as opened:
+            before = self._prepared_then(opened) if a is None else self._moment(a, opened)
+            after = self._now(opened) if b is None else self._moment(b, opened)
+            return changes_from(_differing(before, after), after.record, after.link)
 
     def rewind(self, snapshot: Snapshot | str) -> Snapshot:
         """Make the workspace look as it did; what it looked like until now is the returned snapshot.
@@ -115,47 +117,46 @@ class Snapshots:
         """
         goal = self.find(snapshot)
         until_now = self.take(f"before rewinding to {goal.label}")
-        with Hosts(self._workspace.record.mounts) as hosts, self._workspace.opened() as root:
-            rewrite(root, _differing(self._view_now(hosts), self._view_of(goal, hosts)))
+        with ExitStack() as opened, self._workspace.opened() as root:
+            rewrite(root, _differing(self._now(opened), self._moment(goal, opened)))
         return until_now
 
-    def keep_before_apply(self, entries: list[Row]) -> None:
+    def keep_before_apply(self, rows: list[Row]) -> None:
         """Keep the bytes of files whose host version is about to go and which a snapshot may still need."""
         pinned = sorted(self._folder.glob("record-*"))
         if not pinned:
             return
         kept: list[Row] = []
-        with Hosts(self._workspace.record.mounts) as hosts:
-            bases = Bases(self._workspace.record, self._workspace.store, hosts)
-            for entry in entries:
-                content = bases.content(entry)
-                if entry.base < 0 and content is not None:
+        with Hosts(self._workspace.record, self._workspace.store) as hosts:
+            for row in rows:
+                content = hosts.base(row)
+                if row.base < 0 and content is not None:
                     with suppress(ContentGone):
-                        kept.append(entry._replace(base=self._workspace.store.append([content.read()])[0]))
-                elif entry.base >= 0:
-                    kept.append(entry)
+                        kept.append(row._replace(base=self._workspace.store.append([content.read()])))
+                elif row.base >= 0:
+                    kept.append(row)
         for file in pinned:
             record = Record.load(file)
-            for entry in kept:
-                pinned_entry = record.get(entry.path)
-                if pinned_entry is not None and pinned_entry._replace(base=entry.base) == entry:
-                    record.put(entry)
+            for row in kept:
+                then = record.get(row.path)
+                if then is not None and then._replace(base=row.base) == row:
+                    record.put(row)
             record.save(file)
 
-    def _now(self) -> list[Pair]:
-        with Hosts(self._workspace.record.mounts) as hosts:
-            return compare(self._workspace, Bases(self._workspace.record, self._workspace.store, hosts))
+    def _prepared_then(self, opened: ExitStack) -> _Moment:
+        return _Moment(opened.enter_context(Hosts(self._workspace.record, self._workspace.store)), {})
 
-    def _view_now(self, hosts: Hosts) -> _View:
-        return self._view(self._workspace.record, hosts, {pair.path: pair.new for pair in self._now()})
+    def _now(self, opened: ExitStack) -> _Moment:
+        now = self._prepared_then(opened)
+        with self._workspace.opened() as root:
+            now.changed = {pair.path: pair.new for pair in scan(self._workspace, root, now.hosts)}
+        return now
 
-    def _view_of(self, snapshot: Snapshot | str, hosts: Hosts) -> _View:
+    def _moment(self, snapshot: Snapshot | str, opened: ExitStack) -> _Moment:
         _, facts = self._facts(self.find(snapshot).number)
         record = Record.load(self._folder / facts["record"])
-        return self._view(record, hosts, {os.fsencode(p): self._node(n) for p, n in facts["nodes"].items()})
-
-    def _view(self, record: Record, hosts: Hosts, changed: dict[bytes, Node | None]) -> _View:
-        return _View(record, Bases(record, self._workspace.store, hosts), changed)
+        hosts = opened.enter_context(Hosts(record, self._workspace.store))
+        return _Moment(hosts, {os.fsencode(path): self._node(node) for path, node in facts["nodes"].items()})
 
     def _facts(self, number: int) -> tuple[Snapshot, dict[str, Any]]:
         file = self._folder / f"{number}.json"
@@ -180,27 +181,41 @@ class Snapshots:
             return None
         facts: dict[str, Any] = {"kind": node.kind, "mode": node.mode, "size": node.size}
         facts["target"] = None if node.target is None else os.fsdecode(node.target)
-        facts["sha256"] = self._objects.keep(node.content) if node.content is not None else None
+        facts["sha256"] = self._keep(node.content) if node.content is not None else None
         return facts
 
     def _node(self, facts: dict[str, Any] | None) -> Node | None:
         if facts is None:
             return None
         digest, target = facts["sha256"], facts["target"]
-        content = None if digest is None else self._objects.content(digest, facts["size"])
+        content = None if digest is None else Content(partial(open_stored, self._contents / digest), facts["size"])
         return Node(facts["kind"], facts["mode"], facts["size"], target and os.fsencode(target), content)
 
+    def _keep(self, content: Content) -> str:
+        """Store bytes unless they are here already, and return their digest."""
+        name, written = content.sha256(), hashlib.sha256()
+        if (self._contents / name).exists():
+            return name
+        self._contents.mkdir(mode=0o700, exist_ok=True)
+        with replacing(self._contents / name) as out:
+            for piece in content.chunks():
+                written.update(piece)
+                out.write(piece)
+            if written.hexdigest() != name:
+                raise ContentGone("a file changed while it was kept")
+        return name
 
-def _differing(before: _View, after: _View) -> list[Pair]:
+
+def _differing(before: _Moment, after: _Moment) -> list[Pair]:
     paths = {*before.changed, *after.changed}
     if before.record is not after.record:
         paths |= _differing_paths(before.record, after.record)
     pairs = [Pair(path, before.get(path), after.get(path)) for path in sorted(paths)]
-    return [pair for pair in pairs if not is_equal(pair.old, pair.new)]
+    return [pair for pair in pairs if pair.differs]
 
 
 def _differing_paths(a: Record, b: Record) -> set[bytes]:
-    """The paths whose entries differ between two records; where bytes are kept is no difference."""
+    """The paths whose rows differ between two records; where bytes are kept is no difference."""
     different: set[bytes] = set()
     for path in {*a.folders, *b.folders}:
         one, other = a.rows_in(path), b.rows_in(path)

@@ -1,15 +1,13 @@
 """What a workspace was made of: a row for every file, the bytes it had, and where it came from."""
 
-from toolkit_workspace.record.bases import LARGEST_FRESH, LARGEST_KEPT, Bases, BaseStore, keep_base, keep_bases
-from toolkit_workspace.record.content import Content, ContentGone, Node, NodeKind, open_file
-from toolkit_workspace.record.hosts import Hosts, host_path_of, leads_elsewhere, mount_of
+from toolkit_workspace.record.content import ByteStore, Content, ContentGone, Hosts, Node
+from toolkit_workspace.record.keeping import LARGEST_FRESH, LARGEST_KEPT, keep_base, keep_bases
 from toolkit_workspace.record.record import Copied, Kind, MountRecord, Record, Row, Rows, Stamp, join
 
 __all__ = [
     "LARGEST_FRESH",
     "LARGEST_KEPT",
-    "BaseStore",
-    "Bases",
+    "ByteStore",
     "Content",
     "ContentGone",
     "Copied",
@@ -17,16 +15,11 @@ __all__ = [
     "Kind",
     "MountRecord",
     "Node",
-    "NodeKind",
     "Record",
     "Row",
     "Rows",
     "Stamp",
-    "host_path_of",
     "join",
     "keep_base",
     "keep_bases",
-    "leads_elsewhere",
-    "mount_of",
-    "open_file",
 ]

@@ -1,8 +1,8 @@
-"""One version of a file, folder or link, and a way to read its bytes that notices a change.
+"""The bytes of a path, wherever they are: in the workspace, on the host, or kept in a store of ours.
 
-A `Content` knows where bytes lie (in the workspace, on the host, in a store) and
-reads them when asked. If what is found is no longer what was meant, it raises
-`ContentGone`; it never returns other bytes.
+A `Content` knows where bytes lie and reads them when asked. If what is found is no
+longer what was meant, it raises `ContentGone`; it never returns other bytes. `Hosts`
+finds the bytes a file had when it was recorded: kept, still on the host, or lost.
 """
 
 from __future__ import annotations
@@ -10,18 +10,25 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
+from pathlib import Path
+from types import TracebackType
 from typing import Literal
 
+from toolkit._base.files import write_all
 from toolkit._base.handles import READ_DIR, READ_FILE, open_beneath
-from toolkit.errors import WorkspaceError
+from toolkit.errors import WorkspaceError, WorkspaceSecurityError
+from toolkit_workspace.record.record import FRESH_NS, MountRecord, Record, Row, Stamp
 
 NodeKind = Literal["f", "d", "l", "s"]
 """A file, a folder, a link, or something special (FIFO, socket, device) that is never opened."""
 
 _CHUNK = 1 << 20
+_BINARY_PROBE = 8000  # how much of a file git looks at for a NUL byte
 
 
 class ContentGone(WorkspaceError):
@@ -36,8 +43,8 @@ class Content:
     """Opens the file for reading or raises ContentGone; the caller closes it."""
     size: int
     offset: int = 0
-    is_still: Callable[[os.stat_result], bool] = lambda _: True
-    """Whether the opened file is the one that is meant; asked before and after reading."""
+    stamp: Stamp | None = None
+    """What the opened file has to show, before and after reading."""
 
     def chunks(self) -> Iterator[bytes]:
         """The bytes in pieces of at most 1 MiB.
@@ -60,7 +67,7 @@ class Content:
             os.close(fd)
 
     def _check(self, fd: int) -> None:
-        if not self.is_still(os.fstat(fd)):
+        if self.stamp is not None and Stamp.of(os.fstat(fd)) != self.stamp:
             raise ContentGone("a file changed while it was read")
 
     def read(self) -> bytes:
@@ -69,8 +76,7 @@ class Content:
 
     def head(self, length: int) -> bytes:
         """The first bytes."""
-        part = Content(self.open, min(length, self.size), self.offset, self.is_still)
-        return part.read()
+        return Content(self.open, min(length, self.size), self.offset, self.stamp).read()
 
     def sha256(self) -> str:
         """The digest of the bytes."""
@@ -84,6 +90,11 @@ class Content:
         if self.size != other.size:
             return False
         return all(a == b for a, b in zip_longest(self.chunks(), other.chunks()))
+
+
+def is_binary(data: bytes) -> bool:
+    """Whether git would treat these contents as binary."""
+    return b"\0" in data[:_BINARY_PROBE]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,30 +115,220 @@ class Node:
     def permissions(self) -> int:
         return stat.S_IMODE(self.mode)
 
+    @property
+    def is_binary(self) -> bool:
+        """Whether it is a file that git would treat as binary, as far as its bytes can be had."""
+        try:
+            return self.content is not None and is_binary(self.content.head(_BINARY_PROBE))
+        except ContentGone:
+            return False
 
-def open_file(root_fd: int, path: bytes) -> int:
+    def has_bytes_of(self, other: Node) -> bool:
+        """Whether two files hold the same bytes; bytes that are lost, or change while they are read, equal nothing."""
+        if self.kind != "f" or other.kind != "f":
+            return self.kind == other.kind
+        if self.size != other.size or self.content is None or other.content is None:
+            return False
+        try:
+            return self.content.equals(other.content)
+        except ContentGone:
+            return False
+
+
+def node_of(st: os.stat_result, target: bytes | None, root: Callable[[], int], path: bytes) -> Node:
+    """The version of a path that has this stat now; `root` opens the folder that the path is below."""
+    if not stat.S_ISREG(st.st_mode):
+        kind: NodeKind = "d" if stat.S_ISDIR(st.st_mode) else "l" if stat.S_ISLNK(st.st_mode) else "s"
+        return Node(kind, st.st_mode, 0, target, None, st.st_ino, st)
+    content = Content(partial(open_file, root, path), st.st_size, stamp=Stamp.of(st))
+    return Node("f", st.st_mode, st.st_size, None, content, st.st_ino, st)
+
+
+def open_file(root: Callable[[], int], path: bytes) -> int:
     """Open a regular file below a folder for reading, through no link and without blocking on a FIFO.
 
     Raises:
         ContentGone: there is no such file, or it is something else now.
     """
     parent, _, name = path.rpartition(b"/")
+    top = root()
     try:
-        folder = open_beneath(root_fd, parent, READ_DIR)
+        folder = open_beneath(top, parent, READ_DIR)
         try:
-            fd = _open_readable(folder, name)
+            if not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+                raise OSError(0, "not a regular file")  # opening a device can have effects of its own
+            fd = os.open(name, READ_FILE, dir_fd=folder)
         finally:
             os.close(folder)
     except OSError as error:
         raise ContentGone(f"cannot read {os.fsdecode(path)!r}", where=[str(error.strerror)]) from error
+    finally:
+        os.close(top)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
         raise ContentGone(f"{os.fsdecode(path)!r} is no longer a file")
     return fd
 
 
-def _open_readable(folder: int, name: bytes) -> int:
-    st = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    if not stat.S_ISREG(st.st_mode):  # opening a device can have effects of its own
-        raise OSError(0, "not a regular file")
-    return os.open(name, READ_FILE, dir_fd=folder)
+class ByteStore:
+    """Bytes one after the other in a file that only grows; an offset stays good for ever.
+
+    One file instead of many: it costs one sync, and no files are made.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self._lock = threading.Lock()
+
+    def append(self, pieces: Iterable[bytes]) -> int:
+        """Add bytes and say where they start; they are in the file when this returns."""
+        with self._lock:
+            fd = os.open(self.file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            try:
+                start = os.lseek(fd, 0, os.SEEK_END)
+                write_all(fd, pieces)
+            finally:
+                os.close(fd)
+        return start
+
+    def content(self, offset: int, size: int) -> Content:
+        return Content(partial(open_stored, self.file), size, offset)
+
+
+def open_stored(file: Path) -> int:
+    """Open a file of our own that holds bytes."""
+    try:
+        return os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError as error:
+        raise ContentGone("kept bytes are gone", where=[f"{file}: {error.strerror}"]) from error
+
+
+class Hosts:
+    """The mounts' own folders on the host, opened when needed and proven to be the ones that were copied; close it.
+
+    A folder is reached component by component through no link and must have the identity recorded at
+    preparation; another folder put in its place is refused.
+    """
+
+    def __init__(self, record: Record, store: ByteStore) -> None:
+        self.record = record
+        self.mounts = record.mounts
+        self.store = store
+        self._open: dict[int, int] = {}
+
+    def __enter__(self) -> Hosts:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        while self._open:
+            os.close(self._open.popitem()[1])
+
+    def folder(self, mount: int) -> int:
+        """The handle of a mount's host folder; it stays ours.
+
+        Raises:
+            WorkspaceSecurityError: the folder is gone, is reached through a link now, or is another one.
+        """
+        if mount not in self._open:
+            self._open[mount] = _open_mount(self.mounts[mount])
+        return self._open[mount]
+
+    def open_folder(self, mount: int) -> int:
+        """A handle of its own; contents ask for one long after these hosts were closed."""
+        return os.dup(self._open[mount]) if mount in self._open else _open_mount(self.mounts[mount])
+
+    def open_parent(self, mount: int, host_path: bytes) -> tuple[int, bytes]:
+        """The folder a host path lies in, and its name there; the caller closes the folder.
+
+        Raises:
+            OSError: there is no such folder, or the way leads through a link.
+        """
+        single_file = self.mounts[mount].name
+        parent, _, name = (host_path if single_file is None else single_file).rpartition(b"/")
+        return open_beneath(self.folder(mount), parent, READ_DIR), name
+
+    def look(self, mount: int, host_path: bytes) -> Node | None:
+        """What is at a host path now, None if nothing.
+
+        Raises:
+            WorkspaceSecurityError: the way there leads through a link.
+            ContentGone: it changed this instant.
+        """
+        try:
+            folder, name = self.open_parent(mount, host_path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise leads_elsewhere(self.mounts[mount], host_path, error) from error
+        try:
+            st = os.stat(name or b".", dir_fd=folder, follow_symlinks=False)
+            target = _read_link(folder, name) if stat.S_ISLNK(st.st_mode) else None
+        except FileNotFoundError:
+            return None
+        finally:
+            os.close(folder)
+        place = host_path if self.mounts[mount].name is None else name
+        return node_of(st, target, partial(self.open_folder, mount), place)
+
+    def recorded(self, row: Row) -> Node:
+        """The version of a path that the record remembers."""
+        return Node(row.kind, row.mode, row.copy.size, row.target, self.base(row), row.copy.inode)
+
+    def base(self, row: Row) -> Content | None:
+        """Where the bytes of a recorded file are now; None when they are lost.
+
+        A host file that is still as it was copied is its own base, so most bytes never have to be kept.
+        """
+        if row.kind != "f":
+            return None
+        if row.base >= 0:
+            return self.store.content(row.base, row.copy.size)
+        if not row.host_is_base or row.mount < 0 or row.host.size != row.copy.size:
+            return None
+        if is_too_fresh(self.record, row):
+            return None
+        try:
+            now = self.look(row.mount, row.host_path)
+        except (WorkspaceError, OSError):
+            return None
+        return now.content if now and now.st and row.host_is_untouched(now.st) else None
+
+
+def is_too_fresh(record: Record, row: Row) -> bool:
+    """Whether the host file was changed so shortly before it was copied that a change after it could hide."""
+    return row.host.ctime_ns > record.created_ns - FRESH_NS
+
+
+def leads_elsewhere(mount: MountRecord, host_path: bytes, error: OSError) -> WorkspaceSecurityError:
+    """The error for a host path that can no longer be reached without leaving the mount."""
+    return WorkspaceSecurityError(
+        f"cannot reach {os.fsdecode(host_path)!r} in the mount without following a link",
+        where=[f"{os.fsdecode(mount.host)}: {error.strerror}"],
+        fix="Put the folder back, or choose other changes: paths=[…], --path",
+    )
+
+
+def _read_link(folder: int, name: bytes) -> bytes:
+    try:
+        return os.readlink(name, dir_fd=folder)
+    except OSError as error:
+        raise ContentGone("a link became something else while it was read") from error
+
+
+def _open_mount(mount: MountRecord) -> int:
+    root = os.open("/", READ_DIR)
+    try:
+        fd = open_beneath(root, mount.host.strip(b"/") or b".", READ_DIR)
+    except OSError as error:
+        raise leads_elsewhere(mount, b"", error) from error
+    finally:
+        os.close(root)
+    st = os.fstat(fd)
+    if (st.st_dev, st.st_ino) != (mount.dev, mount.inode):
+        os.close(fd)
+        raise WorkspaceSecurityError(
+            "the mount's folder was replaced by another one since the workspace was prepared",
+            where=[os.fsdecode(mount.host)],
+            fix="Prepare a new workspace, or apply changes().patch() by hand.",
+        )
+    return fd

@@ -5,33 +5,21 @@ from __future__ import annotations
 import mimetypes
 import os
 import stat
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
 from toolkit._base.words import count_text, size_text
+from toolkit_servers.ready.answers import fitting, with_remarks
 from toolkit_servers.ready.files._root import Place, as_path, kind_of
 from toolkit_servers.ready.files._walk import Walk
 
 SortBy = Literal["name", "size", "modified"]
-MOST_ENTRIES = 1_000
-
-
-def fitting(lines: Iterable[str], room: int) -> tuple[str, ...]:
-    """The first lines, as many as a result has room for."""
-    kept: list[str] = []
-    for line in lines:
-        room -= len(line) + 1
-        if room < 0 or len(kept) == MOST_ENTRIES:
-            break
-        kept.append(line)
-    return tuple(kept)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One thing in a folder."""
+class ListedEntry:
+    """One entry of a folder, as a listing has it."""
 
     name: str
     stat: os.stat_result
@@ -62,7 +50,7 @@ class Entry:
 class Listing:
     """What is in a folder."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[ListedEntry, ...]
     details: bool
     room: int
 
@@ -76,7 +64,7 @@ class Listing:
             summary += f", {size_text(total)}"
         if len(self.entries) > len(lines):
             summary += f"; the first {len(lines):,} are shown, glob finds others"
-        return "\n".join([*lines, f"[{summary}]"])
+        return with_remarks(lines, [summary])
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +73,14 @@ class Paths:
 
     paths: tuple[str, ...]
     total: int
-    notes: tuple[str, ...]
+    remarks: tuple[str, ...]
 
     def render(self) -> str:
         """One path a line."""
-        notes = [*self.notes]
+        remarks = [*self.remarks]
         if self.total > len(self.paths):
-            notes.append(f"{len(self.paths):,} of {self.total:,} are shown; narrow the pattern")
-        return "\n".join([*(self.paths or ["Nothing matches."]), *([f"[{'; '.join(notes)}]"] if notes else [])])
+            remarks.append(f"{len(self.paths):,} of {self.total:,} are shown; narrow the pattern")
+        return with_remarks(self.paths or ["Nothing matches."], remarks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,23 +89,23 @@ class Tree:
 
     top: Place
     lines: tuple[str, ...]
-    notes: tuple[str, ...]
+    remarks: tuple[str, ...]
 
     @classmethod
     def of(cls, walk: Walk, room: int) -> Tree:
         """Everything a walk meets, as far as there is room."""
-        names = ["  " * found.depth + as_path(found.name) + ("/" if found.is_folder else "") for found in walk]
+        names = ["  " * entry.depth + as_path(entry.name) + ("/" if entry.is_folder else "") for entry in walk]
         lines = fitting(names, room)
-        notes = walk.notes()
+        remarks = walk.remarks()
         if len(names) > len(lines):
-            notes.append(f"{len(names) - len(lines):,} more entries are not shown")
+            remarks.append(f"{len(names) - len(lines):,} more entries are not shown")
         if walk.not_entered:
-            notes.append(f"{count_text(walk.not_entered, 'folder')} not opened: too deep, or .git")
-        return cls(walk.start, lines, tuple(notes))
+            remarks.append(f"{count_text(walk.not_entered, 'folder')} not opened: too deep, or .git")
+        return cls(walk.start, lines, tuple(remarks))
 
     def render(self) -> str:
         """One name a line, indented by depth."""
-        return "\n".join([f"{self.top}/", *self.lines, *([f"[{'; '.join(self.notes)}]"] if self.notes else [])])
+        return with_remarks([f"{self.top}/", *self.lines], self.remarks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import BinaryIO
 
 from toolkit._base.words import size_text
 from toolkit.errors import ToolError
+from toolkit_servers.ready.answers import with_remarks
 from toolkit_servers.ready.files._root import Place
 from toolkit_workspace.changes import is_binary
 
@@ -36,29 +37,26 @@ class Stretch:
 
     def render(self) -> str:
         """The lines as they are, and a last line in brackets about what is missing or odd."""
-        body = "\n".join(self._numbered() if self.numbered else self.lines)
-        notes = [note for note in (self._missing(), *self._oddities()) if note]
-        return "\n".join([body, *([f"[{'; '.join(notes)}]"] if notes else [])]) if self.lines else self._nothing()
+        if not self.lines:
+            return f"[no lines there: the file has {self.total:,}]" if self.total else "[the file is empty]"
+        return with_remarks(self._numbered() if self.numbered else self.lines, [*self._missing(), *self._oddities()])
 
     def _numbered(self) -> list[str]:
         if self.first is None:
             return list(self.lines)
         return [f"{number:>6}  {line}" for number, line in enumerate(self.lines, self.first)]
 
-    def _nothing(self) -> str:
-        return f"[no lines there: the file has {self.total:,}]" if self.total else "[the file is empty]"
-
-    def _missing(self) -> str:
+    def _missing(self) -> list[str]:
         if self.first is None:
-            return f"the last {len(self.lines):,} lines of a large file" + ("; cut here" if self.cut_in_line else "")
+            return [f"the last {len(self.lines):,} lines of a large file", *(["cut here"] if self.cut_in_line else [])]
         last = self.first + len(self.lines) - 1
         if self.cut_in_line:
-            return f"line {last:,} is cut here: it is longer than a result may be"
+            return [f"line {last:,} is cut here: it is longer than a result may be"]
         if self.first == 1 and last == self.total:
-            return ""
+            return []
         of = f" of {self.total:,}" if self.total is not None else ""
-        more = f"; go on with start={last + 1}" if last != self.total else ""
-        return f"lines {self.first:,} to {last:,}{of}{more}"
+        more = [f"go on with start={last + 1}"] if last != self.total else []
+        return [f"lines {self.first:,} to {last:,}{of}", *more]
 
     def _oddities(self) -> list[str]:
         odd = [] if self.is_utf8 else ["not all of it is UTF-8: � stands for other bytes"]
@@ -125,30 +123,22 @@ def _skip_lines(file: BinaryIO, count: int | None) -> int:
 
 def _seek_tail(file: BinaryIO, count: int, size: int) -> int | None:
     """Go to where the last `count` lines begin; the number of the first of them, if the file is not too large."""
-    offset = 0
-    for reach in (1 << 16, _TAIL):
-        offset = max(0, size - reach)
-        file.seek(offset)
-        data = file.read(reach)
-        end = len(data) - data.endswith(b"\n")
-        breaks = data.count(b"\n", 0, end)
-        if breaks >= count:
-            for _ in range(count):
-                end = data.rindex(b"\n", 0, end)
-            offset += end + 1
-            break
-        if offset == 0:
-            break
-    else:
-        offset += data.index(b"\n") + 1 if breaks else 0
-    first = None
-    if offset <= _COUNTED:
+    file.seek(0)
+    if size <= _COUNTED + _TAIL:
+        first = max(1, _skip_lines(file, None) - count + 1)
         file.seek(0)
-        first = 1
-        for at in range(0, offset, _BLOCK):
-            first += file.read(min(_BLOCK, offset - at)).count(b"\n")
+        _skip_lines(file, first - 1)
+        return first
+    offset = size - _TAIL
     file.seek(offset)
-    return first
+    data = file.read(_TAIL)
+    end = len(data) - data.endswith(b"\n")
+    # As many lines as lie in the tail; its own first one is only the end of a line.
+    wanted = min(count, data.count(b"\n", 0, end))
+    for _ in range(wanted):
+        end = data.rindex(b"\n", 0, end)
+    file.seek(offset + end + 1 if wanted else offset)
+    return None
 
 
 def _collect(file: BinaryIO, count: int | None, room: int, *, at_beginning: bool) -> tuple[list[str], bool, bool]:

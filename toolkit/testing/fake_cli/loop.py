@@ -1,16 +1,19 @@
-"""One prompt through the fake CLI: model calls and tool calls in turn, until there is a result."""
+"""One prompt through the fake CLI: model calls and tool calls in turn, until there is a result.
+
+What a run ends with is a part of the result frame, made by `_success` or `_error`;
+the counts and the cost are added to it in one place.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from toolkit.testing.fake_cli import frames
-from toolkit.testing.fake_cli.calls import STRUCTURED, Call, Caller
-from toolkit.testing.fake_cli.frames import Frame
+from toolkit.testing.fake_cli.calls import STRUCTURED, Caller, ToolCall
+from toolkit.testing.fake_cli.frames import COUNTS, Frame
 from toolkit.testing.model.request import Request
 from toolkit.testing.model.stream import events, interrupts, message, pause
 from toolkit.testing.model.turns import Status, Turn
@@ -18,42 +21,26 @@ from toolkit.testing.model.turns import Status, Turn
 if TYPE_CHECKING:
     from toolkit.testing.fake_cli.cli import FakeCLI
 
-_COUNTS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 _STRUCTURED_TRIES = 5
+# When the CLI ends a run for one of these, it leaves the last call out of `usage` (not out of `modelUsage`).
+_FORGETS_LAST_CALL = ("error_max_budget_usd", "error_max_structured_output_retries")
 
 
-@dataclass(slots=True)
-class End:
-    """How a prompt ended."""
-
-    subtype: str = "success"
-    reason: str | None = "completed"
-    stop_reason: str | None = None
-    result: str | None = None
-    errors: list[str] = field(default_factory=list)
-    api_status: int | None = None
-    structured: Any = None
-    is_error: bool = False
-    forgets_last_call: bool = False
-    """The CLI leaves the last call out of `usage` (not out of `modelUsage`) when it ends a run itself."""
-
-
-class Run:
+class AgentLoop:
     """The prompts of one connection; totals go on from one prompt to the next."""
 
     def __init__(self, cli: FakeCLI, caller: Caller) -> None:
         self._cli = cli
-        self.caller = caller
+        self._caller = caller
         self._totals: dict[str, dict[str, int]] = {}
-        self._listed = False
-        self._work: asyncio.Task[End] | None = None
+        self._work: asyncio.Task[Frame] | None = None
         self._reset()
 
     def _reset(self) -> None:
         self._usage: list[Mapping[str, int]] = []
         self._user_frames = 0
         self._denials: list[Frame] = []
-        self._calls: list[Call] = []
+        self._calls: list[ToolCall] = []
         self._streaming: Mapping[str, Any] | None = None
         self._interrupted = False
         self._nudged = False
@@ -80,39 +67,37 @@ class Run:
             self._work.cancel()
             await asyncio.wait([self._work], timeout=5)
 
-    # -- the loop --------------------------------------------------------------
-
-    async def _converse(self, frame: Frame) -> End:
-        await self._list_tools()
+    async def _converse(self, frame: Frame) -> Frame:
+        for server in self._cli.settings.sdk_servers:
+            await self._caller.servers.list_tools(server)
         content = frame["message"]["content"]
-        hook = await self.caller.hooks.run("UserPromptSubmit", {"prompt": content})
-        self._say_init()
+        hook = await self._caller.hooks.run("UserPromptSubmit", {"prompt": content})
+        self._cli.say(frames.init(self._cli.settings, sorted(self._caller.offered())))
         if hook.get("decision") == "block":
             reason = hook.get("reason", "")
             words = f"UserPromptSubmit operation blocked by hook:\n{reason}\n\nOriginal prompt: {content}"
             self._cli.say(frames.informational(words, prevent_continuation=True))
             self._user_frames = -1
-            return End(reason=None, result=words)
+            return _success(words, reason=None)
         self._cli.echo(frame)
         added = hook.get("hookSpecificOutput", {}).get("additionalContext")
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
         reminder = [{"type": "text", "text": f"<system-reminder>\n{added}\n</system-reminder>"}] if added else []
         self._cli.messages.append({"role": "user", "content": [*blocks, *reminder]})
         await self._cli.perform(len(self._cli.script.requests))
-        for calls_made in itertools.count(1):
-            end = await self._one_call(calls_made)
-            if end is not None:
-                return end
-        raise AssertionError("unreachable")
+        calls_made = 1
+        while (end := await self._one_call(calls_made)) is None:
+            calls_made += 1
+        return end
 
-    async def _one_call(self, calls_made: int) -> End | None:
-        """Ask the model once and do what it wants; an End if that was all."""
+    async def _one_call(self, calls_made: int) -> Frame | None:
+        """Ask the model once and do what it wants; how the run ends, if that was all."""
         whole = await self._ask_the_model()
-        if isinstance(whole, End):
+        if whole["type"] == "result":
             return whole
         if (limit := self._cli.settings.max_usd) is not None and self._cost() > limit:
             words = f"Reached maximum budget (${limit:g})"
-            return _limit("error_max_budget_usd", "budget_exhausted", words, "tool_use", forgets=True)
+            return _error("error_max_budget_usd", "budget_exhausted", words, stop="tool_use")
         if not self._calls:
             end = await self._without_tools(whole)
         else:
@@ -121,8 +106,8 @@ class Run:
         await self._cli.perform(len(self._cli.script.requests))
         return end
 
-    async def _ask_the_model(self) -> Frame | End:
-        """One model call with its tools run; a call that is cut off is asked again, as one piece."""
+    async def _ask_the_model(self) -> Frame:
+        """One model call with its tools run, or an end; a call that is cut off is asked again, as one piece."""
         streamed = True
         while True:
             if self._cli.settings.partial:
@@ -132,9 +117,8 @@ class Run:
                 frame, words = frames.api_error(reply, self._cli.settings.model)
                 self._cli.say(frame)
                 reason = "image_error" if reply.code == 413 else "api_error"
-                return End(
-                    reason=reason, stop_reason="stop_sequence", result=words, api_status=reply.code, is_error=True
-                )
+                end = _success(words, reason=reason, stop="stop_sequence")
+                return {**end, "is_error": True, "api_error_status": reply.code}
             await pause(reply)
             if reply.cut_after is None:
                 break
@@ -146,7 +130,7 @@ class Run:
     async def _stream(self, turn: Turn, whole: Frame, *, streamed: bool) -> None:
         """Say the blocks one by one; the tools start before the message ends, as they do in the CLI."""
         self._calls = [
-            Call(block["id"], block["name"], dict(block.get("input", {})))
+            ToolCall(block["id"], block["name"], dict(block.get("input", {})))
             for block in whole["content"]
             if block["type"] == "tool_use"
         ]
@@ -175,75 +159,51 @@ class Run:
 
     async def _run_tools(self) -> None:
         """Run the calls of one message in order, those that only read side by side."""
-        for alone, group in itertools.groupby(self._calls, key=lambda call: not self.caller.reads_only(call)):
+        for alone, group in itertools.groupby(self._calls, key=lambda call: not self._caller.reads_only(call)):
             if alone:
                 for call in group:
-                    await self.caller.run(call)
+                    await self._caller.run(call)
                     if call.stage == "interrupted":
                         self._interrupted = True
                         raise asyncio.CancelledError
             else:
-                await asyncio.gather(*(self.caller.run(call) for call in group))
+                await asyncio.gather(*(self._caller.run(call) for call in group))
 
-    def _after_tools(self, calls_made: int) -> End | None:
+    def _after_tools(self, calls_made: int) -> Frame | None:
         done = next((call for call in self._calls if call.structured is not None), None)
         if done is not None:
             words = frames.compact(done.structured)
-            return End(stop_reason="tool_use", result=words, structured=done.structured)
+            return {**_success(words, stop="tool_use"), "structured_output": done.structured}
         if any(call.stops for call in self._calls):
-            return End(reason="hook_stopped", stop_reason="tool_use", result="")
-        failed = [call for call in self._calls if call.name == STRUCTURED and call.shown is not None]
+            return _success("", reason="hook_stopped", stop="tool_use")
+        failed = [call.error for call in self._calls if call.name == STRUCTURED and call.error is not None]
         self._tries += len(failed)
         if failed and self._tries >= _STRUCTURED_TRIES:
-            last = str(failed[-1].block["content"] if failed[-1].block else "")
             words = f"Failed to provide valid structured output after {self._tries} attempts"
-            words += f" — last StructuredOutput error: {last}"
+            words += f" — last StructuredOutput error: {failed[-1]}"
             reason = "structured_output_retry_exhausted"
-            return _limit("error_max_structured_output_retries", reason, words, "tool_use", forgets=True)
+            return _error("error_max_structured_output_retries", reason, words, stop="tool_use")
         if (limit := self._cli.settings.max_turns) and calls_made >= limit:
-            return _limit("error_max_turns", "max_turns", f"Reached maximum number of turns ({limit})", "tool_use")
+            return _error("error_max_turns", "max_turns", f"Reached maximum number of turns ({limit})", stop="tool_use")
         return None
 
-    async def _without_tools(self, whole: Frame) -> End | None:
+    async def _without_tools(self, whole: Frame) -> Frame | None:
         """The model wants nothing more: nudge, let the Stop hooks object, or end."""
         words = "".join(block.get("text", "") for block in whole["content"][-1:])
         if self._cli.settings.schema is not None and not self._nudged:
             self._nudged = True
-            self._note(frames.NUDGE, isSynthetic=True)
+            self._tell(frames.NUDGE, isSynthetic=True)
             return None
-        hook = await self.caller.hooks.run("Stop", {"stop_hook_active": False, "last_assistant_message": words})
+        hook = await self._caller.hooks.run("Stop", {"stop_hook_active": False, "last_assistant_message": words})
         if hook.get("decision") == "block":
-            self._note(f"Stop hook feedback:\n{hook.get('reason', '')}", isSynthetic=True)
+            self._tell(f"Stop hook feedback:\n{hook.get('reason', '')}", isSynthetic=True)
             return None
-        return End(stop_reason=whole["stop_reason"], result=words)
-
-    # -- frames ----------------------------------------------------------------
-
-    async def _list_tools(self) -> None:
-        if self._listed:
-            return
-        self._listed = True
-        for name, config in self._cli.settings.servers.items():
-            if config.get("type") == "sdk" and await self.caller.servers.connect(name):
-                await self.caller.servers.tools_of(name)
-
-    def _say_init(self) -> None:
-        settings = self._cli.settings
-        servers = [
-            {"name": name, "status": "connected", "source": "sdk"}
-            if config.get("type") == "sdk"
-            else {"name": name, "status": "failed"}
-            for name, config in settings.servers.items()
-        ]
-        tools = sorted(self.caller.offered())
-        self._cli.say(
-            frames.init(cwd=settings.cwd, tools=tools, servers=servers, model=settings.model, mode=settings.mode)
-        )
+        return _success(words, stop=whole["stop_reason"])
 
     def _request(self) -> Request:
         tools = [
             {"name": name, "description": tool.get("description", ""), "input_schema": tool.get("inputSchema", {})}
-            for name, tool in self.caller.offered().items()
+            for name, tool in self._caller.offered().items()
         ]
         settings = self._cli.settings
         body = {"model": settings.model, "messages": list(self._cli.messages), "stream": True}
@@ -259,17 +219,19 @@ class Run:
             self._user_frames += 1
             if call.denied:
                 self._denials.append({"tool_name": call.name, "tool_use_id": call.id, "tool_input": call.input})
-            self._cli.say(frames.user([call.block], tool_use_result=call.shown))
+            self._cli.say(frames.user([call.block], tool_use_result=call.for_host))
         self._cli.messages.append({"role": "user", "content": results})
 
-    def _note(self, words: str, **extra: Any) -> None:
+    def _tell(self, words: str, **extra: Any) -> None:
+        """Say something to the model in the user's name."""
+        content = [{"type": "text", "text": words}]
         self._user_frames += 1
-        self._cli.say(frames.note(words, **extra))
-        self._cli.messages.append({"role": "user", "content": [{"type": "text", "text": words}]})
+        self._cli.say(frames.user(content, **extra))
+        self._cli.messages.append({"role": "user", "content": content})
 
-    def _after_interrupt(self) -> End:
+    def _after_interrupt(self) -> Frame:
         if self._streaming is not None:
-            self._note("[Request interrupted by user]")
+            self._tell("[Request interrupted by user]")
             if self._cli.settings.partial:
                 for event in frames.aborted(self._streaming["usage"]):
                     self._cli.say({"type": "stream_event", "event": event, "parent_tool_use_id": None})
@@ -279,19 +241,17 @@ class Run:
                 if call.block is None:
                     ran = call.stage == "running"
                     words = frames.REJECTED + (frames.STOPPED_RUNNING if ran else "")
-                    call.refuse(words, shown="User rejected tool use", denied=not ran)
+                    call.fail(words, for_host="User rejected tool use", denied=not ran)
             self._tell_results()
-            self._note("[Request interrupted by user for tool use]")
+            self._tell("[Request interrupted by user for tool use]")
             reason, stop = "aborted_tools", "tool_use"
         words = f"[ede_diagnostic] result_type=user last_content_type=n/a stop_reason={stop or 'null'}"
-        return End("error_during_execution", reason, stop, errors=[words], is_error=True)
-
-    # -- counting and the result -----------------------------------------------
+        return _error("error_during_execution", reason, words, stop=stop)
 
     def _count(self, usage: Mapping[str, int]) -> None:
         self._usage.append(usage)
-        total = self._totals.setdefault(self._cli.settings.model, dict.fromkeys(_COUNTS, 0))
-        for name in _COUNTS:
+        total = self._totals.setdefault(self._cli.settings.model, dict.fromkeys(COUNTS, 0))
+        for name in COUNTS:
             total[name] += usage.get(name, 0)
 
     def _cost(self) -> float:
@@ -300,33 +260,30 @@ class Run:
     def failed(self, words: str) -> Frame:
         """The result of a CLI that could not even begin."""
         self._user_frames = -1
-        return self._result(End("error_during_execution", None, errors=[words], is_error=True))
+        return self._result(_error("error_during_execution", None, words))
 
-    def _result(self, end: End) -> Frame:
-        counted = self._usage[:-1] if end.forgets_last_call else self._usage
-        sums = [sum(usage.get(name, 0) for usage in counted) for name in _COUNTS]
-        frame: Frame = {
-            "type": "result",
-            "subtype": end.subtype,
-            "is_error": end.is_error,
+    def _result(self, end: Frame) -> Frame:
+        counted = self._usage[:-1] if end["subtype"] in _FORGETS_LAST_CALL else self._usage
+        return {
+            **end,
             "duration_ms": 1,
             "duration_api_ms": 1,
             "num_turns": 1 + self._user_frames,
-            "stop_reason": end.stop_reason,
             "total_cost_usd": self._cost(),
-            "usage": frames.usage(*sums),
+            "usage": {name: sum(usage.get(name, 0) for usage in counted) for name in COUNTS},
             "modelUsage": {model: _model_usage(total) for model, total in self._totals.items()},
             "permission_denials": self._denials,
-            "terminal_reason": end.reason,
         }
-        if end.errors:
-            return {**frame, "errors": end.errors}
-        extra = {} if end.structured is None else {"structured_output": end.structured}
-        return {**frame, "result": end.result, "api_error_status": end.api_status, **extra}
 
 
-def _limit(subtype: str, reason: str, words: str, stop: str, *, forgets: bool = False) -> End:
-    return End(subtype, reason, stop, errors=[words], is_error=True, forgets_last_call=forgets)
+def _success(result: str, *, reason: str | None = "completed", stop: str | None = None) -> Frame:
+    end = {"type": "result", "subtype": "success", "is_error": False, "terminal_reason": reason, "stop_reason": stop}
+    return {**end, "result": result, "api_error_status": None}
+
+
+def _error(subtype: str, reason: str | None, words: str, *, stop: str | None = None) -> Frame:
+    end = {"type": "result", "subtype": subtype, "is_error": True, "terminal_reason": reason, "stop_reason": stop}
+    return {**end, "errors": [words]}
 
 
 def _model_usage(total: Mapping[str, int]) -> Frame:

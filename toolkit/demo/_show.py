@@ -7,12 +7,12 @@ import shutil
 import socket
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from toolkit._base.words import safe_line
-from toolkit.demo.story import CONNECTED, PROMPT, SECRET, Fix, script
+from toolkit.demo._story import CONNECTED, PROMPT, SECRET, Fix, script
 from toolkit.demo.tools import box
 from toolkit.report import write_report
 from toolkit.runs import Event, Limits, RunResult, load_run, start
@@ -41,21 +41,16 @@ def demo(say: Say, *, live: bool = False) -> RunResult[Fix] | None:
 
 async def _run(say: Say, workspace: WorkspaceSection, secret: Path, port: int, *, live: bool) -> RunResult[Fix]:
     workspace.keep = True
-    with workspace as ws:
-        api = None if live else script(ws.temp_dir, secret, port).start()
-        try:
-            reach = {} if api is None else {"api_url": api.url, "api_key": "not-a-key"}
-            options: dict[str, Any] = {**reach, "limits": Limits(seconds=120, tokens=200_000)}
-            async with start(
-                PROMPT, workspace=ws, tools=[box], output=Fix, readable=python_environment(), **options
-            ) as running:
-                narrator = _Narrator(say, secret, port)
-                async for event in running:
-                    narrator.tell(event)
-                result = await running.result()
-        finally:
-            if api is not None:
-                api.stop()
+    with workspace as ws, nullcontext() if live else script(ws.temp_dir, secret, port) as api:
+        reach: dict[str, Any] = {} if api is None else {"api_url": api.url, "api_key": "not-a-key"}
+        limits = Limits(seconds=120, tokens=200_000)
+        async with start(
+            PROMPT, workspace=ws, tools=[box], output=Fix, limits=limits, readable=python_environment(), **reach
+        ) as running:
+            narrator = _Narrator(say, secret, port)
+            async for event in running:
+                narrator.tell(event)
+            result = await running.result()
         _tell_result(say, result)
     return result
 
@@ -72,13 +67,13 @@ class _Narrator:
         """One event, if it is worth a line."""
         data = event.data
         if event.name == "assistant.block" and data["type"] == "text":
-            self._say(f"  says     {_line(data['text'])}")
+            self._say(f"  says     {safe_line(data['text'], _LONGEST - 11)}")
         elif event.name == "tool.started":
             if any(bait in str(argument) for bait in self._bait for argument in data["arguments"].values()):
                 self._attempts.add(event.id)
         elif event.name == "tool.ended":
             name = data["name"].removeprefix("mcp__shop__")
-            self._say(f"  {self._mark(event):<8} {name:<17}{_line(data['text'], _LONGEST - 28)}")
+            self._say(f"  {self._mark(event):<8} {name:<17}{safe_line(data['text'], _LONGEST - 28)}")
 
     def _mark(self, event: Event) -> str:
         if event.id not in self._attempts:
@@ -130,7 +125,3 @@ def _host() -> Iterator[tuple[Path, Path, int]]:
         listener.close()
         # The project stays: `toolkit runs apply` brings the change back to it.
         (folder / "secret.txt").unlink(missing_ok=True)
-
-
-def _line(text: str, width: int = _LONGEST - 11) -> str:
-    return safe_line(text, width)
