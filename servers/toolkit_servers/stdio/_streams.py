@@ -36,7 +36,7 @@ class _Stream:
     """What both directions share: the shape of an mcp stream."""
 
     async def aclose(self) -> None:
-        raise NotImplementedError
+        """Nothing to do: the pipe outlives the server, for replies that are still queued."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -124,9 +124,6 @@ class LineWriter(_Stream):
                 await turn
             finally:
                 self._waiting.discard(turn)
-
-    async def aclose(self) -> None:
-        """Nothing to do: the pipe outlives the server, for replies that are still queued."""
 
     def detach(self) -> None:
         """Leave the descriptor to its owner."""
