@@ -91,6 +91,8 @@ class ToolServer(Server[Any]):
             self.add_request_handler("logging/setLevel", SetLevelRequestParams, self._set_log_level)
         if reloads:
             self.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, ListenHandler(self._bus))
+        # mcp validates every request and result with pydantic models, several times. What the Toolbox
+        # checks itself goes past that (tests/bench/bench_stdio.py has the difference).
         self.middleware.append(self._shortcut)
 
     def create_initialization_options(

@@ -163,6 +163,8 @@ def _tool_line(use: ToolUse) -> str:
 
 def _changed(run: StoredRun, state: str) -> list[str]:
     """The changed files, and the commands that go on from there."""
+    from toolkit.cli.terminal.display import next_steps
+
     if state == "running":
         return ["", f"Follow: toolkit runs events {run.id} --follow"]
     try:
@@ -170,9 +172,7 @@ def _changed(run: StoredRun, state: str) -> list[str]:
     except ToolkitError as error:
         known = run.changed_files()
         return ["", f"{len(known)} files were changed; {error.what}"] if known else []
-    if not changes:
-        return []
-    return ["", changes.summary(), "", f"Look: toolkit runs diff {run.id}", f"Take: toolkit runs apply {run.id}"]
+    return ["", changes.summary(), *next_steps(run.id)] if changes else []
 
 
 def _indented(text: str) -> list[str]:

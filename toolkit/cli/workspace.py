@@ -26,7 +26,7 @@ from toolkit.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from toolkit.workspace import Changes, Progress, WorkspaceSection
+    from toolkit.workspace import Progress, WorkspaceSection
 
 
 @click.group(cls=Group, epilog="Run 'toolkit workspace COMMAND --help' for options and an example.")
@@ -218,10 +218,15 @@ def diff(workspace_dir: Path, paths: tuple[str, ...], patch: bool, wants_json: b
     DIR is what 'toolkit workspace prepare' printed. A change marked with ! deserves a second look. Nothing
     in the workspace is run. It works while the agent is still at it, too.
     """
+    from toolkit_workspace import Workspace
+    from toolkit_workspace.changes import changes_of
+
     stdout = take_stdout()
-    changes = _changes(workspace_dir)
-    chosen = changes.below(*paths) if paths else changes
-    print_changes(stdout, chosen, "json" if wants_json else "patch" if patch else "table")
+    # By looking only, without opening a section: the owner of the workspace may be at work in it.
+    changes = changes_of(Workspace(workspace_dir.resolve()))
+    print_changes(
+        stdout, changes.below(*paths) if paths else changes, "json" if wants_json else "patch" if patch else "table"
+    )
 
 
 @workspace.command(example=APPLY_EXAMPLE)
@@ -257,14 +262,6 @@ def apply(
             return
         applied = section.apply(paths=paths or None, mounts=mounts or None, **how)
     print_applied(stdout, applied, wants_json=wants_json)
-
-
-def _changes(workspace_dir: Path) -> Changes:
-    """The changes, by looking only: the owner of the workspace may be at work in it."""
-    from toolkit_workspace import Workspace
-    from toolkit_workspace.changes import changes_of
-
-    return changes_of(Workspace(workspace_dir.resolve()))
 
 
 def _go_on(stdout: TextIO, section: WorkspaceSection, *, undo: bool, wants_json: bool) -> None:

@@ -56,7 +56,7 @@ class LiveReport:
         Raises:
             RunError: the run has ended already, or the port is taken.
         """
-        if not self._run.is_live():
+        if not self._run.is_running():
             raise RunError(f"run {self._run.id} has ended", fix=f"Look at it: toolkit report {self._run.id}")
         self._run.facts  # noqa: B018  (what cannot be read is said here, not to the browser)
         try:
@@ -79,7 +79,7 @@ class LiveReport:
 
     async def wait(self) -> None:
         """Return when the run has ended and every open page has been told how."""
-        while self._run.is_live():  # noqa: ASYNC110  (another process's end sets no event of ours)
+        while self._run.is_running():  # noqa: ASYNC110  (another process's end sets no event of ours)
             await asyncio.sleep(_LOOK)
         self._server.close()
         if self._streams:

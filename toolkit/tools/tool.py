@@ -1,4 +1,7 @@
-"""`Tool`: a function with everything a client needs to know about it. Still the function."""
+"""`@tool`, the one decorator, and `Tool`: a function with everything a client needs to know about it.
+
+It is still the function. Everything the agent sees comes from the signature and the docstring.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,9 @@ import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar, overload
+from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, Self, TypedDict, TypeVar, Unpack, overload
 
+from toolkit._base.words import did_you_mean
 from toolkit.tools.calling import Renderer, invoke, render
 from toolkit.tools.content import Reply
 from toolkit.tools.context import ToolContext
@@ -23,11 +27,39 @@ Q = ParamSpec("Q")
 S = TypeVar("S")
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[[Any], Any])
+_FIX = "Change the arguments of @tool(...)"
+
+
+class ToolOptions(TypedDict, total=False):
+    """The options of `@tool(...)`."""
+
+    name: str
+    """What clients call it; the function's name if not given."""
+    title: str
+    """A name for people."""
+    description: str
+    """What the model reads; the docstring if not given."""
+    read_only: bool
+    """It changes nothing: clients may run several at once and need not ask."""
+    destructive: bool
+    """What it changes may be lost."""
+    idempotent: bool
+    """Calling it twice is the same as calling it once."""
+    open_world: bool
+    """It reaches out to things outside: the web, other systems."""
+    timeout: float
+    """Seconds after which a call is answered with an error."""
+    max_chars: int
+    """Characters of text a result may have; more is cut at a line, and the model is told."""
+    structured: bool
+    """Also declare an output schema and send structured content, which Claude Code shows instead of the text."""
+    always_load: bool
+    """False lets Claude Code hide the tool until it is searched for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What `@tool(...)` can say; the signature and the docstring say the rest."""
+    """What `@tool(...)` was given, but for the name; the signature and the docstring say the rest."""
 
     title: str | None = None
     description: str | None = None
@@ -227,6 +259,45 @@ class Tool(Generic[P, R]):
             if isinstance(again, Tool) and again._shared is self._shared:
                 return getattr, (receiver, name)
         return _remade, (subject.call, subject.name, subject.module, self.options, self._shared.renderer)
+
+
+class _Decorator(Protocol):
+    def __call__(self, function: Callable[P, R], /) -> Tool[P, R]: ...
+
+
+@overload
+def tool(function: Callable[P, R], /, **options: Unpack[ToolOptions]) -> Tool[P, R]: ...
+@overload
+def tool(**options: Unpack[ToolOptions]) -> _Decorator: ...
+def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Make a typed function a tool: `@tool`, `@tool(read_only=True)` or `tool(function, name="…")`.
+
+    Raises:
+        ToolDefinitionError: the function cannot be a tool; the message has the place and the fix.
+    """
+    # The caller's frame: annotations given as text may name classes that only exist inside its function.
+    frame = sys._getframe(1)
+    # Only a function defined inside another needs names that its globals do not have.
+    namespace = {} if frame.f_locals is frame.f_globals else dict(frame.f_locals)
+    module = str(frame.f_globals.get("__name__", ""))
+
+    def decorate(target: Callable[..., Any]) -> Tool[..., Any]:
+        subject = read_subject(target, options.get("name"), module, namespace)
+        return Tool(subject, _checked(subject, options))
+
+    return decorate if function is None else decorate(function)
+
+
+def _checked(subject: Subject, options: dict[str, Any]) -> Options:
+    for name in options:
+        if name not in ToolOptions.__annotations__:
+            known = did_you_mean(name, ToolOptions.__annotations__)
+            raise subject.refusal(f"@tool has no option '{name}'{known}", _FIX)
+    for name in ("timeout", "max_chars"):
+        value = options.get(name)
+        if value is not None and not value > 0:
+            raise subject.refusal(f"{name}={value!r} leaves nothing: it must be above zero", _FIX)
+    return Options(**{name: value for name, value in options.items() if name != "name"})
 
 
 def _named(module: str, path: str) -> object:

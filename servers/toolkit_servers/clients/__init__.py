@@ -30,16 +30,13 @@ class Client:
     """Whether its file may carry comments."""
     after: str = ""
     """What the user does next."""
+    project_file: str = ""
+    """Its configuration file in a project, where it has one."""
 
     def file(self, cwd: Path, env: Mapping[str, str], platform: str = sys.platform) -> Path:
         """Where the configuration lives: in the project where the client has a project file."""
-        match self.name:
-            case "claude-code":
-                return cwd / ".mcp.json"
-            case "cursor":
-                return cwd / ".cursor" / "mcp.json"
-            case "vscode":
-                return cwd / ".vscode" / "mcp.json"
+        if self.project_file:
+            return cwd / self.project_file
         home = Path(env.get("HOME") or Path.home())
         if platform == "darwin":
             base = home / "Library" / "Application Support"
@@ -59,11 +56,25 @@ CLIENTS = {
             "mcpServers",
             has_type=True,
             after="Start claude in this folder and approve it.",
+            project_file=".mcp.json",
         ),
         Client("claude-desktop", "Claude Desktop", "mcpServers", after="Quit Claude Desktop and start it again."),
-        Client("cursor", "Cursor", "mcpServers", comments=True, after="Switch it on in Cursor's MCP settings."),
         Client(
-            "vscode", "VS Code", "servers", has_type=True, comments=True, after="Run 'MCP: List Servers' in VS Code."
+            "cursor",
+            "Cursor",
+            "mcpServers",
+            comments=True,
+            after="Switch it on in Cursor's MCP settings.",
+            project_file=".cursor/mcp.json",
+        ),
+        Client(
+            "vscode",
+            "VS Code",
+            "servers",
+            has_type=True,
+            comments=True,
+            after="Run 'MCP: List Servers' in VS Code.",
+            project_file=".vscode/mcp.json",
         ),
     )
 }

@@ -126,9 +126,13 @@ def summary(result: RunResult[Any], *, kept: bool = True) -> list[str]:
     lines += [f"not enforced here: {name}" for name in result.unenforced]
     if result.changes:
         lines += ["", result.changes.summary()]
-        if kept:
-            lines += ["", f"Look: toolkit runs diff {result.run}", f"Take: toolkit runs apply {result.run}"]
+        lines += next_steps(result.run) if kept else []
     return lines
+
+
+def next_steps(run: str) -> list[str]:
+    """The commands that go on from the changes of a run."""
+    return ["", f"Look: toolkit runs diff {run}", f"Take: toolkit runs apply {run}"]
 
 
 def totals(result: RunResult[Any]) -> str:

@@ -41,6 +41,7 @@ async def invoke(tool: Tool[..., Any], arguments: Mapping[str, Any] | None, cont
     try:
         return await _within_limits(tool, values, context)
     except BaseException as error:
+        # Also SystemExit: a tool that calls sys.exit() fails alone and does not take the server with it.
         if isinstance(error, anyio.get_cancelled_exc_class()):
             context.cancel()
             await _raise_if_ours(error)

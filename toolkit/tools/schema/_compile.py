@@ -22,8 +22,7 @@ from pydantic_core import SchemaValidator, core_schema
 
 from toolkit.tools.schema._docstring import description, parameter_texts
 from toolkit.tools.schema._types import (
-    Decoder,
-    bytes_decoder,
+    decode_bytes,
     field_hints,
     reachable,
     text_in,
@@ -45,7 +44,8 @@ class CompiledType:
     validator: SchemaValidator
     schema: Schema
     definitions: dict[str, Schema]
-    decode: Decoder | None
+    annotation: Any
+    has_bytes: bool
     reads_json: bool
     """Wants a list or an object and never text: a JSON string can only be meant as its content."""
     refuses_extra: bool
@@ -54,7 +54,7 @@ class CompiledType:
         """The value with JSON text read and base64 decoded, where the type wants that."""
         if self.reads_json and type(value) is str:
             value = _from_json(value)
-        return value if self.decode is None else self.decode(value)
+        return decode_bytes(self.annotation, value) if self.has_bytes else value
 
     def validate(self, value: Any) -> Any:
         """The Python value.
@@ -83,7 +83,7 @@ def compile_type(annotation: Any) -> CompiledType:
 
 def _compile(annotation: Any) -> CompiledType:
     inside = reachable(annotation)
-    decode = bytes_decoder(annotation, inside)
+    has_bytes = wants_bytes(inside)
     adapter: TypeAdapter[Any] = TypeAdapter(annotation)
     schema, definitions = _make_schema(adapter.core_schema, inside)
     validator = adapter.validator
@@ -92,7 +92,8 @@ def _compile(annotation: Any) -> CompiledType:
         validator=validator,
         schema=schema,
         definitions=definitions,
-        decode=decode,
+        annotation=annotation,
+        has_bytes=has_bytes,
         reads_json=_reads_json(schema, definitions),
         refuses_extra=not any(_allows_extra(cls) for cls in inside),
     )

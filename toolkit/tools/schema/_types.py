@@ -14,7 +14,8 @@ import sys
 import types
 import typing
 from collections import abc
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import typing_extensions
@@ -22,18 +23,17 @@ from pydantic import AliasChoices, BaseModel, Field
 from pydantic.fields import FieldInfo
 from typing_extensions import is_typeddict
 
-from toolkit.tools.schema._problems import excerpt
-
 _ALIAS_TYPES = (typing_extensions.TypeAliasType, getattr(typing, "TypeAliasType", typing_extensions.TypeAliasType))
 _CONTAINERS = ("builtins", "collections", "collections.abc")
 _URL_ALPHABET = str.maketrans("-_", "+/")
 
-Decoder = Callable[[Any], Any]
-"""Turns base64 text into bytes wherever the type wants bytes; leaves the rest alone."""
-
 
 class NotBase64Error(ValueError):
     """Text where bytes are wanted, and it is no base64."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
 
 
 def field_hints(cls: Any) -> dict[str, Any] | None:
@@ -166,93 +166,57 @@ def wants_bytes(types_inside: Iterable[Any]) -> bool:
     return any(inside in (bytes, bytearray) for inside in types_inside)
 
 
-def bytes_decoder(annotation: Any, types_inside: Iterable[Any]) -> Decoder | None:
-    """What turns base64 text into bytes inside a value of this type; None where no bytes are wanted."""
-    return _Decoders().of(annotation) if wants_bytes(types_inside) else None
+def decode_bytes(annotation: Any, value: Any) -> Any:
+    """The value with base64 text decoded wherever the type wants bytes; the rest is left alone."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if (meant := _meant(annotation)) is not annotation:
+        return decode_bytes(meant, value)
+    if origin in (Annotated, typing.Required, typing.NotRequired):
+        return decode_bytes(arguments[0], value)
+    if annotation in (bytes, bytearray):
+        return _from_base64(value)
+    if origin is None and isinstance(annotation, type):
+        return _decode_fields(_sent_fields(annotation), value)
+    if origin in (Union, types.UnionType):
+        members = [member for member in arguments if member is not type(None)]
+        if len(members) == 1:
+            return decode_bytes(members[0], value)
+        # Text that may be meant for another member is not ours to decode.
+        is_ours = bytes in members and all(member in (bytes, bool, int, float) for member in members)
+        return _from_base64(value) if is_ours else value
+    if not isinstance(origin, type) or not arguments:
+        return value
+    if issubclass(origin, Mapping):
+        is_ours = len(arguments) == 2 and isinstance(value, Mapping)
+        return {key: decode_bytes(arguments[1], item) for key, item in value.items()} if is_ours else value
+    if not issubclass(origin, Iterable) or not isinstance(value, list | tuple):
+        return value
+    if origin is tuple and arguments[1:] != (Ellipsis,):
+        fits = len(value) == len(arguments)
+        return [*map(decode_bytes, arguments, value)] if fits else value
+    return [decode_bytes(arguments[0], item) for item in value]
 
 
-class _Decoders:
-    """Decoders by type, so that a recursive type finds the one that is being made for it."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, Decoder] = {}
-
-    def of(self, annotation: Any) -> Decoder:
-        known = self._known.get(id(annotation))
-        if known is not None:
-            return known
-        made: list[Decoder] = []
-        self._known[id(annotation)] = lambda value: made[0](value)
-        made.append(self._make(annotation))
-        return made[0]
-
-    def _make(self, annotation: Any) -> Decoder:
-        meant = _meant(annotation)
-        if meant is not annotation:
-            return self.of(meant)
-        origin, arguments = get_origin(annotation), get_args(annotation)
-        if origin in (Annotated, typing.Required, typing.NotRequired):
-            return self.of(arguments[0])
-        if annotation in (bytes, bytearray):
-            return _decode
-        fields = _safe_field_hints(annotation)
-        if fields:
-            names = wire_names(annotation)
-            decoders = {name: self.of(hint) for name, hint in fields.items()}
-            sent = {alias: decoders[name] for name in names for alias in names[name]}
-            return _in_fields({**decoders, **sent})
-        if origin in (Union, types.UnionType):
-            members = [a for a in arguments if a is not type(None)]
-            if len(members) == 1:
-                return self.of(members[0])
-            # Text that may be meant for another member is not ours to decode.
-            return self.of(bytes) if bytes in members and set(members) <= {bytes, bool, int, float} else _same
-        if isinstance(origin, type) and issubclass(origin, Mapping) and len(arguments) == 2:
-            return _in_mapping(self.of(arguments[1]))
-        if origin is tuple and not (len(arguments) == 2 and arguments[1] is Ellipsis):
-            return _in_order([self.of(a) for a in arguments])
-        if arguments and isinstance(origin, type) and issubclass(origin, Iterable):
-            return _in_items(self.of(arguments[0]))
-        return _same
-
-
-def _same(value: Any) -> Any:
+def _decode_fields(hints: Mapping[str, Any], value: Any) -> Any:
+    if hints and isinstance(value, Mapping):
+        return {key: decode_bytes(hints[key], item) if key in hints else item for key, item in value.items()}
+    if hints and isinstance(value, list):
+        return [*map(decode_bytes, hints.values(), value)]
     return value
 
 
-def _decode(value: Any) -> Any:
+@lru_cache(maxsize=2048)
+def _sent_fields(cls: type) -> Mapping[str, Any]:
+    """The fields of a class under every name a client may send them by."""
+    hints = _safe_field_hints(cls)
+    return {**hints, **{alias: hints[name] for name, aliases in wire_names(cls).items() for alias in aliases}}
+
+
+def _from_base64(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
         # Both alphabets: pydantic writes the one for URLs, most clients the other.
         return base64.b64decode(value.translate(_URL_ALPHABET), validate=True)
     except (binascii.Error, ValueError) as error:
-        raise NotBase64Error(f"should be base64 text; got {excerpt(value)}") from error
-
-
-def _in_fields(decoders: dict[str, Decoder]) -> Decoder:
-    def decode(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {key: decoders.get(key, _same)(item) for key, item in value.items()}
-        if isinstance(value, list):
-            return [decoder(item) for decoder, item in zip(decoders.values(), value, strict=False)]
-        return value
-
-    return decode
-
-
-def _in_mapping(decoder: Decoder) -> Decoder:
-    return lambda value: {k: decoder(v) for k, v in value.items()} if isinstance(value, Mapping) else value
-
-
-def _in_items(decoder: Decoder) -> Decoder:
-    return lambda value: [decoder(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def _in_order(decoders: list[Decoder]) -> Decoder:
-    def decode(value: Any) -> Any:
-        if not isinstance(value, list | tuple) or len(value) != len(decoders):
-            return value
-        return [decoder(item) for decoder, item in zip(decoders, value, strict=True)]
-
-    return decode
+        raise NotBase64Error(value) from error

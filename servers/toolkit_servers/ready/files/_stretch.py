@@ -123,30 +123,22 @@ def _skip_lines(file: BinaryIO, count: int | None) -> int:
 
 def _seek_tail(file: BinaryIO, count: int, size: int) -> int | None:
     """Go to where the last `count` lines begin; the number of the first of them, if the file is not too large."""
-    offset = 0
-    for reach in (1 << 16, _TAIL):
-        offset = max(0, size - reach)
-        file.seek(offset)
-        data = file.read(reach)
-        end = len(data) - data.endswith(b"\n")
-        breaks = data.count(b"\n", 0, end)
-        if breaks >= count:
-            for _ in range(count):
-                end = data.rindex(b"\n", 0, end)
-            offset += end + 1
-            break
-        if offset == 0:
-            break
-    else:
-        offset += data.index(b"\n") + 1 if breaks else 0
-    first = None
-    if offset <= _COUNTED:
+    file.seek(0)
+    if size <= _COUNTED + _TAIL:
+        first = max(1, _skip_lines(file, None) - count + 1)
         file.seek(0)
-        first = 1
-        for at in range(0, offset, _BLOCK):
-            first += file.read(min(_BLOCK, offset - at)).count(b"\n")
+        _skip_lines(file, first - 1)
+        return first
+    offset = size - _TAIL
     file.seek(offset)
-    return first
+    data = file.read(_TAIL)
+    end = len(data) - data.endswith(b"\n")
+    # As many lines as lie in the tail; its own first one is only the end of a line.
+    wanted = min(count, data.count(b"\n", 0, end))
+    for _ in range(wanted):
+        end = data.rindex(b"\n", 0, end)
+    file.seek(offset + end + 1 if wanted else offset)
+    return None
 
 
 def _collect(file: BinaryIO, count: int | None, room: int, *, at_beginning: bool) -> tuple[list[str], bool, bool]:

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolkit._base.processes import is_running
+from toolkit._base.processes import all_pids, is_running
 
 MARK = "TOOLKIT_TESTING_RUN"
 
@@ -27,19 +27,17 @@ class Process:
 
 
 def marked(mark: str) -> list[Process]:
-    """The live processes that were started under this mark; zombies are not counted."""
+    """The processes that were started under this mark and still run; zombies are not counted."""
     wanted = f"{MARK}={mark}".encode()
     found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
+    for pid in all_pids():
+        entry = Path("/proc") / str(pid)
         try:
-            if wanted not in (entry / "environ").read_bytes().split(b"\0") or not is_running(int(entry.name)):
-                continue
-            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+            if wanted in (entry / "environ").read_bytes().split(b"\0") and is_running(pid):
+                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+                found.append(Process(pid, command))
         except OSError:
             continue  # it ended meanwhile, or belongs to somebody else
-        found.append(Process(int(entry.name), command))
     return found
 
 

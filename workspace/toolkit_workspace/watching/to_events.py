@@ -5,16 +5,36 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
+from pathlib import Path
 
 from toolkit._base.handles import READ_DIR, open_beneath
 from toolkit_workspace.record import join
-from toolkit_workspace.watching.sync import Affected, WatchEvent
+from toolkit_workspace.watching.watch import Affected, WatchEvent
+from toolkit_workspace.workspace import Workspace
 
 _Seen = tuple[int, int, bool]
 """ctime, inode, and whether it is a folder."""
 
 
-class Look:
+class WorkspaceToEvents:
+    """Reports what the agent does in the workspace."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._top = workspace.folder
+        self._root = workspace.open()
+        self._looks = _Looks(self._root)
+
+    def tops(self) -> list[tuple[Path, bool]]:
+        return [(self._top, True)]
+
+    def run(self, affected: dict[int, Affected]) -> list[WatchEvent]:
+        return [event for one in affected.values() for event in self._looks.differences(one)]
+
+    def close(self) -> None:
+        os.close(self._root)
+
+
+class _Looks:
     """Remembers how the folders of a workspace looked, and what is different the next time."""
 
     def __init__(self, workspace: int) -> None:
@@ -23,7 +43,7 @@ class Look:
         for _ in self._folders([b""], deep=True):
             pass
 
-    def run(self, affected: Affected) -> Iterator[WatchEvent]:
+    def differences(self, affected: Affected) -> Iterator[WatchEvent]:
         """The differences in the affected folders since they were last looked at."""
         yield from self._folders(sorted(affected.trees), deep=True)
         yield from self._folders(sorted(affected.folders - affected.trees), deep=False)

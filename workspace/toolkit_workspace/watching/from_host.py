@@ -9,73 +9,80 @@ was not what the record says. Everything else is a conflict and stays as it is.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
+from toolkit._base.files import exchange, rename_new
 from toolkit._base.handles import CREATE_FILE, READ_DIR, READ_FILE, open_beneath
 from toolkit.errors import WorkspaceError
-from toolkit_workspace.copying.transfer import Mover, TooLarge
-from toolkit_workspace.record import Record, Row, Stamp, join
-from toolkit_workspace.selecting.left_behind import Notes
-from toolkit_workspace.selecting.roots import AllowedRoots
-from toolkit_workspace.selecting.sources import Source
-from toolkit_workspace.selecting.walk import Folder
-
-EventKind = Literal["copied", "removed", "conflict", "over budget", "added", "modified", "deleted"]
-
-_NOREPLACE, _EXCHANGE = 1, 2
-_renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
+from toolkit_workspace.copying import Mover, TooLarge
+from toolkit_workspace.mount import HostMount
+from toolkit_workspace.record import Kind, Record, Row, Stamp, join, keep_base
+from toolkit_workspace.selecting import AllowedRoots, Folder, LeftBehind, Source, Walk, close_sources, open_sources
+from toolkit_workspace.watching.watch import Affected, WatchEvent
+from toolkit_workspace.workspace import Workspace
 
 
-@dataclass(frozen=True, slots=True)
-class WatchEvent:
-    """One thing that happened to a file, folder or link."""
+class HostToWorkspace:
+    """Brings what changes on the host into the workspace."""
 
-    kind: EventKind
-    """Host→workspace: copied, removed, conflict, over budget. Workspace→events: added, modified, deleted."""
-    path: str
-    """Relative to the workspace."""
-    detail: str = ""
+    def __init__(self, mounts: Sequence[HostMount], roots: Sequence[Path], workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._roots = AllowedRoots(roots)
+        self._sources: list[Source] = []
+        self._root = self._shelf = -1
+        try:
+            self._sources = open_sources(mounts, self._roots)
+            self._root = workspace.open()
+            shelf = workspace.state_dir / "shelf"
+            shelf.mkdir(mode=0o700, exist_ok=True)
+            self._shelf = os.open(shelf, READ_DIR)
+            for left in shelf.iterdir():  # by a watch that was killed
+                left.unlink()
+            self._syncs = [
+                _MountSync(index, source, self._roots, workspace.record, self._shelf)
+                for index, source in enumerate(self._sources)
+            ]
+        except BaseException:
+            self._close()
+            raise
+
+    def tops(self) -> list[tuple[Path, bool]]:
+        return [(Path(os.fsdecode(source.record.host)), source.record.name is None) for source in self._sources]
+
+    def run(self, affected: dict[int, Affected]) -> list[WatchEvent]:
+        events = []
+        for number, one in affected.items():
+            events += list(self._syncs[number].run(self._root, one, self._workspace.identities))
+        for event in events:
+            if event.kind == "copied":  # else its base would be lost once either side changes
+                keep_base(self._workspace.record, self._workspace.store, self._root, os.fsencode(event.path))
+        return events
+
+    def close(self) -> None:
+        self._close()
+        self._workspace.save()
+
+    def _close(self) -> None:
+        close_sources(self._sources)
+        self._roots.close()
+        for handle in (self._root, self._shelf):
+            if handle >= 0:
+                os.close(handle)
+        self._root = self._shelf = -1
 
 
-class Affected:
-    """Which folders of a mount a pass looks at."""
-
-    def __init__(self, folders: Iterable[bytes] = (), trees: Iterable[bytes] = ()) -> None:
-        """`folders` are looked at themselves, `trees` with all below them; the empty path is the mount itself."""
-        self.folders = frozenset(folders)
-        self.trees = frozenset(trees)
-        self._above = {above for path in (*self.folders, *self.trees) for above in _steps(path)}
-
-    def covers(self, path: bytes) -> bool:
-        """Whether a folder is one of those to be looked at."""
-        return path in self.folders or any(step in self.trees for step in _steps(path))
-
-    def leads_to(self, path: bytes) -> bool:
-        """Whether a folder has to be walked through, or looked at."""
-        return path in self._above or self.covers(path)
-
-
-def _steps(path: bytes) -> Iterator[bytes]:
-    """A path and all folders above it, up to the empty one."""
-    while path:
-        yield path
-        path = path.rpartition(b"/")[0]
-    yield b""
-
-
-class Sync:
+class _MountSync:
     """Keeps one mount's part of the workspace in step with the host."""
 
     def __init__(self, index: int, source: Source, roots: AllowedRoots, record: Record, shelf: int) -> None:
         self._index = index
         self._source = source
+        self._at = source.record.at
         self._roots = roots
         self._record = record
         self._shelf = shelf
@@ -89,17 +96,17 @@ class Sync:
         if self._source.record.name is not None:
             yield from self._single(workspace)
             return
-        walk = self._source.walk(Notes(), self._roots, strict=False, never=never, descend=affected.leads_to)
-        for folder in walk.folders(self._source.fresh_handle(), self._source.real_paths):
+        walk = Walk.of(self._source, self._roots, LeftBehind(), strict=False, never=never, descend=affected.leads_to)
+        for folder in walk.folders():
             if affected.covers(folder.path):
                 yield from self._folder(workspace, folder)
 
     def _single(self, workspace: int) -> Iterator[WatchEvent]:
         name = self._source.record.name or b""
-        with self._opened(workspace, self._source.landing.rpartition(b"/")[0], make=False) as into:
+        with self._opened(workspace, self._at.rpartition(b"/")[0], make=False) as into:
             if into is None:
                 return
-            row = self._record.get(self._source.landing)
+            row = self._record.get(self._at)
             try:
                 st = os.stat(name, dir_fd=self._source.handle, follow_symlinks=False)
             except FileNotFoundError:
@@ -107,10 +114,10 @@ class Sync:
                     yield from self._remove(into, row)
                 return
             if stat.S_ISREG(st.st_mode) and not (row is not None and row.host_is_untouched(st)):
-                yield from self._file(into, self._source.handle, os.fsdecode(name), self._source.landing, b"", row)
+                yield from self._file(into, self._source.handle, os.fsdecode(name), self._at, b"", row)
 
     def _folder(self, workspace: int, folder: Folder) -> Iterator[WatchEvent]:
-        place = join(self._source.landing, folder.path) if folder.path else self._source.landing
+        place = join(self._at, folder.path) if folder.path else self._at
         known = self._record.rows_in(place)
         is_new = bool(place) and self._record.get(place) is None
         wanted = folder.is_wanted or bool(folder.files or folder.links)
@@ -233,31 +240,35 @@ class Sync:
     ) -> Iterator[WatchEvent]:
         """Put a shelved file where it belongs, if nobody touched what is there."""
         name = os.fsdecode(path.rpartition(b"/")[2])
-        if not self._exchanged(into, name, shelved, row):
+        with self._record.lock:  # whoever compares meanwhile sees the file and its row change together
+            is_in_place = self._exchanged(into, name, shelved, row)
+            if is_in_place:
+                made = os.stat(name, dir_fd=into, follow_symlinks=False)
+                kind: Kind = "f" if target is None else "l"
+                stamps = Stamp.of(made), Stamp.of(st)
+                self._record.put(Row(path, host_path, target, kind, self._index, made.st_mode, *stamps))
+                self._used += made.st_size - (row.copy.size if row else 0)
+        if is_in_place:
+            self._told.pop(path, None)
+            yield WatchEvent("copied", os.fsdecode(path))
+        else:
             os.unlink(shelved, dir_fd=self._shelf)
             self._told[path] = (st.st_ctime_ns, st.st_ino)
             yield WatchEvent("conflict", os.fsdecode(path), "changed on the host and in the workspace")
-            return
-        made = os.stat(name, dir_fd=into, follow_symlinks=False)
-        self._used += made.st_size - (row.copy.size if row else 0)
-        kind: Literal["f", "l"] = "f" if target is None else "l"
-        self._record.put(Row(path, host_path, target, kind, self._index, made.st_mode, Stamp.of(made), Stamp.of(st)))
-        self._told.pop(path, None)
-        yield WatchEvent("copied", os.fsdecode(path))
 
     def _exchanged(self, into: int, name: str, shelved: str, row: Row | None) -> bool:
         """Whether the shelved file is in place now; the workspace is as it was if not."""
         if row is None or not _is_there(into, name):
             # Something the agent removed stays removed; something new must not cover what the agent made.
-            return row is None and _rename(self._shelf, shelved, into, name, _NOREPLACE)
+            return row is None and _renamed(rename_new, self._shelf, shelved, into, name)
         if row.kind == "d":
             return False
         now = os.stat(name, dir_fd=into, follow_symlinks=False)
-        if not row.is_untouched(now) or not _rename(self._shelf, shelved, into, name, _EXCHANGE):
+        if not row.is_untouched(now) or not _renamed(exchange, self._shelf, shelved, into, name):
             return False
         out = os.stat(shelved, dir_fd=self._shelf, follow_symlinks=False)
         if not _is_same(now, out):
-            _rename(self._shelf, shelved, into, name, _EXCHANGE)
+            _renamed(exchange, self._shelf, shelved, into, name)
             return False
         os.unlink(shelved, dir_fd=self._shelf)
         return True
@@ -277,15 +288,16 @@ class Sync:
                 self._told[row.path] = (0, 0)
                 yield WatchEvent("conflict", os.fsdecode(row.path), "removed on the host, changed in the workspace")
             return
-        shelved = secrets.token_hex(8)
-        if not _rename(into, name, self._shelf, shelved, _NOREPLACE):
-            return
-        if not _is_same(now, os.stat(shelved, dir_fd=self._shelf, follow_symlinks=False)):
-            _rename(self._shelf, shelved, into, name, _NOREPLACE)
-            return
-        os.unlink(shelved, dir_fd=self._shelf)
-        self._used -= row.copy.size
-        self._record.discard(row.path, below=False)
+        with self._record.lock:
+            shelved = secrets.token_hex(8)
+            if not _renamed(rename_new, into, name, self._shelf, shelved):
+                return
+            if not _is_same(now, os.stat(shelved, dir_fd=self._shelf, follow_symlinks=False)):
+                _renamed(rename_new, self._shelf, shelved, into, name)
+                return
+            os.unlink(shelved, dir_fd=self._shelf)
+            self._used -= row.copy.size
+            self._record.discard(row.path, below=False)
         yield WatchEvent("removed", os.fsdecode(row.path))
 
     def _remove_folder(self, into: int, name: str, row: Row) -> Iterator[WatchEvent]:
@@ -299,11 +311,12 @@ class Sync:
                 yield from self._remove(inner, below)
         finally:
             os.close(inner)
-        try:
-            os.rmdir(name, dir_fd=into)
-        except OSError:
-            return  # the agent's own work is in it
-        self._record.discard(row.path)
+        with self._record.lock:
+            try:
+                os.rmdir(name, dir_fd=into)
+            except OSError:
+                return  # the agent's own work is in it
+            self._record.discard(row.path)
         yield WatchEvent("removed", os.fsdecode(row.path))
 
 
@@ -325,14 +338,17 @@ def _is_same(before: os.stat_result, after: os.stat_result) -> bool:
     )
 
 
-def _rename(from_folder: int, name: str, to_folder: int, other: str, flags: int) -> bool:
-    """Rename without replacing, or exchange, in one step; False where the names do not allow it."""
-    if not _renameat2(from_folder, os.fsencode(name), to_folder, os.fsencode(other), flags):
-        return True
-    code = ctypes.get_errno()
-    if code in (errno.EEXIST, errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.ENOTEMPTY):
-        return False
-    raise WorkspaceError(
-        f"the file system cannot exchange files: {os.strerror(code)}",
-        fix="Watch a workspace on a local file system (WorkspaceSection(…, parent=…)).",
-    )
+def _renamed(
+    rename: Callable[[int, str, int, str], None], from_folder: int, name: str, to_folder: int, other: str
+) -> bool:
+    """Whether the names allowed it to rename without replacing, or to exchange, in one step."""
+    try:
+        rename(from_folder, name, to_folder, other)
+    except OSError as error:
+        if error.errno in (errno.EEXIST, errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.ENOTEMPTY):
+            return False
+        raise WorkspaceError(
+            f"the file system cannot exchange files: {error.strerror}",
+            fix="Watch a workspace on a local file system (WorkspaceSection(…, parent=…)).",
+        ) from error
+    return True

@@ -1,6 +1,6 @@
 """Decide during a walk which paths belong to a mount, as git decides what it ignores.
 
-A folder is settled before anything in it: what is excluded is never read, and
+A folder is decided before anything in it: what is excluded is never read, and
 nothing below it can be taken back. Of several rules in one list the last that
 matches decides; of several lists the nearest: exclude_glob, then the .gitignore
 files from the path's own folder upwards, then .git/info/exclude.
@@ -11,6 +11,7 @@ folder above it says whether the path comes along.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -18,7 +19,8 @@ from collections.abc import Iterator, Sequence
 
 from toolkit._base.handles import READ_FILE, open_beneath
 from toolkit.errors import WorkspaceError
-from toolkit_workspace.selecting.pattern import GitPattern, match_many, read_globs, read_lines
+from toolkit_workspace.selecting.pattern import GitPattern, match_many, read_globs, read_patterns
+from toolkit_workspace.selecting.tally import LeftBehind, Why
 
 MOST_RULE_BYTES = 1_000_000
 _MOST_BLOCK_BYTES = 64_000
@@ -98,68 +100,100 @@ class Scope:
         return None
 
 
-class Selection:
-    """What one mount takes along: its include and exclude patterns, and whether .gitignore files count."""
+class Rules:
+    """Which names in one folder of a mount come along: its patterns, and the .gitignore files if they count."""
 
-    def __init__(self, include: Sequence[str] = (), exclude: Sequence[str] = (), *, gitignore: bool = False) -> None:
-        self._include = RuleList(read_globs(include, "include_glob")) if include else None
-        self._exclude = RuleList(read_globs(exclude, "exclude_glob")) if exclude else None
-        self.gitignore = gitignore
+    __slots__ = ("_chain", "_exclude", "_files", "_include", "_number", "decide", "is_wanted", "reads_files")
 
-    @property
-    def takes_all(self) -> bool:
-        return self._include is None
-
-    def included(self, path: bytes, is_folder: bool, above: int) -> int:
-        """The number of the include pattern that decides a path, given the one that decided the folder above it."""
-        return max(above, self._include.last_match(path, is_folder)) if self._include else 0
-
-    def says_yes(self, number: int) -> bool:
-        """Whether the include pattern with this number takes a path along."""
-        return self._include is None or bool(number and self._include.patterns[number - 1].include)
-
-    def root_scope(self, folder: int) -> FolderRules:
-        """The rules in force at the top of a mount, read from its open folder."""
-        files = self._info_exclude(folder) if self.gitignore else None
-        return FolderRules(self._exclude, files, reads_files=self.gitignore)
-
-    def _info_exclude(self, folder: int) -> Scope | None:
-        try:
-            patterns = read_rule_file(folder, b".git/info/exclude", ".git/info/exclude")
-        except OSError:
-            return None
-        return Scope(RuleList(patterns)) if patterns else None
-
-
-class FolderRules:
-    """The exclude rules of one folder: exclude_glob first, then the chain of .gitignore files."""
-
-    __slots__ = ("_exclude", "_files", "chain", "reads_files")
-
-    def __init__(self, exclude: RuleList | None, files: Scope | None, *, reads_files: bool) -> None:
-        self._exclude = exclude
-        self._files = files
-        self.chain = Scope(exclude, b"", files) if exclude else files
+    def __init__(
+        self,
+        include: RuleList | None,
+        exclude: RuleList | None,
+        files: Scope | None,
+        reads_files: bool,
+        number: int = 0,
+    ) -> None:
+        self._include, self._exclude, self._files = include, exclude, files
+        self._chain = Scope(exclude, b"", files) if exclude else files
+        self._number = number
+        """The include pattern, counted from 1, that decided this folder; 0 for none."""
         self.reads_files = reads_files
-        """Whether a .gitignore file further down counts."""
+        """Whether a .gitignore file in it counts."""
+        self.is_wanted = self._says_yes(number)
+        """Whether the folder comes along even if nothing in it does."""
+        self.decide = include is not None or self._chain is not None
+        """Whether there is anything to decide."""
 
-    def excluded_by(self, path: bytes, is_folder: bool) -> GitPattern | None:
-        """The rule that leaves this path out; None if it may stay.
+    def choose(self, folder: bytes, names: list[str], left: LeftBehind, *, are_folders: bool = False) -> list[str]:
+        """The names in this folder that come along; the others are noted."""
+        chosen = []
+        prefix = folder + b"/" if folder else b""
+        for name in names:
+            path = prefix + os.fsencode(name)
+            if self.leaves_out(path, are_folders, left):
+                continue
+            if are_folders or self._include is None or self._says_yes(self._include_number(path, False)):
+                chosen.append(name)
+            else:
+                left.add(path, "not included", "include_glob")
+        return chosen
+
+    def leaves_out(self, path: bytes, is_folder: bool, left: LeftBehind) -> bool:
+        """Whether a rule leaves this path out, which is then noted.
 
         git never asks its rules about `.git`: only exclude_glob can leave that behind.
         """
+        chain = self._chain
         if path.endswith(b".git") and path.rpartition(b"/")[2] == b".git":
-            inside = self.inside(".git").chain
-            return inside.excluded_by(path, is_folder) if inside is not None else None
-        return self.chain.excluded_by(path, is_folder) if self.chain is not None else None
+            chain = Scope(self._exclude) if self._exclude else None
+        rule = chain.excluded_by(path, is_folder) if chain is not None else None
+        if rule is None:
+            return False
+        why: Why = "excluded" if rule.source == "exclude_glob" else "ignored"
+        left.add(path + b"/" if is_folder else path, why, str(rule))
+        return True
 
-    def with_rules(self, patterns: list[GitPattern], base: bytes) -> FolderRules:
-        """The scope of a folder that has a .gitignore of its own."""
-        return FolderRules(self._exclude, Scope(RuleList(patterns), base, self._files), reads_files=True)
+    def with_file(self, folder: int, path: bytes) -> Rules:
+        """The same with the .gitignore file of the open folder at `path`.
 
-    def inside(self, name: str) -> FolderRules:
-        """The rules for what is in a folder; git's rules say nothing about what is in `.git`."""
-        return FolderRules(self._exclude, None, reads_files=False) if name == ".git" else self
+        Raises:
+            OSError: it cannot be read.
+        """
+        patterns = read_rule_file(folder, b".gitignore", os.fsdecode(path + b"/.gitignore" if path else b".gitignore"))
+        if not patterns:
+            return self
+        scope = Scope(RuleList(patterns), path, self._files)
+        return Rules(self._include, self._exclude, scope, True, self._number)
+
+    def inside(self, path: bytes) -> Rules:
+        """The rules for what is in the subfolder at `path`; git's rules say nothing about what is in `.git`."""
+        number = self._include_number(path, True)
+        if path.rpartition(b"/")[2] == b".git":
+            return Rules(self._include, self._exclude, None, False, number)
+        if number == self._number:
+            return self
+        return Rules(self._include, self._exclude, self._files, self.reads_files, number)
+
+    def _include_number(self, path: bytes, is_folder: bool) -> int:
+        """The number of the include pattern that decides a path in this folder."""
+        return max(self._number, self._include.last_match(path, is_folder)) if self._include else 0
+
+    def _says_yes(self, number: int) -> bool:
+        return self._include is None or bool(number and self._include.patterns[number - 1].include)
+
+
+def rules_at(
+    folder: int, include: Sequence[str] = (), exclude: Sequence[str] = (), *, gitignore: bool = False
+) -> Rules:
+    """The rules in force at the top of a mount, its open folder; with `gitignore` its rule files count."""
+    files = None
+    if gitignore:
+        with contextlib.suppress(OSError):
+            patterns = read_rule_file(folder, b".git/info/exclude", ".git/info/exclude")
+            files = Scope(RuleList(patterns)) if patterns else None
+    include_rules = RuleList(read_globs(include, "include_glob")) if include else None
+    exclude_rules = RuleList(read_globs(exclude, "exclude_glob")) if exclude else None
+    return Rules(include_rules, exclude_rules, files, gitignore)
 
 
 def read_rule_file(folder: int, name: bytes, source: str) -> list[GitPattern]:
@@ -183,4 +217,4 @@ def read_rule_file(folder: int, name: bytes, source: str) -> list[GitPattern]:
             f"{source!r} is larger than {MOST_RULE_BYTES:,} bytes: not read as ignore rules",
             fix="Leave gitignore=True away and write the patterns as exclude_glob.",
         )
-    return read_lines(data, source)
+    return read_patterns(data, source)
