@@ -6,13 +6,18 @@ from the running one: nothing is downloaded.
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 import subprocess
 import sys
 import sysconfig
 import tarfile
+import tomllib
 import venv
 import zipfile
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -149,3 +154,52 @@ def test_the_sdist_carries_what_a_packager_builds_and_tests_with(built: dict[str
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"pyproject.toml", "LICENSE", "README.md", "constraints.txt", "tests/test_packaging.py"} <= names
     assert not [name for name in names if name.startswith((".venv", "dist/")) or "__pycache__" in name]
+
+
+OURS = ("toolkit", "toolkit_servers", "toolkit_workspace")
+A_PROJECT_OF_ITS_OWN = ROOT / "toolkit" / "demo" / "project"
+LOADED_BY_PYTEST = ROOT / "toolkit" / "testing" / "pytest_plugin.py"
+
+
+def imported(file: Path) -> Iterator[str]:
+    """The top-level modules a file imports, wherever in it the import stands."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield node.module.partition(".")[0]
+
+
+def plain_name(requirement: str) -> str:
+    """The name of a distribution as indexes compare it."""
+    return re.sub(r"[-_.]+", "-", re.split(r"[\s\[<>=!~;]", requirement)[0]).lower()
+
+
+def declared() -> set[str]:
+    """What users get with the package, or with one of its extras for users."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = [names for extra, names in project["optional-dependencies"].items() if extra != "dev"]
+    return {plain_name(name) for names in (project["dependencies"], *extras) for name in names}
+
+
+def test_every_module_that_is_imported_is_declared() -> None:
+    known, names = packages_distributions(), declared()
+    missing = []
+    for file in (path for room in ("toolkit", "servers", "workspace") for path in (ROOT / room).rglob("*.py")):
+        if file.is_relative_to(A_PROJECT_OF_ITS_OWN):
+            continue
+        strangers = set(imported(file)) - sys.stdlib_module_names - set(OURS)
+        if file == LOADED_BY_PYTEST:
+            strangers.remove("pytest")
+        missing += [
+            f"{file.relative_to(ROOT)} imports {name}"
+            for name in strangers
+            if not names & set(map(plain_name, known.get(name, ())))
+        ]
+    assert missing == []
+
+
+def test_every_declared_dependency_has_a_plain_pin() -> None:
+    rows = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pinned = {plain_name(row) for row in rows if re.fullmatch(r"[\w.-]+==[\w.]+", row)}
+    assert declared() - pinned == set()

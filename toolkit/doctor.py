@@ -10,10 +10,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from toolkit._base.words import count_text
 from toolkit.errors import SandboxError
 from toolkit.runs.storage import runs_home
 from toolkit.sandbox import check, find_cli
@@ -33,10 +33,6 @@ class Finding:
     stops: bool = True
     """Whether a run cannot start while it is not ok."""
 
-    def as_data(self) -> dict[str, Any]:
-        """JSON-ready."""
-        return asdict(self)
-
 
 def examine() -> Iterator[Finding]:
     """Look at everything a run needs; never raises for what it finds."""
@@ -44,7 +40,7 @@ def examine() -> Iterator[Finding]:
     yield from _packages()
     yield _cli()
     yield from _sandbox()
-    yield _state()
+    yield _stored_runs()
     yield from _disk()
     yield _key()
 
@@ -82,12 +78,8 @@ def _cli() -> Finding:
 
 def _clean() -> dict[str, str]:
     """An environment without anything of the user's: a version is asked for, nothing else."""
-    return {
-        "PATH": "/usr/bin:/bin",
-        "HOME": tempfile.gettempdir(),
-        "DISABLE_TELEMETRY": "1",
-        "DISABLE_AUTOUPDATER": "1",
-    }
+    quiet = {"DISABLE_TELEMETRY": "1", "DISABLE_AUTOUPDATER": "1"}
+    return {"PATH": "/usr/bin:/bin", "HOME": tempfile.gettempdir(), **quiet}
 
 
 def _sandbox() -> Iterator[Finding]:
@@ -100,15 +92,15 @@ def _sandbox() -> Iterator[Finding]:
         yield Finding(f"limit {name}", False, "cannot be enforced here", "See: toolkit sandbox check", stops=False)
 
 
-def _state() -> Finding:
+def _stored_runs() -> Finding:
     home = runs_home()
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=home):
             pass
     except OSError as error:
-        return Finding("state", False, f"{home}: {error.strerror}", "Set TOOLKIT_HOME to a folder of yours")
-    return Finding("state", True, f"{home}, {sum(1 for _ in home.iterdir())} runs")
+        return Finding("stored runs", False, f"{home}: {error.strerror}", "Set TOOLKIT_HOME to a folder of yours")
+    return Finding("stored runs", True, f"{home}, {count_text(sum(1 for _ in home.iterdir()), 'run')}")
 
 
 def _disk() -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""Every error this toolkit raises on purpose, as one tree.
+"""Every error this toolkit raises on purpose for its user, as one tree.
 
     ToolkitError
     ├── ToolError                   raised inside a tool: the model reads it as written
@@ -11,13 +11,18 @@
     ├── WorkspaceError              a workspace that cannot be prepared or read
     │   ├── WorkspaceSecurityError  a path outside the allowed roots, or a link leading out
     │   ├── WorkspaceBudgetError    a selection larger than its byte budget
-    │   └── WorkspaceConflictError  the host changed since the copy was made
+    │   ├── WorkspaceConflictError  the host changed since the copy was made
+    │   └── ContentGone *           bytes that were remembered are no longer there
     ├── SandboxError                confinement that cannot be set up as asked
     │   ├── SettingsError           settings the CLI would misread
     │   └── UnconfinedError         a safety check failed, or could not be made
     ├── TestingError                a script, cassette or CLI double used wrongly
     └── RunError                    a run that cannot start, or did not end well
+        ├── NoSessionError *        a conversation to resume that does not exist
+        └── RunFailedError *        a result that is not ok, as an exception
+            └── PromptEvaluationError *, ThrottleError *    the same in another product's words
 
+Those with a star are defined beside what they speak of, in toolkit_workspace and toolkit.runs.
 An error says what is wrong, where, and what to do, in that order. Subclasses
 carry the facts as attributes, so that nobody has to parse the text.
 """

@@ -1,7 +1,7 @@
 """A Toolbox becomes an `mcp.server.Server`, the same one for every way of serving.
 
-The tools are looked up in a `Live` box on every request, so that another Toolbox
-can take its place while clients stay connected. A well-formed tools/call or
+The tools are looked up in `ToolServer.toolbox` on every request, so that another
+Toolbox can take its place while clients stay connected. A well-formed tools/call or
 tools/list is answered without mcp's typed models: the Toolbox checks arguments
 itself and its replies are in wire form already. Everything else, and every
 malformed request, takes mcp's own way.
@@ -36,12 +36,11 @@ from mcp_types import (
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
 from toolkit.tools import ToolContext
-from toolkit_servers._live import Live as Live
-from toolkit_servers.reports import CallNotes
+from toolkit_servers.reports import CallReports
 from toolkit_servers.wire import JsonList, sendable
 
 if TYPE_CHECKING:
-    from toolkit.tools import Reply, Toolbox
+    from toolkit.tools import Toolbox
 
 _Context = ServerRequestContext[Any, Any]
 
@@ -52,7 +51,7 @@ _TELLING_SECONDS = 1.0
 
 
 def build_server(
-    box: Toolbox | Live,
+    box: Toolbox,
     *,
     notifies: bool = True,
     reloads: bool = False,
@@ -61,24 +60,23 @@ def build_server(
     """An mcp server for the tools of `box`.
 
     `notifies` sends a tool's progress and log messages to the client. `reloads` tells clients
-    that the tools may change; call `announce` when they did. `make_context` gives a call, by its id,
-    the context of a run instead of the client's own.
+    that the tools may change; put others into `toolbox` and call `announce` when they did.
+    `make_context` gives a call, by its id, the context of a run instead of the client's own.
     """
-    live = box if isinstance(box, Live) else Live(box)
-    return ToolServer(live, notifies=notifies, reloads=reloads, make_context=make_context)
+    return ToolServer(box, notifies=notifies, reloads=reloads, make_context=make_context)
 
 
 class ToolServer(Server[Any]):
     """An mcp server whose tools are those of a Toolbox."""
 
     def __init__(
-        self, live: Live, *, notifies: bool, reloads: bool, make_context: Callable[[str], ToolContext] | None = None
+        self, box: Toolbox, *, notifies: bool, reloads: bool, make_context: Callable[[str], ToolContext] | None = None
     ) -> None:
-        box = live.current
         super().__init__(
             box.name, version=box.version, instructions=box.instructions, get_tool_input_schema=self._input_schema
         )
-        self.live = live
+        self.toolbox = box
+        """The tools of the next request."""
         self._notifies = notifies
         self._reloads = reloads
         self._make_context = make_context
@@ -93,6 +91,8 @@ class ToolServer(Server[Any]):
             self.add_request_handler("logging/setLevel", SetLevelRequestParams, self._set_log_level)
         if reloads:
             self.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, ListenHandler(self._bus))
+        # mcp validates every request and result with pydantic models, several times. What the Toolbox
+        # checks itself goes past that (tests/bench/bench_stdio.py has the difference).
         self.middleware.append(self._shortcut)
 
     def create_initialization_options(
@@ -128,29 +128,26 @@ class ToolServer(Server[Any]):
         modern = _is_modern(ctx)
         meta: Mapping[str, Any] = params.get("_meta") or {}
         call_id = str(meta.get(TOOL_USE_ID) or ctx.request_id)
-        notes = None
+        reports = None
         if self._notifies:
-            notes = CallNotes(ctx.session, ctx.request_id, self._lowest_level(ctx, meta, modern=modern))
+            reports = CallReports(ctx.session, ctx.request_id, self._lowest_level(ctx, meta, modern=modern))
         if self._make_context is not None:
             context = self._make_context(call_id)
         else:
             context = ToolContext(
                 call_id=call_id,
-                on_progress=notes.progress if notes is not None else None,
-                on_log=notes.log if notes is not None else None,
+                on_progress=reports.progress if reports is not None else None,
+                on_log=reports.log if reports is not None else None,
                 session=_session_of(ctx),
             )
         try:
-            reply = await self.live.current.call(params["name"], params.get("arguments") or {}, context)
-            if notes is not None:
-                await notes.finish()
+            reply = await self.toolbox.call(params["name"], params.get("arguments") or {}, context)
+            if reports is not None:
+                await reports.finish()
         except BaseException:
-            if notes is not None:
-                notes.drop()
+            if reports is not None:
+                reports.drop()
             raise
-        return self._in_wire_form(reply, modern=modern)
-
-    def _in_wire_form(self, reply: Reply, *, modern: bool) -> dict[str, Any]:
         result = sendable(reply.wire())
         return self._stamped(result) if modern else result
 
@@ -160,7 +157,7 @@ class ToolServer(Server[Any]):
 
     def _listing(self, *, modern: bool) -> dict[str, Any]:
         """The tools/list result, checked against the protocol once for each Toolbox and era."""
-        box = self.live.current
+        box = self.toolbox
         if self._listed[0] is not box:
             self._listed = (box, {})
         ready = self._listed[1]
@@ -194,7 +191,7 @@ class ToolServer(Server[Any]):
         return self._log_levels.get(_session_of(ctx), "debug")
 
     def _input_schema(self, name: str) -> Mapping[str, Any] | None:
-        entry = next((entry for entry in self.live.current.listing() if entry["name"] == name), None)
+        entry = next((entry for entry in self.toolbox.listing() if entry["name"] == name), None)
         return None if entry is None else entry["inputSchema"]
 
 

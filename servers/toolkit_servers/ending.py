@@ -62,7 +62,7 @@ class Lifeline:
             self.end()
             return
         # What the client sent before it hung up is still to be served, also by a process that
-        # has only begun to import.
+        # has only begun to import: `echo '{…}' | toolkit serve tools.py` gets its answer.
         self._attached.wait()
         self._tell(self._on_hangup)
         while self._is_responsive():
@@ -111,6 +111,8 @@ def end_after(seconds: float, code: int = 0) -> None:
 
 def end_now(code: int = 0) -> None:
     """Flush what was printed and leave, without waiting for anyone."""
+    # os._exit, because a normal exit joins threads and runs exit handlers, and those of the user's code may
+    # never return. Flushing has a thread of its own for the same reason: stderr may be a full pipe.
     flushing = threading.Thread(target=_flush, daemon=True)
     flushing.start()
     flushing.join(0.1)

@@ -12,16 +12,17 @@ import asyncio
 import contextlib
 import sys
 import traceback
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection
+from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+from toolkit._base.words import count_text
 from toolkit.errors import ToolkitError
-from toolkit_servers._live import Live
 
 if TYPE_CHECKING:
     from toolkit.tools import Toolbox
     from toolkit_servers.build import ToolServer
+    from toolkit_servers.target import Target
 
 _Signature = dict[Path, tuple[int, int, int] | None]
 
@@ -29,64 +30,47 @@ _RETRY_SECONDS = 0.5
 _LOOK_AGAIN_MS = 300
 
 
-class Loaded(Protocol):
-    """Tools, and the files a change of which may change them."""
-
-    @property
-    def toolbox(self) -> Toolbox: ...
-
-    @property
-    def files(self) -> Collection[Path]: ...
-
-
 class Reload:
-    """Tools to serve, and how to load them again."""
+    """A target whose tools are loaded again whenever its files change: serve it in place of a Toolbox."""
 
-    def __init__(self, loaded: Loaded, load: Callable[[], Loaded]) -> None:
-        self.live = Live(loaded.toolbox)
-        self._files = frozenset(loaded.files)
-        self._load = load
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        """What was loaded last."""
         self._failed = False
         self._seen = self._signature()
 
     async def follow(self, server: ToolServer) -> None:
-        """Swap the tools whenever their files change, until cancelled."""
+        """Swap the tools of a server whenever their files change, until cancelled."""
         while True:
-            folders = {file.parent for file in self._files}
+            folders = self._folders()
             async with contextlib.aclosing(_changes(folders)) as changes:
                 async for _ in changes:
-                    if await self._swap_if_changed():
+                    if await self._load_if_changed():
+                        server.toolbox = self.target.toolbox
                         await server.announce()
-                    if {file.parent for file in self._files} != folders:
+                    if self._folders() != folders:
                         break
 
-    async def _swap_if_changed(self) -> bool:
+    async def _load_if_changed(self) -> bool:
         if self._signature() == self._seen:
             return False
-        before = _signature(self._files | self._neighbours())
-        swapped = await self._swap()
-        # What changes while the tools are loaded is for the next turn; so is a file that appears
-        # after a failed load, which may have been for want of it.
-        self._seen = {
-            file: before.get(file, None if self._failed else state) for file, state in self._signature().items()
-        }
-        return swapped
-
-    async def _swap(self) -> bool:
+        before = _signature(self.target.files | self._neighbours())
         # In a thread, so that calls go on while the module is imported.
         loaded = await asyncio.to_thread(self._try_to_load)
         self._failed = loaded is None
-        if loaded is None:
-            return False
-        self._files = frozenset(loaded.files)
-        self.live.current = loaded.toolbox
-        count = len(loaded.toolbox.tools)
-        _say(f"reloaded {loaded.toolbox.name}: {count} {'tool' if count == 1 else 'tools'}")
-        return True
+        if loaded is not None:
+            self.target = loaded
+            _say(f"reloaded {loaded.toolbox.name}: {count_text(len(loaded.toolbox), 'tool')}")
+        # What changes while the tools are loaded is for the next turn; so is a file that appears
+        # after a failed load, which may have been for want of it.
+        self._seen = {file: before.get(file, None if self._failed else now) for file, now in self._signature().items()}
+        return loaded is not None
 
-    def _try_to_load(self) -> Loaded | None:
+    def _try_to_load(self) -> Target | None:
+        from toolkit_servers.target import load_target
+
         try:
-            return self._load()
+            return load_target(self.target.spec)
         except ToolkitError as problem:
             what = str(problem)
         except BaseException:  # also sys.exit() in the user's module
@@ -95,10 +79,13 @@ class Reload:
         return None
 
     def _signature(self) -> _Signature:
-        return _signature(self._files | self._neighbours() if self._failed else self._files)
+        return _signature(self.target.files | self._neighbours() if self._failed else self.target.files)
+
+    def _folders(self) -> frozenset[Path]:
+        return frozenset(file.parent for file in self.target.files)
 
     def _neighbours(self) -> frozenset[Path]:
-        return frozenset(file for folder in {file.parent for file in self._files} for file in folder.glob("*.py"))
+        return frozenset(file for folder in self._folders() for file in folder.glob("*.py"))
 
 
 @contextlib.asynccontextmanager
@@ -109,7 +96,7 @@ async def server_following(tools: Toolbox | Reload) -> AsyncIterator[ToolServer]
     if not isinstance(tools, Reload):
         yield build_server(tools)
         return
-    server = build_server(tools.live, reloads=True)
+    server = build_server(tools.target.toolbox, reloads=True)
     task = asyncio.create_task(tools.follow(server))
     try:
         yield server
@@ -139,10 +126,10 @@ async def _changes(folders: Collection[Path]) -> AsyncGenerator[None, None]:
 
 
 def _signature(files: Collection[Path]) -> _Signature:
-    return {file: _state(file) for file in files}
+    return {file: _version(file) for file in files}
 
 
-def _state(file: Path) -> tuple[int, int, int] | None:
+def _version(file: Path) -> tuple[int, int, int] | None:
     with contextlib.suppress(OSError):
         found = file.stat()
         return found.st_mtime_ns, found.st_size, found.st_ino

@@ -19,8 +19,8 @@ MOST_WAITING = 256
 _Send = Callable[[], Coroutine[Any, Any, None]]
 
 
-class CallNotes:
-    """The sinks of one call. They take a note and return at once; a task sends the notes."""
+class CallReports:
+    """The sinks of one call. They take a report and return at once; a task sends the reports."""
 
     def __init__(self, session: ServerSession, request_id: RequestId | None, lowest_level: str | None) -> None:
         self._session = session
@@ -40,11 +40,11 @@ class CallNotes:
             return
         body = message if data is None else {"message": message, "data": data}
         params = LoggingMessageNotificationParams(level=known, data=body)
-        note = LoggingMessageNotification(params=params)
-        self._put(lambda: self._session.send_notification(note, related_request_id=self._request_id))
+        notification = LoggingMessageNotification(params=params)
+        self._put(lambda: self._session.send_notification(notification, related_request_id=self._request_id))
 
     async def finish(self) -> None:
-        """Wait until every note is sent; later ones are dropped."""
+        """Wait until every report is sent; later ones are dropped."""
         self._closed = True
         if self._task is not None:
             await self._task
@@ -66,6 +66,6 @@ class CallNotes:
 
     async def _send_all(self) -> None:
         while self._waiting:
-            # What one note holds (data that is no JSON, say) must not cost the others or the result.
+            # What one report holds (data that is no JSON, say) must not cost the others or the result.
             with contextlib.suppress(Exception):
                 await self._waiting.popleft()()

@@ -27,7 +27,10 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 
 
 class JsonList(list[Any]):
-    """A list that remembers its JSON text, for a long list that is sent often."""
+    """A list that remembers its JSON text: a client asks for the tools again and again, and a thousand are a megabyte.
+
+    mcp's own checks and transports still find the list it is; only `encode` looks for the text.
+    """
 
     __slots__ = ("_json",)
 
@@ -79,6 +82,7 @@ def encode(message: JSONRPCMessage) -> bytes:
         result = message.result
         tools = result.get("tools")
         if type(tools) is JsonList:
+            # The rest of the result is written with a 0 in its place, and the finished text put there.
             rest = _dump({**result, "tools": 0})
             before, _, after = rest.partition(b'"tools":0')
             return b'{"jsonrpc":"2.0","id":%b,"result":%b"tools":%b%b}\n' % (

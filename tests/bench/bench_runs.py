@@ -14,7 +14,7 @@ from claude_agent_sdk import ClaudeAgentOptions, StreamEvent, query
 from tests.bench._common import Row, interleave
 from toolkit.runs import run, start
 from toolkit.runs.storage import EventLog
-from toolkit.runs.turn import Meter, Translator
+from toolkit.runs.turn import Translator
 from toolkit.sandbox import confine
 from toolkit.testing import FakeCLI, ScriptedAPI, Turn, text, tool_use
 
@@ -77,7 +77,7 @@ def _memory(home: Path) -> Row:
 
 async def _growth(home: Path) -> float:
     log = EventLog(home / "events.jsonl")
-    translator = Translator("run", Meter("run"), lambda: 0.0)
+    translator = Translator("run", lambda: 0.0)
     delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "x" * 20}}
     block = {"type": "content_block_start", "index": 0, "content_block": {"type": "text"}}
     stop = {"type": "content_block_stop", "index": 0}

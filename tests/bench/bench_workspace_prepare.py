@@ -23,7 +23,7 @@ import pathspec
 from tests.bench._common import Pair, Row, child_env
 from toolkit.workspace import HostMount, WorkspaceSection
 from toolkit_workspace.selecting.pattern import read_globs
-from toolkit_workspace.selecting.selection import RuleList
+from toolkit_workspace.selecting.rules import RuleList
 
 FILES = 30_000
 MODULES = 60_000

@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from toolkit.cli.terminal.display import Display
-from toolkit.cli.terminal.following import TerminalApprover, about_to_happen
+from toolkit.cli.terminal.display import Display, about_to_happen
+from toolkit.cli.terminal.following import TerminalApprover
 from toolkit.runs import Decision, Event, Question
 
 
@@ -93,3 +93,13 @@ async def test_what_does_not_fit_is_said_and_shown_on_demand(person: Person) -> 
 )
 def test_what_is_about_to_happen_is_shown_as_it_is(tool: str, arguments: dict[str, object], lines: list[str]) -> None:
     assert about_to_happen(tool, arguments) == lines
+
+
+def test_a_call_is_told_by_its_first_text() -> None:
+    said: list[str] = []
+    display = Display(terminal=False, say=said.append)
+    asked = {"name": "Edit", "arguments": {"replace_all": False, "file_path": "src/app.py"}}
+    ended = {"name": "Edit", "ok": True, "denied": False, "interrupted": False, "ms": 3}
+    display.show(Event("tool", "started", 0.0, "r", "call-1", None, asked))
+    display.show(Event("tool", "ended", 0.0, "r", "call-1", None, ended))
+    assert said[0].startswith("ok      Edit src/app.py ")

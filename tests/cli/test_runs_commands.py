@@ -226,7 +226,7 @@ def test_removing_by_name_and_by_age_leaves_the_others(own: Desk) -> None:
     )
     assert told(own, "remove", "--older-than", "30d") == {"removed": ["run-aaa1"]}
     assert own.toolkit("runs", "remove", "run-aab2", "aab").out == "removed run-aab2\n"
-    assert own.toolkit("runs", "remove", "--older-than", "30d").err == "Nothing was removed.\n"
+    assert own.toolkit("runs", "remove", "--older-than", "30d").err == "nothing to remove\n"
     assert [row["run"] for row in told(own)] == ["run-ccc3"]
 
 

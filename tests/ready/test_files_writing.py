@@ -157,7 +157,12 @@ async def test_edits_at_the_same_time_are_all_kept(box: Toolbox, tmp_path: Path)
     assert (tmp_path / "f").read_text() == "".join(f"[{number}]\n" for number in range(30))
 
 
-async def test_moving_never_overwrites(box: Toolbox, tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_renameat2", [True, False])
+async def test_moving_never_overwrites(
+    has_renameat2: bool, box: Toolbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not has_renameat2:  # an older system cannot promise it in one step
+        monkeypatch.setattr("toolkit._base.files._renameat2", None)
     (tmp_path / "a").write_text("a")
     (tmp_path / "b").write_text("b")
     (tmp_path / "d").mkdir()
@@ -169,13 +174,6 @@ async def test_moving_never_overwrites(box: Toolbox, tmp_path: Path) -> None:
     assert "into itself" in await refused(box, "move", source="e", destination="e/inside")
     assert "does not exist" in await refused(box, "move", source="nothing", destination="x")
     assert "does not exist" in await refused(box, "move", source="b", destination="no/such/folder")
-
-
-async def test_a_move_where_the_system_cannot_promise_it_still_does_not_overwrite(
-    box: Toolbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_save, "_renameat2", None)
-    await test_moving_never_overwrites(box, tmp_path)
 
 
 async def test_a_folder_with_something_in_it_is_removed_only_when_that_is_said(box: Toolbox, tmp_path: Path) -> None:

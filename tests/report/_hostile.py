@@ -98,7 +98,8 @@ def hostile_events(attack: Attacks) -> list[dict[str, Any]]:
     ]
     written = [{"name": name, "id": id, "parent": parent, "data": data} for name, id, parent, data in events]
     end = {
-        **fill({"message": "", "text": "", "stop": ""}),
+        **fill({"message": "", "text": "", "stop": "", "session": "", "model": ""}),
+        "debug": {"secret": attack()},
         "turn": 1,
         "ok": False,
         "code": attack(),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from itertools import product
 from typing import Any, get_args
 
 import pytest
@@ -52,12 +54,21 @@ def test_the_end_of_a_run_has_the_code(facts: dict[str, Any], code: str) -> None
     assert code_of(End(**facts)) == code
 
 
-def test_every_code_has_one_fixed_sentence() -> None:
-    assert set(MESSAGES) == set(get_args(Code))
-    assert len(set(MESSAGES.values())) == len(MESSAGES)
-    assert all(sentence.endswith(".") and "{" not in sentence for sentence in MESSAGES.values())
+def test_every_code_has_a_sentence_of_its_own_that_names_no_particulars() -> None:
+    assert len(set(MESSAGES.values())) == len(get_args(Code))
+    assert all(re.fullmatch(r"(The|A|There) [^{}%:]*\.", sentence) for sentence in MESSAGES.values())
 
 
-def test_only_one_code_is_success() -> None:
-    failed = [facts for facts, code in ROWS if code != "ok"]
-    assert all(code_of(End(**facts)) != "ok" for facts in failed)
+def test_an_end_with_anything_wrong_is_never_ok() -> None:
+    """Also for combinations that no CLI has sent yet."""
+    subtypes = (None, "success", "error_during_execution", "error_max_turns", "of_tomorrow")
+    reasons = (None, "completed", "api_error", "hook_stopped", "aborted_tools", "of_tomorrow")
+    for subtype, reason, status in product(subtypes, reasons, (None, 200, 429, 500, 599)):
+        end = End(subtype=subtype, is_error=True, terminal_reason=reason, api_status=status)
+        assert code_of(end) in set(get_args(Code)) - {"ok"}, end
+
+
+@pytest.mark.parametrize("code", sorted(set(get_args(Code)) - {"ok"}))
+def test_what_our_own_guard_decided_comes_before_what_the_cli_says(code: Code) -> None:
+    assert code_of(End(subtype="success", terminal_reason="completed", guard=code)) == code
+    assert code_of(End(subtype="error_max_turns", is_error=True, guard=code)) == code

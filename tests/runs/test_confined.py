@@ -205,6 +205,20 @@ async def test_a_workspace_that_may_not_be_is_refused_before_anything_starts(src
     assert len(api.requests) == 0
 
 
+async def test_a_key_file_that_is_given_wins_over_a_key_in_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "key"
+    file.write_text("sk-from-the-file\n", encoding="utf-8")
+    file.chmod(0o600)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-of-somebody-else")
+    with ScriptedAPI([text("done")]) as api:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", api.url)
+        result = await asyncio.wait_for(run("go", api_key_file=file), 90)
+    assert (result.code, result.text) == ("ok", "done"), result.debug
+    assert {request.headers["x-api-key"] for request in api.requests} == {"sk-from-the-file"}
+
+
 async def test_a_machine_without_a_jail_refuses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with ScriptedAPI(strict=False) as api:

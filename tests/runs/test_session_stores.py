@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from claude_agent_sdk.testing import run_session_store_conformance
 
-from toolkit.runs.sessions import FileSessionStore, SqliteSessionStore
+from toolkit.runs import FileSessionStore, SqliteSessionStore
 
 KEY: Any = {"project_key": "p", "session_id": "s"}
 

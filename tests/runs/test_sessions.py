@@ -18,6 +18,7 @@ from toolkit.runs import (
     Limits,
     RunResult,
     SessionId,
+    SqliteSessionStore,
     fingerprint,
     list_runs,
     load_run,
@@ -25,7 +26,7 @@ from toolkit.runs import (
     run,
     start,
 )
-from toolkit.runs.sessions import SqliteSessionStore, one_at_a_time
+from toolkit.runs.sessions import one_at_a_time
 from toolkit.testing import FakeCLI, ScriptedAPI, Status, Turn, text, tool_use
 
 

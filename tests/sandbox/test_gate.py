@@ -62,7 +62,7 @@ async def test_only_headers_the_api_needs_travel_in_either_direction(tmp_path: P
     assert {"anthropic-beta", "anthropic-version", "x-stainless-os"} <= set(api.seen[0].headers)
     assert not {"x-api-key", "x-forwarded-host", "anthropic-workspace-id"} & set(api.seen[0].headers)
     assert reply.status == 529
-    names = {name for name, _ in reply.headers.lines}
+    names = {name for name, _ in reply.headers.pairs}
     assert names == {"content-type", "retry-after", "x-should-retry", "transfer-encoding"}
 
 

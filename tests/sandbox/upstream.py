@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from toolkit.sandbox.gate import Headers, body_pieces, parse_response_head, response_framing
+import h11
+
+from toolkit.sandbox.gate import Headers
 
 WAIT = 10.0
 
@@ -144,10 +146,18 @@ class Jailed:
         return await self.reply()
 
     async def reply(self) -> Reply:
+        http = h11.Connection(h11.CLIENT)
+        http.send(h11.Request(method="POST", target="/", headers=[("host", "gate")]))
+        parts: list[Any] = []
         async with asyncio.timeout(WAIT):
-            head = parse_response_head(await self.reader.readuntil(b"\r\n\r\n"))
-            pieces = [p async for p in body_pieces(self.reader, response_framing(head), timeout=WAIT)]
-        return Reply(head.status, head.headers, b"".join(pieces))
+            while not parts or not isinstance(parts[-1], h11.EndOfMessage):
+                if (event := http.next_event()) is not h11.NEED_DATA:
+                    parts.append(event)
+                else:  # a byte at a time, because the next answer may stand right behind
+                    http.receive_data(await self.reader.read(1))
+        (head,) = (part for part in parts if isinstance(part, h11.Response))
+        body = b"".join(part.data for part in parts if isinstance(part, h11.Data))
+        return Reply(head.status_code, Headers.of(head.headers), body)
 
     async def post(self, body: object, *, path: str = "/v1/messages", headers: str = "") -> Reply:
         return await self.raw(post_bytes(body, path=path, headers=headers))

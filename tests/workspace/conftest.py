@@ -9,5 +9,5 @@ import pytest
 def crew(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Whether a second process takes part from the first file on; otherwise it does so in large copies only."""
     if request.param == "shared":
-        monkeypatch.setattr("toolkit_workspace.copying.sharing.ENOUGH_FILES", 0)
+        monkeypatch.setattr("toolkit_workspace.copying.second.ENOUGH_FILES", 0)
     return str(request.param)

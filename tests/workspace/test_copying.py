@@ -90,15 +90,16 @@ def test_a_budget_is_decided_before_anything_is_made(project: Path) -> None:
 def test_a_file_that_grows_after_the_plan_cannot_pass_the_budget(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (project / "log").write_bytes(b"x" * 900)
+    monkeypatch.setattr("toolkit_workspace.copying.copy._TICK_SECONDS", 0.0)
+    (project / "last").mkdir()
+    (project / "last/log").write_bytes(b"x" * 900)
 
-    def grow(self: WorkspaceSection, *_: object) -> None:
-        (project / "log").write_bytes(b"x" * 1_001)
+    def grow(_: Progress) -> None:
+        (project / "last/log").write_bytes(b"x" * 1_001)
 
-    monkeypatch.setattr(WorkspaceSection, "_check_budgets", grow)
     with pytest.raises(WorkspaceBudgetError) as caught:
-        _section(project, HostMount(project, max_bytes=1_000)).prepare()
-    assert caught.value.largest == (("log", 1_001),)
+        _section(project, HostMount(project, max_bytes=1_000), progress=grow).prepare()
+    assert caught.value.largest == (("last/log", 1_001),)
     assert _is_clean(project)
 
 

@@ -8,14 +8,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from toolkit.workspace import HostMount, WorkspaceBudgetError, WorkspaceError, WorkspaceSection
+from toolkit.workspace import HostMount, Progress, WorkspaceBudgetError, WorkspaceError, WorkspaceSection
 from toolkit_workspace.copying import second as _second
-from toolkit_workspace.copying import sharing as _sharing
 from toolkit_workspace.copying.second import Second
 
 FOLDERS, FILES, ENOUGH = 25, 20, 200
@@ -24,7 +23,7 @@ FOLDERS, FILES, ENOUGH = 25, 20, 200
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """More files than one process copies alone, odd ones among them."""
-    monkeypatch.setattr(_sharing, "ENOUGH_FILES", ENOUGH)
+    monkeypatch.setattr(_second, "ENOUGH_FILES", ENOUGH)
     top = tmp_path / "project"
     for number in range(FOLDERS):
         folder = top / f"a{number % 7}" / f"b{number}"
@@ -42,9 +41,11 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return top
 
 
-def _section(project: Path, max_bytes: int | None = None) -> WorkspaceSection:
+def _section(
+    project: Path, max_bytes: int | None = None, progress: Callable[[Progress], None] | None = None
+) -> WorkspaceSection:
     mount = HostMount(project, max_bytes=max_bytes)
-    return WorkspaceSection([mount], [project], parent=project.parent / "work")
+    return WorkspaceSection([mount], [project], parent=project.parent / "work", progress=progress)
 
 
 def _tree(top: Path) -> dict[str, tuple[object, ...]]:
@@ -99,7 +100,7 @@ def test_the_copy_is_the_same_as_that_of_one_process(
         assert _has_ended(watched.seconds[0])
         assert not shared.changes()
         text, tree, left = shared.render(), _tree(shared.temp_dir / "project"), shared.left_out
-    monkeypatch.setattr(_sharing, "ENOUGH_FILES", 1 << 30)
+    monkeypatch.setattr(_second, "ENOUGH_FILES", 1 << 30)
     with _section(project) as alone:
         assert (alone.render(), _tree(alone.temp_dir / "project"), alone.left_out) == (text, tree, left)
     assert tree == _tree(project)
@@ -146,7 +147,8 @@ def test_something_else_than_python_is_found_out(
         assert _tree(section.temp_dir / "project") == _tree(project)
 
 
-def test_a_budget_is_exact_with_two_processes(project: Path, watched: Watched) -> None:
+def test_a_budget_is_exact_with_two_processes(project: Path, watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolkit_workspace.copying.copy._TICK_SECONDS", 0.0)
     plan = _section(project).plan()
     needed = plan.mounts[0].needed
     with _section(project, max_bytes=needed) as section:
@@ -154,11 +156,13 @@ def test_a_budget_is_exact_with_two_processes(project: Path, watched: Watched) -
     with _section(project, max_bytes=needed + (1 << 30)) as section:
         assert _tree(section.temp_dir / "project") == _tree(project)
     assert watched.names > 0
-    section = _section(project, max_bytes=needed - 1)
-    section._check_budgets = lambda *_: None  # type: ignore[method-assign]
+
+    def grow(_: Progress) -> None:
+        (project / "a6/b6/large").write_bytes(bytes(300_001))
+
     with pytest.raises(WorkspaceBudgetError) as caught:
-        section.prepare()
-    assert caught.value.needed > needed - 1
+        _section(project, max_bytes=needed, progress=grow).prepare()
+    assert caught.value.needed > needed
     assert list((project.parent / "work").iterdir()) == []
 
 
@@ -167,7 +171,7 @@ def test_scarce_handles_are_not_used_up(tmp_path: Path, monkeypatch: pytest.Monk
         (tmp_path / "project" / f"d{number}").mkdir(parents=True)
         (tmp_path / "project" / f"d{number}/file").write_bytes(b"one")
     (tmp_path / "work").mkdir()
-    monkeypatch.setattr(_sharing, "ENOUGH_FILES", 0)
+    monkeypatch.setattr(_second, "ENOUGH_FILES", 0)
     monkeypatch.setattr(_second, "_FEWEST_HANDLES", 0)
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     used = [path.name for path in Path("/proc/self/fd").iterdir()]

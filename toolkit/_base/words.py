@@ -64,10 +64,10 @@ def count_text(count: int, noun: str) -> str:
 
 def duration_text(ms: float) -> str:
     """A length of time as people say it: 340 ms, 2.1 s, 3 m 20 s."""
-    if ms < 1000:
+    if ms < 999.5:
         return f"{ms:.0f} ms"
-    seconds = ms / 1000
-    return f"{seconds:.1f} s" if seconds < 60 else f"{int(seconds // 60)} m {int(seconds % 60)} s"
+    seconds = round(ms / 1000)
+    return f"{ms / 1000:.1f} s" if ms < 59_950 else f"{seconds // 60} m {seconds % 60} s"
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolkit.cli.terminal import Group, json_option
+from toolkit._base.words import safe_text
+from toolkit.cli.terminal import RUN, Group, json_option
 
 if TYPE_CHECKING:
-    from toolkit.runs.asking import ApprovalClient
+    from toolkit.runs import StoredRun
 
 _CHOICES = {
     "allow": "ALLOW_ONCE",
@@ -27,15 +28,15 @@ def approvals() -> None:
 
 
 @approvals.command(example="$ toolkit approvals watch last")
-@click.argument("run")
+@RUN
 @json_option("One line of JSON for each.")
-def watch(run: str, wants_json: bool) -> None:
+def watch(run: StoredRun, wants_json: bool) -> None:
     """Show a run's questions and answers as they happen."""
-    from toolkit._base.words import safe_text
-    from toolkit.cli.terminal.following import about_to_happen
+    from toolkit.cli.terminal.display import about_to_happen
+    from toolkit.runs.asking import ApprovalClient
     from toolkit.runs.outcome import as_line
 
-    with _client(run) as client:
+    with ApprovalClient(run.folder) as client:
         for said in client.watch():
             if wants_json:
                 click.echo(as_line(said))
@@ -52,22 +53,23 @@ def watch(run: str, wants_json: bool) -> None:
 @approvals.command(
     example="$ toolkit approvals answer last ask-1 allow\n$ toolkit approvals answer last ask-2 deny -m 'Not that.'",
 )
-@click.argument("run")
+@RUN
 @click.argument("question")
 @click.argument("choice", type=click.Choice(list(_CHOICES)))
 @click.option("-m", "--message", default="", help="What the model reads when you refuse.")
 @click.option("--stop", is_flag=True, help="Refuse, and end the run.")
-def answer(run: str, question: str, choice: str, message: str, stop: bool) -> None:
+def answer(run: StoredRun, question: str, choice: str, message: str, stop: bool) -> None:
     """Answer a question of a run.
 
     RUN is the run's id, the beginning of one, or 'last'; QUESTION is its id, as 'watch' shows it.
     """
     from toolkit.runs import Decision
+    from toolkit.runs.asking import ApprovalClient
 
     if stop and choice != "deny":
         raise click.UsageError("--stop goes with deny")
     kind: Any = _CHOICES[choice]
-    with _client(run) as client:
+    with ApprovalClient(run.folder) as client:
         client.answer(question, Decision(kind, message, stop))
 
 
@@ -75,7 +77,6 @@ def answer(run: str, question: str, choice: str, message: str, stop: bool) -> No
 @json_option("As JSON.")
 def list_(wants_json: bool) -> None:
     """List what was allowed for a project or for always."""
-    from toolkit._base.words import safe_text
     from toolkit.runs.asking import Remembered
 
     remembered = Remembered("")
@@ -101,10 +102,3 @@ def forget(subject: str) -> None:
     if not Remembered("").forget(subject):
         raise RunError(f"'{subject}' is not remembered", fix="See what is: toolkit approvals list")
     click.echo(f"forgotten: {subject}", err=True)
-
-
-def _client(run: str) -> ApprovalClient:
-    from toolkit.runs import load_run
-    from toolkit.runs.asking import ApprovalClient
-
-    return ApprovalClient(load_run(run).folder)

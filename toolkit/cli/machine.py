@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import asdict
 
 import click
 from click.shell_completion import get_completion_class
@@ -29,7 +30,7 @@ def doctor(wants_json: bool) -> None:
             if not finding.ok and finding.fix:
                 click.echo(f"{'':<26}→ {finding.fix}")
     if wants_json:
-        echo_json([finding.as_data() for finding in findings])
+        echo_json([asdict(finding) for finding in findings])
     sys.exit(any(finding.stops and not finding.ok for finding in findings))
 
 
@@ -41,7 +42,7 @@ def demo(live: bool) -> None:
     An agent fixes a failing test in a copy of a small project, confined. Its model is scripted;
     the CLI, the jail, the tools and the files are real.
     """
-    from toolkit.demo.show import demo as show
+    from toolkit.demo import demo as show
 
     if live and not os.environ.get("ANTHROPIC_API_KEY"):
         raise click.UsageError("--live needs a key: set ANTHROPIC_API_KEY, or leave --live out")

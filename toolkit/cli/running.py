@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from toolkit._base.words import safe_text
 from toolkit.cli.terminal import MOUNT, Duration, as_json, command, json_option, take_stdout, write_result
 from toolkit.errors import ToolkitError
 
@@ -35,9 +36,7 @@ $ echo "List what is unclear." | toolkit run - --mount docs --mode read-only --j
 @click.option("--exclude", "excludes", multiple=True, metavar="PATTERN", help="Leave behind, as in a .gitignore.")
 @click.option("--gitignore", is_flag=True, help="Also leave behind what .gitignore files say.")
 @click.option("--tools", "targets", multiple=True, metavar="TARGET", help="Tools of your own, as for 'serve'.")
-@click.option(
-    "--ready", "ready", multiple=True, metavar="NAME", help="A ready-made server: planning, files, notes, workspace."
-)
+@click.option("--ready", multiple=True, metavar="NAME", help="A ready-made server: planning, files, notes, workspace.")
 @click.option("--deadline", type=Duration(), metavar="TIME", help="Wall-clock limit: 90s, 10m, 1h.")
 @click.option("--max-usd", type=float, help="Cost limit in dollars.")
 @click.option("--max-tokens", type=int, help="Limit on all tokens together.")
@@ -74,6 +73,7 @@ def run(**given: Any) -> None:
 
     from toolkit.cli.terminal.display import summary
     from toolkit.cli.terminal.following import follow
+    from toolkit.runs import load_run
 
     spec = _spec(given)
     print_line = (lambda line: write_result(stdout, line)) if given["stream_json"] else None
@@ -86,11 +86,11 @@ def run(**given: Any) -> None:
     if result.code == "unconfined" and result.debug.get("detail"):
         click.echo(result.debug["detail"], err=True)
     if not given["keep_workspace"]:
-        _drop(result)
-    sys.exit(exit_code(result))
+        load_run(result.run).drop_workspace()
+    sys.exit(_exit_code(result))
 
 
-def exit_code(result: RunResult[Any]) -> int:
+def _exit_code(result: RunResult[Any]) -> int:
     """0 done, 1 failed, 3 a limit was reached, 4 not confined."""
     from toolkit.runs.outcome import LIMIT_CODES
 
@@ -99,17 +99,11 @@ def exit_code(result: RunResult[Any]) -> int:
     return 4 if result.code == "unconfined" else 3 if result.code in LIMIT_CODES else 1
 
 
-def result_data(result: RunResult[Any]) -> dict[str, Any]:
-    """A result with its changed files, JSON-ready."""
-    return {**result.to_data(), "changes": None if result.changes is None else result.changes.to_json()}
-
-
 def _printed(result: RunResult[Any], given: dict[str, Any], *, terminal: bool) -> str:
     """What goes to stdout at the end."""
-    from toolkit._base.words import safe_text
     from toolkit.runs.outcome import as_line
 
-    data = result_data(result)
+    data = {**result.to_data(), "changes": None if result.changes is None else result.changes.to_json()}
     if given["stream_json"]:
         return as_line({"result": data})
     if given["wants_json"]:
@@ -209,9 +203,3 @@ def _terminal(given: dict[str, Any]) -> int | None:
         return os.open("/dev/tty", os.O_RDWR | os.O_CLOEXEC)
     except OSError:
         return None
-
-
-def _drop(result: RunResult[Any]) -> None:
-    from toolkit.runs import load_run
-
-    load_run(result.run).drop_workspace()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import click
 
 from toolkit._base.words import duration_text, safe_line, safe_text
 from toolkit.cli.terminal import (
+    RUN,
     Duration,
     Group,
     apply_options,
@@ -78,25 +80,22 @@ def list_command(limit: int, wants_json: bool) -> None:
 
 
 @runs.command(example=SHOW_EXAMPLE)
-@click.argument("run", metavar="RUN")
+@RUN
 @json_option("Print all of it as JSON.")
-def show(run: str, wants_json: bool) -> None:
+def show(run: StoredRun, wants_json: bool) -> None:
     """Show what RUN was asked and what it came to.
 
     Of a run that goes on, or whose launcher was killed: what its events tell so far.
     """
     stdout = take_stdout()
-    from toolkit.runs import load_run
-
-    stored = load_run(run)
-    state, facts = stored.state, stored.facts
-    result = stored.so_far() if state == "running" else stored.result()
+    state, facts = run.state, run.facts
+    result = run.so_far() if state == "running" else run.result()
     if wants_json:
-        data = {**result.to_data(), "changes": stored.changed_files()}
-        whole = {"run": stored.id, "state": state, "folder": str(stored.folder), "facts": facts}
+        data = {**result.to_data(), "changes": run.changed_files()}
+        whole = {"run": run.id, "state": state, "folder": str(run.folder), "facts": facts}
         write_result(stdout, as_json({**whole, "result": None if state == "running" else data}))
         return
-    write_result(stdout, "\n".join(_story(stored, state, facts, result)))
+    write_result(stdout, "\n".join(_story(run, state, facts, result)))
 
 
 def _row(run: StoredRun) -> dict[str, Any] | None:
@@ -138,12 +137,12 @@ def _table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def _story(stored: StoredRun, state: str, facts: dict[str, Any], result: RunResult[Any]) -> list[str]:
+def _story(run: StoredRun, state: str, facts: dict[str, Any], result: RunResult[Any]) -> list[str]:
     from toolkit.cli.terminal.display import totals
 
     began = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(facts["began"]))
     how = "running" if state == "running" else f"{result.code}: {result.message}"
-    lines = [f"{stored.id}  began {began}", how, totals(result)]
+    lines = [f"{run.id}  began {began}", how, totals(result)]
     lines += [f"model      {safe_line(result.model, 80)}"] if result.model else []
     lines += [f"session    {result.session}"] if result.session else []
     lines += [f"workspace  {facts['workspace']}"] if "workspace" in facts else []
@@ -155,25 +154,25 @@ def _story(stored: StoredRun, state: str, facts: dict[str, Any], result: RunResu
     if result.tools:
         lines += ["", "Tools:", *(_tool_line(use) for use in result.tools)]
         lines += [f"  refused {safe_text(one.name)}: {safe_text(one.reason)}" for one in result.denied]
-    return [*lines, *_changed(stored, state)]
+    return [*lines, *_changed(run, state)]
 
 
 def _tool_line(use: ToolUse) -> str:
     return f"  {'ok' if use.ok else 'failed':<8}{safe_line(use.name, 40):<40} {duration_text(use.ms):>9}"
 
 
-def _changed(stored: StoredRun, state: str) -> list[str]:
+def _changed(run: StoredRun, state: str) -> list[str]:
     """The changed files, and the commands that go on from there."""
+    from toolkit.cli.terminal.display import next_steps
+
     if state == "running":
-        return ["", f"Follow: toolkit runs events {stored.id} --follow"]
+        return ["", f"Follow: toolkit runs events {run.id} --follow"]
     try:
-        changes = stored.changes()
+        changes = run.changes()
     except ToolkitError as error:
-        known = stored.changed_files()
+        known = run.changed_files()
         return ["", f"{len(known)} files were changed; {error.what}"] if known else []
-    if not changes:
-        return []
-    return ["", changes.summary(), "", f"Look: toolkit runs diff {stored.id}", f"Take: toolkit runs apply {stored.id}"]
+    return ["", changes.summary(), *next_steps(run.id)] if changes else []
 
 
 def _indented(text: str) -> list[str]:
@@ -206,62 +205,56 @@ $ toolkit runs remove --older-than 30d
 
 
 @runs.command(example=EVENTS_EXAMPLE)
-@click.argument("run", metavar="RUN")
+@RUN
 @click.option("--follow", is_flag=True, help="Wait for more until the run has ended.")
 @json_option("Print each event as a line of JSON.")
-def events(run: str, follow: bool, wants_json: bool) -> None:
+def events(run: StoredRun, follow: bool, wants_json: bool) -> None:
     """Print what happened in RUN.
 
     A line for each tool call and warning, or with --json every event as it was stored.
     """
     stdout = take_stdout()
     from toolkit.cli.terminal.display import Display
-    from toolkit.runs import load_run
 
-    stored = load_run(run)
-    printed: list[bool] = []
-    display = Display(terminal=False, say=lambda line: printed.append(write_result(stdout, line)))
-    for event in stored.follow() if follow else stored.events():
+    def say(line: str) -> None:
+        if not write_result(stdout, line):
+            sys.exit()  # nobody reads any more
+
+    display = Display(terminal=False, say=say)
+    for event in run.follow() if follow else run.events():
         if wants_json:
-            printed.append(write_result(stdout, event.to_json()))
+            say(event.to_json())
         else:
             display.show(event)
-        if False in printed:  # nobody reads any more
-            return
-        printed.clear()
-    if stored.state == "crashed":
+    if run.state == "crashed":
         click.echo("Its launcher was killed: that is all there is.", err=True)
 
 
 @runs.command(example=DIFF_EXAMPLE)
-@click.argument("run", metavar="RUN")
+@RUN
 @click.option("--stat", is_flag=True, help="Print a table of the changed files instead.")
 @json_option("Print the changed files as JSON.")
-def diff(run: str, stat: bool, wants_json: bool) -> None:
+def diff(run: StoredRun, stat: bool, wants_json: bool) -> None:
     """Print what RUN changed, as a patch.
 
     'git apply' takes it, binary files and modes included. What was applied already is not in it.
     """
     stdout = take_stdout()
-    from toolkit.runs import load_run
-
-    print_changes(stdout, load_run(run).changes(), "json" if wants_json else "table" if stat else "patch")
+    print_changes(stdout, run.changes(), "json" if wants_json else "table" if stat else "patch")
 
 
 @runs.command(example=APPLY_EXAMPLE)
-@click.argument("run", metavar="RUN")
+@RUN
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @apply_options
-def apply(run: str, paths: tuple[str, ...], wants_json: bool, mounts: tuple[str, ...], **how: bool) -> None:
+def apply(run: StoredRun, paths: tuple[str, ...], wants_json: bool, mounts: tuple[str, ...], **how: bool) -> None:
     """Take the changes of RUN back to the host.
 
     All of them, or only the PATHs named, which are files or folders as 'toolkit runs diff --stat'
     shows them. All or nothing: if the host changed in a way that does not merge, nothing is written.
     """
     stdout = take_stdout()
-    from toolkit.runs import load_run
-
-    applied = load_run(run).apply(paths=paths or None, mounts=mounts or None, **how)
+    applied = run.apply(paths=paths or None, mounts=mounts or None, **how)
     print_applied(stdout, applied, wants_json=wants_json)
 
 
@@ -294,4 +287,4 @@ def remove(names: tuple[str, ...], older_than: float | None, wants_json: bool) -
     for name in removed:
         write_result(stdout, f"removed {name}")
     if not removed:
-        click.echo("Nothing was removed.", err=True)
+        click.echo("nothing to remove", err=True)

@@ -154,9 +154,9 @@ def check(
 def _table(report: CheckReport) -> str:
     lines = [f"{'ok  ' if row.ok else 'FAIL'}  {row.name:<12} {row.detail}" for row in report.rows]
     lines += [f"      {'':<12} {row.fix}" for row in report.failed if row.fix]
-    for state in report.limits:
-        held = f"held by {state.by}" if state.enforced else f"only watched, by {state.by}: not enforced here"
-        lines.append(f"{'ok  ' if state.enforced else 'note'}  {state.name + ' limit':<16} {held}")
+    for limit in report.limits:
+        held = f"held by {limit.by}" if limit.enforced else f"only watched, by {limit.by}: not enforced here"
+        lines.append(f"{'ok  ' if limit.enforced else 'note'}  {limit.name + ' limit':<16} {held}")
     verdict = "confined" if report.ok else "NOT confined: nothing would be started"
     return "\n".join([*lines, f"{verdict} ({report.seconds:.2f} s)"])
 

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+import toolkit_servers.target as targets  # which loads what is used of it
 from toolkit.cli.terminal import as_json, command, json_option, take_stdout, write_result
 
 if TYPE_CHECKING:
+    from toolkit.tools import Toolbox
     from toolkit_servers import Reload
-    from toolkit_servers.target import Target
 
 SERVE_EXAMPLE = """
 $ claude mcp add notes -- toolkit serve /path/to/tools.py
@@ -83,20 +84,17 @@ def _serve_stdio(spec: str, reload: bool) -> None:
     if sys.stdin is not None and sys.stdin.isatty():
         click.echo(f"Waiting for an MCP client on stdin. To try a tool: toolkit call {spec} TOOL", err=True)
     wires = claim_stdio()
-    from toolkit_servers.target import load_target
-
     explain_first_print()
-    target = load_target(spec)
-    serve_stdio(_following(target) if reload else target.toolbox, wires)
+    target = targets.load_target(spec)
+    serve_stdio(_tools(target, reload), wires)
 
 
 def _serve_http(spec: str, host: str, port: int, allowed_hosts: tuple[str, ...], reload: bool) -> None:
     from toolkit_servers import serve_http
-    from toolkit_servers.target import load_target
 
-    target = load_target(spec)
+    target = targets.load_target(spec)
     serve_http(
-        _following(target) if reload else target.toolbox,
+        _tools(target, reload),
         host=host,
         port=port,
         allowed_hosts=allowed_hosts,
@@ -104,19 +102,18 @@ def _serve_http(spec: str, host: str, port: int, allowed_hosts: tuple[str, ...],
     )
 
 
+def _tools(target: targets.Target, reload: bool) -> Toolbox | Reload:
+    if not reload:
+        return target.toolbox
+    from toolkit_servers import Reload
+
+    return Reload(target)
+
+
 def _check(spec: str) -> None:
     stdout = take_stdout()
-    from toolkit_servers.target import load_target
-
-    box = load_target(spec).toolbox
+    box = targets.load_target(spec).toolbox
     write_result(stdout, f"{box.name}: {len(box)} {'tool' if len(box) == 1 else 'tools'}, no problems")
-
-
-def _following(target: Target) -> Reload:
-    from toolkit_servers import Reload
-    from toolkit_servers.target import load_target
-
-    return Reload(target, lambda: load_target(target.spec))
 
 
 def _refuse_alone(ctx: click.Context, http: bool, *parameters: str) -> None:
@@ -147,11 +144,10 @@ def call(target: str, tool: str, arguments: tuple[str, ...], wants_json: bool) -
     """
     stdout = take_stdout()
     from toolkit.errors import MistypedArguments
-    from toolkit_servers.target import call_once, load_target
 
-    loaded = load_target(target)
+    loaded = targets.load_target(target)
     try:
-        outcome = call_once(loaded, tool, arguments, say=lambda line: click.echo(line, err=True))
+        outcome = targets.call_once(loaded, tool, arguments, say=lambda line: click.echo(line, err=True))
     except MistypedArguments as error:
         raise click.UsageError(str(error)) from None
     if wants_json:
@@ -188,17 +184,16 @@ def inspect(target: str, wants_json: bool) -> None:
     (my_app.tools:box).
     """
     stdout = take_stdout()
-    from toolkit_servers.target import load_target
-
-    listing = load_target(target).toolbox.listing()
+    listing = targets.load_target(target).toolbox.listing()
     width = shutil.get_terminal_size((100, 24)).columns
     write_result(stdout, as_json({"tools": listing}) if wants_json else _table(listing, width))
 
 
 def _table(listing: list[dict[str, Any]], width: int) -> str:
-    from toolkit_servers.target import describe_arguments
-
-    rows = [(entry["name"], describe_arguments(entry["inputSchema"]) or ["none"], _hints(entry)) for entry in listing]
+    rows = [
+        (entry["name"], targets.describe_arguments(entry["inputSchema"]) or ["none"], _hints(entry))
+        for entry in listing
+    ]
     names = max(4, *(len(name) for name, _, _ in rows))
     hints = max(5, *(len(hint) for _, _, hint in rows))
     longest = max(9, *(len(", ".join(described)) for _, described, _ in rows))
@@ -257,10 +252,9 @@ def install(target: str, client_name: str, name: str | None, write: bool, chosen
     """
     stdout = take_stdout()
     from toolkit_servers.clients import CLIENTS, Server, write_server
-    from toolkit_servers.target import load_target
 
     client = CLIENTS[client_name]
-    server = Server.of(load_target(target), name)
+    server = Server.of(targets.load_target(target), name)
     file = chosen_file or client.file(Path.cwd(), os.environ)
     if not write:
         write_result(stdout, server.snippet(client))

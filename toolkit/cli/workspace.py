@@ -26,7 +26,7 @@ from toolkit.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from toolkit.workspace import Changes, Progress, WorkspaceSection
+    from toolkit.workspace import Progress, WorkspaceSection
 
 
 @click.group(cls=Group, epilog="Run 'toolkit workspace COMMAND --help' for options and an example.")
@@ -65,17 +65,9 @@ _mount_options = with_options(
 def _section(options: dict[str, Any], **more: Any) -> WorkspaceSection:
     from toolkit.workspace import HostMount, WorkspaceSection
 
+    rules = {name: options[name] for name in ("max_bytes", "follow_symlinks", "gitignore")}
     mounts = [
-        HostMount(
-            host,
-            where,
-            options["include"],
-            options["exclude"],
-            options["max_bytes"],
-            options["follow_symlinks"],
-            options["gitignore"],
-        )
-        for host, where in options["mounts"]
+        HostMount(host, where, options["include"], options["exclude"], **rules) for host, where in options["mounts"]
     ]
     return WorkspaceSection(mounts, options["roots"], strict=options["strict"], **more)
 
@@ -154,7 +146,10 @@ _PARENT = click.option(
 @_PARENT
 @json_option()
 def list_(parent: str | None, wants_json: bool) -> None:
-    """List the workspaces of this user: in use, kept, left over, or with an unfinished apply."""
+    """List the workspaces of this user, and what each is.
+
+    In use, kept, left over, or with an unfinished apply.
+    """
     from toolkit_workspace import default_parent, find_workspaces
 
     found = find_workspaces(Path(parent).absolute() if parent else default_parent())
@@ -223,10 +218,15 @@ def diff(workspace_dir: Path, paths: tuple[str, ...], patch: bool, wants_json: b
     DIR is what 'toolkit workspace prepare' printed. A change marked with ! deserves a second look. Nothing
     in the workspace is run. It works while the agent is still at it, too.
     """
+    from toolkit_workspace import Workspace
+    from toolkit_workspace.changes import changes_of
+
     stdout = take_stdout()
-    changes = _changes(workspace_dir)
-    chosen = changes.below(*paths) if paths else changes
-    print_changes(stdout, chosen, "json" if wants_json else "patch" if patch else "table")
+    # By looking only, without opening a section: the owner of the workspace may be at work in it.
+    changes = changes_of(Workspace(workspace_dir.resolve()))
+    print_changes(
+        stdout, changes.below(*paths) if paths else changes, "json" if wants_json else "patch" if patch else "table"
+    )
 
 
 @workspace.command(example=APPLY_EXAMPLE)
@@ -262,14 +262,6 @@ def apply(
             return
         applied = section.apply(paths=paths or None, mounts=mounts or None, **how)
     print_applied(stdout, applied, wants_json=wants_json)
-
-
-def _changes(workspace_dir: Path) -> Changes:
-    """The changes, by looking only: the owner of the workspace may be at work in it."""
-    from toolkit_workspace import Workspace
-    from toolkit_workspace.changes import changes_of
-
-    return changes_of(Workspace(workspace_dir.resolve()))
 
 
 def _go_on(stdout: TextIO, section: WorkspaceSection, *, undo: bool, wants_json: bool) -> None:

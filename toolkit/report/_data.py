@@ -82,6 +82,9 @@ def event_data(event: Event) -> dict[str, Any]:
             data[name] = _rows(data[name])
     if event.stream == "assistant" and event.kind == "ended":
         data.pop("text", None)  # its blocks have it
+    elif event.stream == "lifecycle" and event.kind == "finished":
+        for name in ("debug", "output", "pending", "denied"):
+            data.pop(name, None)  # raw causes stay behind; the rest is in the result
     return {"s": event.stream, "k": event.kind, "t": event.t, "id": event.id, "parent": event.parent, "data": data}
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import hmac
 import secrets
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import h11
@@ -57,7 +56,7 @@ class LiveReport:
         Raises:
             RunError: the run has ended already, or the port is taken.
         """
-        if not self._run.is_live():
+        if not self._run.is_running():
             raise RunError(f"run {self._run.id} has ended", fix=f"Look at it: toolkit report {self._run.id}")
         self._run.facts  # noqa: B018  (what cannot be read is said here, not to the browser)
         try:
@@ -67,9 +66,7 @@ class LiveReport:
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *ended: object) -> None:
         self._server.close()
         for stream in list(self._streams):
             stream.cancel()
@@ -82,7 +79,7 @@ class LiveReport:
 
     async def wait(self) -> None:
         """Return when the run has ended and every open page has been told how."""
-        while self._run.is_live():  # noqa: ASYNC110  (another process's end sets no event of ours)
+        while self._run.is_running():  # noqa: ASYNC110  (another process's end sets no event of ours)
             await asyncio.sleep(_LOOK)
         self._server.close()
         if self._streams:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from toolkit.runs.launch import run as run
     from toolkit.runs.launch import run_sync as run_sync
     from toolkit.runs.launch import start as start
-    from toolkit.runs.limits import Limits as Limits
     from toolkit.runs.live_run import LiveRun as LiveRun
     from toolkit.runs.many.batch import run_many as run_many
     from toolkit.runs.outcome.codes import MESSAGES as MESSAGES
@@ -29,10 +28,13 @@ if TYPE_CHECKING:
     from toolkit.runs.outcome.result import RunFailedError as RunFailedError
     from toolkit.runs.outcome.result import RunResult as RunResult
     from toolkit.runs.outcome.result import ToolUse as ToolUse
-    from toolkit.runs.prompt import Prompt as Prompt
     from toolkit.runs.sessions.conversation import Conversation as Conversation
     from toolkit.runs.sessions.conversation import fingerprint as fingerprint
-    from toolkit.runs.sessions.resume import SessionId as SessionId
+    from toolkit.runs.sessions.stores import FileSessionStore as FileSessionStore
+    from toolkit.runs.sessions.stores import SqliteSessionStore as SqliteSessionStore
+    from toolkit.runs.sessions.transcripts import SessionId as SessionId
+    from toolkit.runs.spec import Limits as Limits
+    from toolkit.runs.spec import Prompt as Prompt
     from toolkit.runs.spec import RunSpec as RunSpec
     from toolkit.runs.storage.stored_runs import StoredRun as StoredRun
     from toolkit.runs.storage.stored_runs import list_runs as list_runs
@@ -46,13 +48,12 @@ _HOMES = {
     "toolkit.runs.asking.decisions": ("Decision",),
     "toolkit.runs.outcome.events": ("Call", "Event", "Tokens"),
     "toolkit.runs.launch": ("run", "run_sync", "start"),
-    "toolkit.runs.limits": ("Limits",),
     "toolkit.runs.live_run": ("LiveRun",),
     "toolkit.runs.many.batch": ("run_many",),
-    "toolkit.runs.prompt": ("Prompt",),
     "toolkit.runs.outcome.result": ("DeniedCall", "PendingCall", "RunFailedError", "RunResult", "ToolUse"),
-    "toolkit.runs.sessions.resume": ("SessionId",),
-    "toolkit.runs.spec": ("RunSpec",),
+    "toolkit.runs.sessions.stores": ("FileSessionStore", "SqliteSessionStore"),
+    "toolkit.runs.sessions.transcripts": ("SessionId",),
+    "toolkit.runs.spec": ("Limits", "Prompt", "RunSpec"),
     "toolkit.runs.storage.stored_runs": ("StoredRun", "list_runs", "load_run", "remove_older_than"),
 }
 

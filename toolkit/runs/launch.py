@@ -10,8 +10,7 @@ from typing import Any, TypeVar, overload
 
 from toolkit.runs.live_run import LiveRun
 from toolkit.runs.outcome.result import RunResult
-from toolkit.runs.prompt import Prompt
-from toolkit.runs.spec import RunSpec, make_spec
+from toolkit.runs.spec import Prompt, RunSpec, make_spec
 
 OutputT = TypeVar("OutputT")
 T = TypeVar("T")

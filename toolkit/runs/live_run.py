@@ -7,7 +7,7 @@ import dataclasses
 import inspect
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
@@ -15,20 +15,18 @@ from toolkit.errors import RunError, WorkspaceError
 from toolkit.runs.asking.approval_socket import ApprovalSocket
 from toolkit.runs.asking.approvals import Approvals
 from toolkit.runs.asking.decisions import Remembered
-from toolkit.runs.bus import Bus
+from toolkit.runs.listeners import Bus
 from toolkit.runs.outcome.events import Event, Stream
-from toolkit.runs.outcome.finish import conclude, failed, is_refusal, merged
-from toolkit.runs.outcome.rebuild import turn_under_way
+from toolkit.runs.outcome.fold import Fold, is_refusal
 from toolkit.runs.outcome.result import RunResult
 from toolkit.runs.place import Place, find_place, load_boxes, project_of
 from toolkit.runs.spec import RunSpec
-from toolkit.runs.storage.event_file import EventFile
-from toolkit.runs.storage.log import EventLog
+from toolkit.runs.storage.event_log import EventLog
 from toolkit.runs.storage.run_folder import RunFolder, new_run
 from toolkit.runs.turn.engine import Engine
 
 if TYPE_CHECKING:
-    from toolkit_workspace.changes import Changes
+    from toolkit_workspace import Changes
 
 OutputT = TypeVar("OutputT")
 T = TypeVar("T")
@@ -49,7 +47,14 @@ class LiveRun(Generic[OutputT]):
         self._engine: Engine | None = None
         self._task: asyncio.Task[None] | None = None
         self._prompts: asyncio.Queue[tuple[str, asyncio.Future[RunResult[Any]]] | None] = asyncio.Queue()
-        self._results: list[RunResult[Any]] = []
+        self._fold = Fold(spec.run_id)
+        self._output: Any = None
+        self._changes: Changes | None = None
+        self._log: EventLog | None = None
+        self._reader: AsyncIterator[Event] | None = None
+        self._bus: Bus | None = None
+        self._approvals: Approvals | None = None
+        self._socket: ApprovalSocket | None = None
         self._latest: asyncio.Future[RunResult[Any]] | None = None
         self._ready = asyncio.Event()
         self._is_over = False
@@ -58,16 +63,14 @@ class LiveRun(Generic[OutputT]):
     async def __aenter__(self) -> Self:
         self._boxes = load_boxes(self.spec)
         if self.spec.transport is None:
-            self.spec.address()
+            self.spec.check_key()
         self._folder: RunFolder = new_run(self.spec)
         self._log = EventLog(self._folder.events)
         self._reader = self._log.follow()
-        self.bus = Bus(self._log)
-        """`live.bus.subscribe(listener)`: every event, from the first on."""
-        self.approvals = self._make_approvals()
-        """The questions that wait for an answer, and `answer` for them."""
-        self._socket = ApprovalSocket(self._folder.folder, self.approvals)
+        self._bus = Bus(self._log)
+        self._approvals = self._make_approvals()
         if self.spec.approve is not None:
+            self._socket = ApprovalSocket(self._folder.folder, self._approvals)
             await self._socket.open()
         self._latest = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._drive(self._latest))
@@ -76,19 +79,39 @@ class LiveRun(Generic[OutputT]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._task is not None
+        task = self._begun(self._task)
         if kind is not None or (self._latest is not None and not self._latest.done()):
-            self._task.cancel()  # leaving ends a turn that is under way
+            task.cancel()  # leaving ends a turn that is under way
         self._prompts.put_nowait(None)
-        await asyncio.wait({self._task})
+        await asyncio.wait({task})
         await self.bus.drain(_LISTENERS)
+
+    @property
+    def bus(self) -> Bus:
+        """`live.bus.subscribe(listener)`: every event, from the first on.
+
+        Raises:
+            RunError: the block was not entered yet.
+        """
+        return self._begun(self._bus)
+
+    @property
+    def approvals(self) -> Approvals:
+        """The questions that wait for an answer, and `answer` for them; raises as `bus` does."""
+        return self._begun(self._approvals)
+
+    def _begun(self, part: T | None) -> T:
+        """A part of the run that is there once the block was entered."""
+        if part is None:
+            raise RunError(f"run {self.id} has not begun", fix="Enter it first: async with start(…) as live: …")
+        return part
 
     async def __aiter__(self) -> AsyncIterator[Event]:
         """The events from where one last looked, the first at first, until the turn is over.
 
         Once the run is over, those of all its turns that are left.
         """
-        async for event in self._reader:
+        async for event in self._begun(self._reader):
             yield event
             if event.name == "lifecycle.finished" and not self._is_over:
                 return
@@ -101,10 +124,9 @@ class LiveRun(Generic[OutputT]):
         Raises:
             ToolkitError: the run cannot be as asked (a mount that is not allowed, say); no prompt was sent.
         """
-        assert self._latest is not None
-        assert self._task is not None
-        answer = await asyncio.shield(self._latest)
-        return self._results[-1] if self._task.done() else answer
+        task = self._begun(self._task)
+        answer = await asyncio.shield(self._begun(self._latest))
+        return self._with_objects(self._fold.turn()) if task.done() else answer
 
     async def send(self, prompt: str) -> RunResult[OutputT]:
         """Go on with the conversation: another turn in the same process, when the one before has ended.
@@ -114,7 +136,8 @@ class LiveRun(Generic[OutputT]):
         """
         if not prompt.strip():
             raise RunError("the prompt is empty", fix='Say what to do: live.send("Now run the tests.")')
-        if self._task is None or self._is_over:
+        self._begun(self._task)
+        if self._is_over:
             raise self._over()
         future: asyncio.Future[RunResult[Any]] = asyncio.get_running_loop().create_future()
         self._latest = future
@@ -166,11 +189,11 @@ class LiveRun(Generic[OutputT]):
         Raises:
             RunError: the run ended before it was.
         """
-        assert self._task is not None
+        task = self._begun(self._task)
         ready = asyncio.ensure_future(self._ready.wait())
-        await asyncio.wait({ready, self._task}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({ready, task}, return_when=asyncio.FIRST_COMPLETED)
         ready.cancel()
-        if self._engine is None or self._task.done():
+        if self._engine is None or task.done():
             raise RunError(f"run {self.id} is over", fix=f"See: toolkit runs show {self.id}")
         return self._engine
 
@@ -180,7 +203,7 @@ class LiveRun(Generic[OutputT]):
         try:
             place = await self._find_place()
             self._folder.started(place)
-            engine = Engine(self.spec, self._boxes, place.folder, self._folder.home, self._log.append, self.approvals)
+            engine = Engine(self.spec, self._boxes, place.folder, self._folder.home, self._emit, self.approvals)
             try:
                 text = await self._prompt_text(place)
                 await engine.open()
@@ -216,47 +239,63 @@ class LiveRun(Generic[OutputT]):
 
     async def _turn(self, engine: Engine, place: Place, text: str, future: asyncio.Future[RunResult[Any]]) -> None:
         turn = await engine.turn(text)
-        changes = await self._changes(place)
-        shape, unenforced = self.spec.shape(), engine.unenforced
-        result = conclude(self.id, turn, engine.translator, shape, changes=changes, unenforced=unenforced)
-        self._settle(result, future)
+        self._changes = await self._look(place)
+        end, self._output = self._fold.finished(turn, self.spec.shape())
+        self._end_turn(end)
+        if not future.done():
+            future.set_result(self._with_objects(self._fold.turn()))
 
-    async def _changes(self, place: Place) -> Changes | None:
+    def _fail(self, error: BaseException, future: asyncio.Future[RunResult[Any]] | None) -> None:
+        """The end of the turn that something was raised in; between two turns there is nothing to end."""
+        if future is None:
+            return
+        self._changes, self._output = None, None
+        self._end_turn(self._fold.failed(error))
+        if future.done():
+            return
+        if self._engine is None and is_refusal(error):
+            future.set_exception(error)
+            future.exception()  # nobody has to ask for the result
+        else:
+            future.set_result(self._with_objects(self._fold.turn()))
+
+    def _emit(self, events: Sequence[Event]) -> None:
+        """Take events into the result and show them to the readers.
+
+        Raises:
+            OSError: they cannot be stored; the result has them all the same.
+        """
+        self._fold.feed(events)
+        self._begun(self._log).append(*events)
+
+    def _end_turn(self, end: Event) -> None:
+        try:
+            self._emit([end])
+            self._folder.finished(self._fold.result(), self._changes)
+        except OSError:  # a full disk: what cannot be stored is still given
+            _log.exception("the end of run %s cannot be stored", self.id)
+
+    def _with_objects(self, result: RunResult[Any]) -> RunResult[Any]:
+        """A result with what events cannot hold."""
+        return dataclasses.replace(result, output=self._output, changes=self._changes)
+
+    async def _look(self, place: Place) -> Changes | None:
         """What the agent changed so far; a workspace it made unreadable costs nobody the rest of the result."""
         try:
             return await asyncio.to_thread(place.changes)
         except WorkspaceError as error:
             what = f"the changes cannot be told: {error.what}"
-            self._log.append(Event("lifecycle", "warning", time.time(), self.id, self.id, None, {"what": what}))
+            self._emit([Event("lifecycle", "warning", time.time(), self.id, self.id, None, {"what": what})])
             return None
-
-    def _settle(self, result: RunResult[Any], future: asyncio.Future[RunResult[Any]] | None) -> None:
-        self._results.append(result)
-        try:
-            self._log.append(_finished_event(result, turn=len(self._results)))
-            self._folder.finished(merged(self._results))
-        except OSError:  # a full disk: what cannot be stored is still given
-            _log.exception("the end of run %s cannot be stored", self.id)
-        if future is not None and not future.done():
-            future.set_result(result)
-
-    def _fail(self, error: BaseException, future: asyncio.Future[RunResult[Any]] | None) -> None:
-        if future is None and self._results:
-            return
-        refused = self._engine is None and is_refusal(error)
-        result = failed(turn_under_way(self.id, EventFile(self._log.path)), error)
-        self._settle(result, None if refused else future)
-        if refused and future is not None:
-            future.set_exception(error)
-            future.exception()  # nobody has to ask for the result
 
     async def _finish(self) -> None:
         try:
-            await self._socket.close()
+            if self._socket is not None:
+                await self._socket.close()
             if self._place is not None:
                 await asyncio.to_thread(self._look_once_more, self._place)
         finally:
-            for close in (self._log.close, self._folder.close):
+            for close in (self._begun(self._log).close, self._folder.close):
                 try:
                     close()
                 except OSError:  # a full disk: what cannot be stored is still given
@@ -275,7 +314,7 @@ class LiveRun(Generic[OutputT]):
         if self.spec.after_run is None:
             return
         try:
-            answer = self.spec.after_run(merged(self._results))
+            answer = self.spec.after_run(self._with_objects(self._fold.result()))
             if inspect.isawaitable(answer):
                 await answer
         except Exception:
@@ -288,9 +327,9 @@ class LiveRun(Generic[OutputT]):
         """See what changed now that nothing in the jail lives any more, and let go of the copy."""
         try:
             changes = place.changes()
-            if changes is not None and self._results:
-                self._results[-1] = dataclasses.replace(self._results[-1], changes=changes)
-                self._folder.finished(merged(self._results))
+            if changes is not None:
+                self._changes = changes
+                self._folder.finished(self._fold.result(), changes)
             place.release()
         except (OSError, WorkspaceError):
             _log.exception("the workspace of run %s cannot be looked at", self.id)
@@ -300,10 +339,10 @@ class LiveRun(Generic[OutputT]):
         readers = {f"mcp__{box.name}__{tool.name}" for box in self._boxes for tool in box if tool.options.read_only}
 
         def emit(stream: Stream, kind: str, id: str | None, **data: Any) -> None:
-            if not self._log.closed:
+            if not self._begun(self._log).closed:
                 event = Event(stream, kind, time.time(), self.id, id or self.id, None, data)
-                self._log.append(event)
-                if stream == "approval":
+                self._emit([event])
+                if stream == "approval" and self._socket is not None:
                     self._socket.tell(event)
 
         return Approvals(
@@ -333,10 +372,3 @@ async def _asked(what: str, request: Awaitable[T]) -> T:
         return await request
     except Exception as error:
         raise RunError(what, where=[str(error)]) from error
-
-
-def _finished_event(result: RunResult[Any], turn: int) -> Event:
-    data = result.to_data()
-    names = ("ok", "code", "message", "text", "stop", "ms", "cost", "total", "unattributed")
-    shown = {"turn": turn, **{name: data[name] for name in names}}
-    return Event("lifecycle", "finished", time.time(), result.run, result.run, None, shown)

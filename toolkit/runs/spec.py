@@ -1,21 +1,19 @@
-"""`RunSpec`: everything a run is asked to do, checked before anything starts."""
+"""`RunSpec`, with its `Prompt` and its `Limits`: everything a run is asked to do, checked before anything starts."""
 
 from __future__ import annotations
 
 import dataclasses
-import os
+import math
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from toolkit._base.words import did_you_mean
 from toolkit.errors import RunError
 from toolkit.runs.asking.policy import Policy
-from toolkit.runs.limits import Limits
 from toolkit.runs.outcome.output import OutputShape, output_shape
-from toolkit.runs.prompt import Prompt
 from toolkit.tools import Toolbox
 
 if TYPE_CHECKING:
@@ -25,7 +23,81 @@ if TYPE_CHECKING:
     from toolkit.runs.outcome.result import RunResult
     from toolkit_workspace import WorkspaceSection
 
-_API_URL = "https://api.anthropic.com"
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Limits of one run. Time, turns, tokens and money are unlimited unless given; the machine has the jail's defaults.
+
+    Raises:
+        RunError: a limit that is negative, zero or not a number.
+    """
+
+    seconds: float | None = None
+    """Wall-clock time from the prompt on."""
+    turns: int | None = None
+    """Model calls of the main conversation that ask for tools."""
+    tokens: int | None = None
+    """All tokens of all model calls, read from cache or not."""
+    usd: float | None = None
+    """Cost as the CLI counts it."""
+    memory_bytes: int | None = None
+    processes: int | None = None
+    file_bytes: int | None = None
+    """The largest single file."""
+    workspace_bytes: int | None = None
+    """All files of the workspace together."""
+    cpu_seconds: int | None = None
+    tmp_bytes: int | None = None
+    """The size of /tmp inside the jail."""
+
+    def __post_init__(self) -> None:
+        for limit in dataclasses.fields(self):
+            value = getattr(self, limit.name)
+            if value is None:
+                continue
+            whole = "int" in str(limit.type) and "float" not in str(limit.type)
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not is_number or not value > 0 or not math.isfinite(value) or (whole and value != int(value)):
+                kind = "a whole number above zero" if whole else "a number above zero"
+                raise RunError(f"Limits({limit.name}={value!r}): a limit is {kind}", fix="Leave it out for no limit")
+
+    def of_the_machine(self) -> dict[str, int]:
+        """The limits that were given and that the jail holds."""
+        names = ("memory_bytes", "processes", "file_bytes", "workspace_bytes", "cpu_seconds", "tmp_bytes")
+        return {name: int(value) for name in names if (value := getattr(self, name)) is not None}
+
+
+@runtime_checkable
+class Section(Protocol):
+    """Anything with a `render()`, such as a WorkspaceSection."""
+
+    def render(self) -> str:
+        """The text of the section."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """Sections that are rendered in order when the run starts: texts, and things that can render themselves.
+
+    Raises:
+        RunError: there is nothing in it.
+    """
+
+    sections: Sequence[str | Section]
+    list_tools: bool = True
+    """End with the names of the run's own tools and what each is for."""
+
+    def __post_init__(self) -> None:
+        if not any(not isinstance(section, str) or section.strip() for section in self.sections):
+            raise RunError("the prompt is empty", fix='Say what to do: run("Make the failing test pass.", …)')
+
+    def render(self, boxes: Iterable[Toolbox] = ()) -> str:
+        """The exact text the model gets."""
+        parts = [section if isinstance(section, str) else section.render() for section in self.sections]
+        if self.list_tools:
+            parts.append(tool_list(boxes))
+        return "\n\n".join(part.strip("\n") for part in parts if part.strip())
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,25 +187,25 @@ class RunSpec:
         """The form of the output; None where none was asked for."""
         return output_shape(self.output)
 
-    def rules(self, is_read_only: Callable[[str], bool] = lambda tool: False) -> Policy:
-        """The policy of the run."""
-        return Policy(self.mode, self.policy, self.safe, is_read_only)
-
-    def address(self) -> tuple[str, str | None]:
-        """The model API's base URL and key, from the spec or the environment.
+    def check_key(self) -> None:
+        """Refuse a run that has no key for the model API.
 
         Raises:
             RunError: there is neither a key nor a base URL to do without one.
+            SandboxError: the key file cannot be used.
         """
-        url = self.api_url or os.environ.get("ANTHROPIC_BASE_URL")
-        key = self.api_key or os.environ.get("ANTHROPIC_API_KEY")
-        if key is None and self.api_key_file is None and url is None:
+        from toolkit.sandbox import find_api
+
+        if find_api(self.api_url, self.api_key, self.api_key_file).lacks_key:
             raise RunError(
                 "there is no key for the model API",
                 where=["ANTHROPIC_API_KEY is not set, and neither is ANTHROPIC_BASE_URL"],
                 fix="Set ANTHROPIC_API_KEY, or try it without one: toolkit demo",
             )
-        return url or _API_URL, key
+
+    def rules(self, is_read_only: Callable[[str], bool] = lambda tool: False) -> Policy:
+        """The policy of the run."""
+        return Policy(self.mode, self.policy, self.safe, is_read_only)
 
 
 def make_spec(prompt: str | Prompt | RunSpec, options: Mapping[str, Any]) -> RunSpec:
@@ -149,3 +221,13 @@ def make_spec(prompt: str | Prompt | RunSpec, options: Mapping[str, Any]) -> Run
     if isinstance(prompt, RunSpec):
         return dataclasses.replace(prompt, **options) if options else prompt
     return RunSpec(prompt, **options)
+
+
+def tool_list(boxes: Iterable[Toolbox]) -> str:
+    """The run's own tools, one line each; nothing where there are none."""
+    lines = [
+        f"- mcp__{box.name}__{tool.name}: {tool.description.partition(chr(10))[0]}".rstrip(": ")
+        for box in boxes
+        for tool in box
+    ]
+    return "\n".join(["Tools of this run:", *lines]) if lines else ""

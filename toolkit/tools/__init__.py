@@ -5,8 +5,7 @@ Nothing in this room imports mcp; `toolkit_servers` puts a Toolbox on the wire.
 
 from toolkit.tools.content import Audio, Image, Reply, Resource, Text, ToolResult
 from toolkit.tools.context import Budget, Deadline, ToolContext
-from toolkit.tools.decorator import tool
-from toolkit.tools.tool import Tool, as_tool
+from toolkit.tools.tool import Tool, as_tool, tool
 from toolkit.tools.toolbox import Toolbox
 
 __all__ = [

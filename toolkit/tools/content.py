@@ -10,7 +10,7 @@ import base64
 import mimetypes
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from toolkit.errors import ToolkitError
 
@@ -62,40 +62,34 @@ class _Media:
     data: bytes | str | Path
     """The bytes themselves, or the path of a file that is read when the result is rendered."""
     mime: str | None = None
+    family: ClassVar[str]
 
-    def _read(self, family: str) -> tuple[bytes, str]:
+    def block(self) -> Block:
+        """The MCP content block."""
         data = self.data if isinstance(self.data, bytes) else Path(self.data).read_bytes()
         guessed = None if isinstance(self.data, bytes) else mimetypes.guess_type(Path(self.data).name)[0]
         mime = self.mime or _sniff(data) or guessed
-        if mime is None or not mime.startswith(f"{family}/"):
-            kind = type(self).__name__
+        if mime is None or not mime.startswith(f"{self.family}/"):
+            kind, family = type(self).__name__, self.family
             raise ToolkitError(
                 f"{kind}: these bytes are not a known {family} type" + (f" but {mime}" if mime else ""),
                 fix=f'Name the type: {kind}(data, mime="{family}/…")',
             )
-        return data, mime
-
-    def _block(self, family: str) -> Block:
-        data, mime = self._read(family)
-        return {"type": family, "data": base64.b64encode(data).decode("ascii"), "mimeType": mime}
+        return {"type": self.family, "data": base64.b64encode(data).decode("ascii"), "mimeType": mime}
 
 
 @dataclass(frozen=True, slots=True)
 class Image(_Media):
     """A picture, from bytes or from a file."""
 
-    def block(self) -> Block:
-        """The MCP content block."""
-        return self._block("image")
+    family = "image"
 
 
 @dataclass(frozen=True, slots=True)
 class Audio(_Media):
     """A sound, from bytes or from a file."""
 
-    def block(self) -> Block:
-        """The MCP content block."""
-        return self._block("audio")
+    family = "audio"
 
 
 @dataclass(frozen=True, slots=True)

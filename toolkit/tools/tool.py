@@ -1,4 +1,7 @@
-"""`Tool`: a function with everything a client needs to know about it. Still the function."""
+"""`@tool`, the one decorator, and `Tool`: a function with everything a client needs to know about it.
+
+It is still the function. Everything the agent sees comes from the signature and the docstring.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,9 @@ import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, Self, TypedDict, TypeVar, Unpack, overload
 
+from toolkit._base.words import did_you_mean
 from toolkit.tools.calling import Renderer, invoke, render
 from toolkit.tools.content import Reply
 from toolkit.tools.context import ToolContext
@@ -23,11 +27,39 @@ Q = ParamSpec("Q")
 S = TypeVar("S")
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[[Any], Any])
+_FIX = "Change the arguments of @tool(...)"
+
+
+class ToolOptions(TypedDict, total=False):
+    """The options of `@tool(...)`."""
+
+    name: str
+    """What clients call it; the function's name if not given."""
+    title: str
+    """A name for people."""
+    description: str
+    """What the model reads; the docstring if not given."""
+    read_only: bool
+    """It changes nothing: clients may run several at once and need not ask."""
+    destructive: bool
+    """What it changes may be lost."""
+    idempotent: bool
+    """Calling it twice is the same as calling it once."""
+    open_world: bool
+    """It reaches out to things outside: the web, other systems."""
+    timeout: float
+    """Seconds after which a call is answered with an error."""
+    max_chars: int
+    """Characters of text a result may have; more is cut at a line, and the model is told."""
+    structured: bool
+    """Also declare an output schema and send structured content, which Claude Code shows instead of the text."""
+    always_load: bool
+    """False lets Claude Code hide the tool until it is searched for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What `@tool(...)` can say; the signature and the docstring say the rest."""
+    """What `@tool(...)` was given, but for the name; the signature and the docstring say the rest."""
 
     title: str | None = None
     description: str | None = None
@@ -67,8 +99,6 @@ class _Shared:
         self.subject = subject
         self.options = options
         self.renderer: Renderer | None = None
-        written = subject.function
-        self.is_async = inspect.iscoroutinefunction(written) or inspect.isasyncgenfunction(written)
 
     @functools.cached_property
     def arguments(self) -> Arguments:
@@ -93,9 +123,18 @@ class Tool(Generic[P, R]):
     def __init__(self, subject: Subject, options: Options) -> None:
         functools.update_wrapper(self, subject.call)
         self._shared = _Shared(subject, options)
-        self._call: Callable[..., Any] = subject.call
-        self._wants_receiver = subject.takes_receiver
-        if self._shared.is_async and sys.version_info >= (3, 12):
+        self.name: Final = subject.name
+        """The name a client calls."""
+        self.options: Final = options
+        """What `@tool(...)` was given."""
+        self.function: Callable[..., Any] = subject.call
+        """The callable itself, bound where the tool is."""
+        self.is_unbound_method = subject.takes_receiver
+        """True for a method taken from its class: it cannot be served without an object."""
+        written = subject.function
+        self.is_async: Final = inspect.iscoroutinefunction(written) or inspect.isasyncgenfunction(written)
+        """Whether calling it gives something to await; then it runs in the event loop, not in a thread."""
+        if self.is_async and sys.version_info >= (3, 12):
             inspect.markcoroutinefunction(self)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -103,7 +142,7 @@ class Tool(Generic[P, R]):
         name = self.arguments.context_parameter if self._may_take_context else None
         if name is not None and not self._gives(name, args, kwargs):
             kwargs[name] = ToolContext()
-        result: R = self._call(*args, **kwargs)
+        result: R = self.function(*args, **kwargs)
         return result
 
     @overload
@@ -111,7 +150,7 @@ class Tool(Generic[P, R]):
     @overload
     def __get__(self: Tool[Concatenate[S, Q], T], instance: S, owner: type | None = None) -> Tool[Q, T]: ...
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        if not self._wants_receiver:
+        if not self.is_unbound_method:
             return self
         receiver = owner if self._shared.subject.receiver_is_class else instance
         return self if receiver is None else self.bind(receiver)
@@ -120,20 +159,15 @@ class Tool(Generic[P, R]):
         """The same tool as a method of `receiver`."""
         bound: Tool[..., R] = object.__new__(type(self))
         bound.__dict__.update(self.__dict__)
-        bound._call = types.MethodType(self._call, receiver)
-        bound.__wrapped__ = bound._call  # its signature has no receiver any more
-        bound._wants_receiver = False
+        bound.function = types.MethodType(self.function, receiver)
+        bound.__wrapped__ = bound.function  # its signature has no receiver any more
+        bound.is_unbound_method = False
         return bound
 
     def renders(self, renderer: F) -> F:
         """Use a function to render this tool's value: `@my_tool.renders`. It gives text or content objects."""
         self._shared.renderer = renderer
         return renderer
-
-    @property
-    def name(self) -> str:
-        """The name a client calls."""
-        return self._shared.subject.name
 
     @property
     def description(self) -> str:
@@ -149,11 +183,6 @@ class Tool(Generic[P, R]):
     def output_schema(self) -> dict[str, Any] | None:
         """The JSON Schema of the structured result; None unless the tool asks for one."""
         return None if self._shared.output is None else self._shared.output.schema
-
-    @property
-    def options(self) -> Options:
-        """What `@tool(...)` was given."""
-        return self._shared.options
 
     @property
     def location(self) -> str:
@@ -175,34 +204,9 @@ class Tool(Generic[P, R]):
         """The compiled parameters."""
         return self._shared.arguments
 
-    @property
-    def function(self) -> Callable[..., Any]:
-        """The callable itself, bound where the tool is."""
-        return self._call
-
-    @property
-    def is_unbound_method(self) -> bool:
-        """True for a method taken from its class: it cannot be served without an object."""
-        return self._wants_receiver
-
-    @property
-    def is_async(self) -> bool:
-        """Whether calling it gives something to await; then it runs in the event loop, not in a thread."""
-        return self._shared.is_async
-
-    @property
-    def timeout(self) -> float | None:
-        """Seconds a call may take."""
-        return self._shared.options.timeout
-
-    @property
-    def max_chars(self) -> int | None:
-        """Characters of text a result may have."""
-        return self._shared.options.max_chars
-
     def listing(self) -> dict[str, Any]:
         """The `tools/list` entry, JSON-ready."""
-        options = self._shared.options
+        options = self.options
         entry: dict[str, Any] = {
             "name": self.name,
             "title": options.title,
@@ -216,7 +220,7 @@ class Tool(Generic[P, R]):
 
     def reply(self, value: Any) -> Reply:
         """A value of this tool as a client gets it."""
-        rendered = render(value, renderer=self._shared.renderer, max_chars=self.max_chars)
+        rendered = render(value, renderer=self._shared.renderer, max_chars=self.options.max_chars)
         output = self._shared.output
         if output is None or rendered.is_error:
             return rendered
@@ -238,7 +242,7 @@ class Tool(Generic[P, R]):
         if name in kwargs:
             return True
         names = [parameter.name for parameter in self._shared.subject.parameters]
-        return len(args) - int(self._wants_receiver) > names.index(name)
+        return len(args) - int(self.is_unbound_method) > names.index(name)
 
     def __repr__(self) -> str:
         return f"<Tool {self.name} at {self.location}>"
@@ -248,13 +252,52 @@ class Tool(Generic[P, R]):
         path = getattr(self, "__qualname__", "")
         if _named(self.__module__, path) is self:
             return str(path)
-        subject, options = self._shared.subject, self._shared.options
-        if isinstance(self._call, types.MethodType):
-            receiver, name = self._call.__self__, path.rpartition(".")[2]
+        subject = self._shared.subject
+        if isinstance(self.function, types.MethodType):
+            receiver, name = self.function.__self__, path.rpartition(".")[2]
             again = getattr(receiver, name, None)
             if isinstance(again, Tool) and again._shared is self._shared:
                 return getattr, (receiver, name)
-        return _remade, (subject.call, subject.name, subject.module, options, self._shared.renderer)
+        return _remade, (subject.call, subject.name, subject.module, self.options, self._shared.renderer)
+
+
+class _Decorator(Protocol):
+    def __call__(self, function: Callable[P, R], /) -> Tool[P, R]: ...
+
+
+@overload
+def tool(function: Callable[P, R], /, **options: Unpack[ToolOptions]) -> Tool[P, R]: ...
+@overload
+def tool(**options: Unpack[ToolOptions]) -> _Decorator: ...
+def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Make a typed function a tool: `@tool`, `@tool(read_only=True)` or `tool(function, name="…")`.
+
+    Raises:
+        ToolDefinitionError: the function cannot be a tool; the message has the place and the fix.
+    """
+    # The caller's frame: annotations given as text may name classes that only exist inside its function.
+    frame = sys._getframe(1)
+    # Only a function defined inside another needs names that its globals do not have.
+    namespace = {} if frame.f_locals is frame.f_globals else dict(frame.f_locals)
+    module = str(frame.f_globals.get("__name__", ""))
+
+    def decorate(target: Callable[..., Any]) -> Tool[..., Any]:
+        subject = read_subject(target, options.get("name"), module, namespace)
+        return Tool(subject, _checked(subject, options))
+
+    return decorate if function is None else decorate(function)
+
+
+def _checked(subject: Subject, options: dict[str, Any]) -> Options:
+    for name in options:
+        if name not in ToolOptions.__annotations__:
+            known = did_you_mean(name, ToolOptions.__annotations__)
+            raise subject.refusal(f"@tool has no option '{name}'{known}", _FIX)
+    for name in ("timeout", "max_chars"):
+        value = options.get(name)
+        if value is not None and not value > 0:
+            raise subject.refusal(f"{name}={value!r} leaves nothing: it must be above zero", _FIX)
+    return Options(**{name: value for name, value in options.items() if name != "name"})
 
 
 def _named(module: str, path: str) -> object:

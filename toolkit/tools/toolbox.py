@@ -75,7 +75,8 @@ class Toolbox:
         return f"<Toolbox {self.name}: {', '.join(self.tools)}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _remade, (self.name, list(self.tools.values()), self.version, self.instructions)
+        make = functools.partial(Toolbox, version=self.version, instructions=self.instructions)
+        return make, (self.name, list(self.tools.values()))
 
     def listing(self) -> list[dict[str, Any]]:
         """The `tools/list` entries, JSON-ready; made once."""
@@ -108,10 +109,6 @@ class Toolbox:
 
     def _with(self, tools: list[Tool[..., Any]]) -> Toolbox:
         return Toolbox(self.name, tools, version=self.version, instructions=self.instructions)
-
-
-def _remade(name: str, tools: list[Tool[..., Any]], version: str, instructions: str | None) -> Toolbox:
-    return Toolbox(name, tools, version=version, instructions=instructions)
 
 
 def _checked_name(name: str) -> str:

@@ -8,14 +8,12 @@ from toolkit.errors import (
 )
 from toolkit_workspace.applying import Applied, AppliedChange
 from toolkit_workspace.changes import Change, Changes
-from toolkit_workspace.copying.copy import Progress
+from toolkit_workspace.copying import Progress
 from toolkit_workspace.moments import Snapshot
 from toolkit_workspace.mount import HostMount
 from toolkit_workspace.section import WorkspaceSection
-from toolkit_workspace.selecting.left_behind import LeftOut
-from toolkit_workspace.selecting.plan import MountPlan, Plan
-from toolkit_workspace.watching.sync import WatchEvent
-from toolkit_workspace.watching.watch import Watching
+from toolkit_workspace.selecting import LeftOut, MountPlan, Plan
+from toolkit_workspace.watching import WatchEvent, Watching
 from toolkit_workspace.workspace import Workspace as Workspace
 from toolkit_workspace.workspace import clean_workspaces as clean_workspaces
 from toolkit_workspace.workspace import default_parent as default_parent

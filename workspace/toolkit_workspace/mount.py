@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from toolkit._base.words import safe_name
@@ -34,6 +34,8 @@ class HostMount:
     """Copy what a link out of the mount leads to, where an allowed root holds it."""
     gitignore: bool
     """Also leave behind what the tree's own .gitignore files and .git/info/exclude name."""
+    landing: str = field(repr=False, compare=False)
+    """Where it lands, relative to the workspace; "." for the workspace itself."""
 
     def __init__(
         self,
@@ -47,7 +49,8 @@ class HostMount:
     ) -> None:
         put = object.__setattr__
         put(self, "host_path", Path(host_path))
-        put(self, "mount_path", None if mount_path is None else _landing(os.fspath(mount_path)))
+        put(self, "mount_path", None if mount_path is None else _inside(os.fspath(mount_path)))
+        put(self, "landing", self.mount_path if self.mount_path is not None else _own_name(self.host_path))
         put(self, "include_glob", _globs(include_glob, "include_glob"))
         put(self, "exclude_glob", _globs(exclude_glob, "exclude_glob"))
         if max_bytes is not None and (isinstance(max_bytes, bool) or not isinstance(max_bytes, int) or max_bytes < 0):
@@ -56,21 +59,18 @@ class HostMount:
         put(self, "follow_symlinks", bool(follow_symlinks))
         put(self, "gitignore", bool(gitignore))
 
-    @property
-    def landing(self) -> str:
-        """Where it lands, relative to the workspace; "." for the workspace itself."""
-        if self.mount_path is not None:
-            return self.mount_path
-        name = Path(os.path.abspath(self.host_path)).name  # noqa: PTH100 - links in the path must stay
-        if not name:
-            raise WorkspaceError(
-                f"mount {safe_name(str(self.host_path))}: it has no name to land under",
-                fix="Write where it lands: HostMount(…, mount_path='data')",
-            )
-        return name
+
+def _own_name(host_path: Path) -> str:
+    name = Path(os.path.abspath(host_path)).name  # noqa: PTH100 - links in the path must stay
+    if not name:
+        raise WorkspaceError(
+            f"mount {safe_name(str(host_path))}: it has no name to land under",
+            fix="Write where it lands: HostMount(…, mount_path='data')",
+        )
+    return name
 
 
-def _landing(path: str) -> str:
+def _inside(path: str) -> str:
     parts = [part for part in path.split("/") if part not in ("", ".")]
     rule = "is absolute" if path.startswith("/") else "climbs out" if ".." in parts else ""
     if "\0" in path:

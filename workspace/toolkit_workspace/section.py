@@ -13,22 +13,27 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from toolkit._base.handles import READ_DIR
 from toolkit.errors import WorkspaceError
-from toolkit_workspace._prompt import MountText, prompt_text
 from toolkit_workspace.applying.apply import Applied, apply_changes, resume, undo
-from toolkit_workspace.changes.changes import Changes, changes_of
-from toolkit_workspace.copying.copy import Copier, Job, OverBudget, Progress, Ticker
+from toolkit_workspace.changes import Changes, changes_of
+from toolkit_workspace.copying import Progress, fill
 from toolkit_workspace.moments.snapshot import Snapshot, Snapshots
 from toolkit_workspace.mount import HostMount
-from toolkit_workspace.record import keep_bases as keep_base_bytes
-from toolkit_workspace.selecting.fingerprint import fingerprint_of
-from toolkit_workspace.selecting.left_behind import LeftOut, Notes
-from toolkit_workspace.selecting.plan import Plan, over_budget, plan_source
-from toolkit_workspace.selecting.roots import AllowedRoots
-from toolkit_workspace.selecting.sources import Source, check_landings, close_sources, open_sources
-from toolkit_workspace.watching.watch import Direction, Watching, Work
-from toolkit_workspace.watching.work import HostToWorkspace, WorkspaceToEvents
+from toolkit_workspace.selecting import (
+    AllowedRoots,
+    LeftOut,
+    MountSummary,
+    Plan,
+    Source,
+    check_landings,
+    close_sources,
+    fingerprint_of,
+    open_sources,
+    over_budget,
+    plan_source,
+    prompt_text,
+)
+from toolkit_workspace.watching import Direction, HostToWorkspace, Watching, Work, WorkspaceToEvents
 from toolkit_workspace.workspace import Workspace, default_parent
 
 
@@ -66,7 +71,7 @@ class WorkspaceSection:
         self._keep_bases = keep_bases
         self._workspace: Workspace | None = None
         self._snapshots: Snapshots | None = None
-        self._texts: tuple[MountText, ...] = ()
+        self._summaries: tuple[MountSummary, ...] = ()
         check_landings(self.mounts)
 
     @classmethod
@@ -79,9 +84,9 @@ class WorkspaceSection:
         workspace = Workspace.adopt(Path(temp_dir))
         try:
             facts = workspace.read_facts()
-            mounts = [_mount_of(record) for record in facts["mounts"]]
+            mounts = [_mount_of(one) for one in facts["mounts"]]
             section = cls(mounts, facts["roots"], parent=workspace.folder.parent, keep=True)
-            section._texts = tuple(MountText.from_json(record["text"]) for record in facts["mounts"])
+            section._summaries = tuple(MountSummary.from_json(one["summary"]) for one in facts["mounts"])
         except (KeyError, TypeError, ValueError) as error:
             workspace.release()
             raise WorkspaceError(
@@ -151,7 +156,14 @@ class WorkspaceSection:
                 self._check_budgets(sources, roots)
                 workspace = Workspace.create(place.absolute(), [source.record for source in sources])
                 try:
-                    self._texts = self._fill(workspace, sources, roots)
+                    tallies = fill(workspace, sources, roots, strict=self._strict, progress=self._progress)
+                    # A host file changed just now could change again unseen: its bytes are kept at once.
+                    workspace.keep_bases(only_fresh=True)
+                    workspace.save()
+                    self._summaries = tuple(
+                        MountSummary.of(source.mount.landing, source.record.name is not None, tally)
+                        for source, tally in zip(sources, tallies, strict=True)
+                    )
                     workspace.write_facts(**self._facts())
                 except BaseException:
                     workspace.remove()
@@ -174,37 +186,16 @@ class WorkspaceSection:
                 if plan.is_over_budget:
                     raise over_budget(plan.mount_path, source.mount.max_bytes, plan.needed, plan.largest)
 
-    def _fill(self, workspace: Workspace, sources: Sequence[Source], roots: AllowedRoots) -> tuple[MountText, ...]:
-        root = os.open(workspace.folder, READ_DIR)
-        ticker = Ticker(self._progress)
-        texts = []
-        try:
-            with Copier(root, workspace.record, ticker) as copier:
-                for index, source in enumerate(sources):
-                    notes = Notes()
-                    follow = roots if source.mount.follow_symlinks else None
-                    walk = source.walk(notes, roots, strict=self._strict, never=workspace.identities)
-                    job = Job(index, source.landing, walk, notes, source.mount.max_bytes, follow)
-                    _copy_source(copier, job, source)
-                    ticker.mount_done(job.tally)
-                    texts.append(MountText.of(source.mount.landing, source.record.name is not None, job.tally, notes))
-            workspace.record.seal(root)
-            keep_base_bytes(workspace.record, workspace.store, root, only_fresh=True)
-        finally:
-            os.close(root)
-        workspace.save()
-        return tuple(texts)
-
     def _facts(self) -> dict[str, Any]:
-        pairs = zip(self.mounts, self._texts, strict=True)
+        pairs = zip(self.mounts, self._summaries, strict=True)
         roots = [os.path.abspath(root) for root in self.allowed_host_roots]  # noqa: PTH100 - links must stay
-        return {"roots": roots, "mounts": [_record_of(mount, text) for mount, text in pairs]}
+        return {"roots": roots, "mounts": [_facts_of(mount, summary) for mount, summary in pairs]}
 
     @property
     def left_out(self) -> tuple[tuple[str, LeftOut], ...]:
         """What did not come along or deserves a remark: mount_path and entry, the first 200 of each rule."""
         self._prepared()
-        return tuple((text.landing, one) for text in self._texts for one in text.left_out)
+        return tuple((mount.landing, one) for mount in self._summaries for one in mount.left_out)
 
     def render(self) -> str:
         """The workspace as a section of a prompt: where things are, how much, and what was left out.
@@ -212,11 +203,12 @@ class WorkspaceSection:
         The same mounts give the same text in every run; names are escaped.
         """
         self._prepared()
-        return prompt_text(self._texts)
+        return prompt_text(self._summaries)
 
     def fingerprint(self) -> str:
         """A hash of all names, contents, links and executable bits that are in the workspace now."""
-        return fingerprint_of(os.open(self.temp_dir, READ_DIR))
+        with self._prepared().opened() as root:
+            return fingerprint_of(root)
 
     def changes(self) -> Changes:
         """What differs from the prepared state, or from what was applied last; nothing is run to find out.
@@ -359,21 +351,7 @@ class WorkspaceSection:
             self.cleanup()
 
 
-def _copy_source(copier: Copier, job: Job, source: Source) -> None:
-    try:
-        if source.record.name is None:
-            copier.copy_folder(job, source.fresh_handle(), source.real_paths)
-        elif source.is_selected(job.notes):
-            copier.copy_single(job, source.handle, source.record.name)
-    except OverBudget as over:
-        assert source.mount.max_bytes is not None
-        found = [(os.fsdecode(path), size) for size, path in sorted(job.tally.largest, reverse=True)]
-        largest = sorted([(os.fsdecode(over.path), over.size), *found], key=lambda item: -item[1])[:5]
-        needed = source.mount.max_bytes - job.room + over.size
-        raise over_budget(source.mount.landing, source.mount.max_bytes, needed, largest) from None
-
-
-def _record_of(mount: HostMount, text: MountText) -> dict[str, Any]:
+def _facts_of(mount: HostMount, summary: MountSummary) -> dict[str, Any]:
     return {
         "host_path": os.path.abspath(mount.host_path),  # noqa: PTH100 - links must stay
         "landing": mount.landing,
@@ -382,17 +360,17 @@ def _record_of(mount: HostMount, text: MountText) -> dict[str, Any]:
         "max_bytes": mount.max_bytes,
         "follow_symlinks": mount.follow_symlinks,
         "gitignore": mount.gitignore,
-        "text": text.to_json(),
+        "summary": summary.to_json(),
     }
 
 
-def _mount_of(record: dict[str, Any]) -> HostMount:
+def _mount_of(facts: dict[str, Any]) -> HostMount:
     return HostMount(
-        record["host_path"],
-        record["landing"],
-        record["include_glob"],
-        record["exclude_glob"],
-        record["max_bytes"],
-        record["follow_symlinks"],
-        record["gitignore"],
+        facts["host_path"],
+        facts["landing"],
+        facts["include_glob"],
+        facts["exclude_glob"],
+        facts["max_bytes"],
+        facts["follow_symlinks"],
+        facts["gitignore"],
     )

@@ -192,10 +192,15 @@ class Workspace:
 
     def _keep_bases(self) -> None:
         # A workspace that is removed meanwhile, or a full disk: what was not kept is a conflict later, no more.
-        with contextlib.suppress(OSError, WorkspaceError), self.opened() as root:
-            keep_bases(self.record, self.store, root, stop=self._stop.is_set)
+        with contextlib.suppress(OSError, WorkspaceError):
+            self.keep_bases()
             if not self._stop.is_set():
                 self.save()
+
+    def keep_bases(self, *, only_fresh: bool = False) -> None:
+        """Keep the bytes of small files beside the workspace, or of those that were changed just before the copy."""
+        with self.opened() as root:
+            keep_bases(self.record, self.store, root, only_fresh=only_fresh, stop=self._stop.is_set)
 
     def finish_keeping_bases(self) -> None:
         """Wait until all bytes are kept."""

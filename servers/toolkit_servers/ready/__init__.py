@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from importlib.machinery import PathFinder
 from inspect import signature
@@ -24,34 +23,10 @@ if TYPE_CHECKING:
     from toolkit.tools import Toolbox
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """One ready-made toolbox, not loaded yet."""
-
-    home: str
-    """`module:function` of its factory."""
-    summary: str
-    main: str | None = None
-    """The option that is meant by a value without a name: a path."""
-
-    def factory(self) -> Callable[..., Toolbox]:
-        """The function that makes the toolbox."""
-        module, _, name = self.home.partition(":")
-        function: Callable[..., Toolbox] = getattr(import_module(module), name)
-        return function
-
-
-READY: Mapping[str, Ready] = MappingProxyType(
-    {
-        "files": Ready("toolkit_servers.ready.files:files", "Read, search and change one folder's files.", "root"),
-        "notes": Ready("toolkit_servers.ready.notes:notes", "Keep notes, and find them again later.", "database"),
-        "planning": Ready("toolkit_servers.ready.planning:planning", "Plan work in steps and keep track of it."),
-        "workspace": Ready(
-            "toolkit_servers.ready.workspace:workspace", "See and undo what was changed in a workspace.", "section"
-        ),
-    }
+READY: Mapping[str, str | None] = MappingProxyType(
+    {"files": "root", "notes": "database", "planning": None, "workspace": "section"}
 )
-"""The ready-made toolboxes by name."""
+"""The ready-made toolboxes by name, each with the option that is meant by a value without a name: a path."""
 
 
 def load_ready(name: str, /, **options: Any) -> Toolbox:
@@ -64,10 +39,9 @@ def load_ready(name: str, /, **options: Any) -> Toolbox:
 
     from toolkit._base.words import did_you_mean
 
-    ready = READY.get(name)
-    if ready is None:
+    if name not in READY:
         raise TargetError(f"there is no ready-made '{name}'{did_you_mean(name, READY)}", target=name)
-    factory = ready.factory()
+    factory = _factory(name)
     known = signature(factory).parameters
     for option in options:
         if option not in known:
@@ -93,10 +67,10 @@ def load_ready_spec(spec: str, cwd: Path) -> Toolbox:
         TargetError: as for `load_ready`.
     """
     name, _, rest = spec.partition(":")
-    ready = READY.get(name)
-    options = {} if ready is None else _options(spec, rest, ready)
-    if ready is not None and ready.main in options:
-        options[ready.main] = str(cwd / Path(options[ready.main]).expanduser())
+    options = _options(name, rest) if name in READY else {}
+    main = READY.get(name)
+    if main in options:
+        options[main] = str(cwd / Path(options[main]).expanduser())
     return load_ready(name, **options)
 
 
@@ -106,10 +80,17 @@ def is_ready(spec: str, cwd: Path) -> bool:
     return name in READY and not _is_module(name, cwd)
 
 
-def _options(spec: str, rest: str, ready: Ready) -> dict[str, str]:
+def _factory(name: str) -> Callable[..., Toolbox]:
+    """The function that makes a toolbox: it has the name of its module."""
+    function: Callable[..., Toolbox] = getattr(import_module(f"toolkit_servers.ready.{name}"), name)
+    return function
+
+
+def _options(name: str, rest: str) -> dict[str, str]:
     """The options written behind the colon."""
     options: dict[str, str] = {}
-    known = signature(ready.factory()).parameters
+    spec = f"{name}:{rest}"
+    known = signature(_factory(name)).parameters
     while rest:
         # From the end, so that a comma or an equals sign in a path stays part of it.
         before, _, last = rest.rpartition(",")
@@ -121,13 +102,14 @@ def _options(spec: str, rest: str, ready: Ready) -> dict[str, str]:
     key, equals, value = rest.partition("=")
     if equals and key in known:
         return {**options, key: value}
-    if rest and ready.main is None:
+    main = READY[name]
+    if rest and main is None:
         raise TargetError(
-            f"'{spec.partition(':')[0]}' takes no path, but was given '{rest}'",
+            f"'{name}' takes no path, but was given '{rest}'",
             target=spec,
             where=[f"options: {', '.join(known)}"] if known else [],
         )
-    return {**options, ready.main: rest} if rest and ready.main is not None else options
+    return {**options, main: rest} if rest and main is not None else options
 
 
 def _is_module(name: str, cwd: Path) -> bool:

@@ -11,6 +11,7 @@ import re
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -154,17 +155,16 @@ class NotesDatabase:
                 ).fetchall()
             return [(_read(db, note), words) for note, words in rows]
 
-    @contextlib.contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        with self._in_words(), contextlib.closing(self._connect("rw")) as db:
-            db.execute("BEGIN")
-            yield db
-            db.execute("COMMIT")
+    def _reading(self) -> AbstractContextManager[sqlite3.Connection]:
+        return self._transaction("BEGIN")
+
+    def _changing(self) -> AbstractContextManager[sqlite3.Connection]:
+        return self._transaction("BEGIN IMMEDIATE")  # waits its turn now instead of failing at the first write
 
     @contextlib.contextmanager
-    def _changing(self) -> Iterator[sqlite3.Connection]:
-        with self._in_words(), contextlib.closing(self._connect("rw")) as db:
-            db.execute("BEGIN IMMEDIATE")  # waits its turn now instead of failing at the first write
+    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+        with _in_words(), contextlib.closing(self._connect("rw")) as db:
+            db.execute(begin)
             yield db
             db.execute("COMMIT")
 
@@ -175,21 +175,23 @@ class NotesDatabase:
         db.execute("PRAGMA foreign_keys = ON")
         return db
 
-    @contextlib.contextmanager
-    def _in_words(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-            if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-                said = "the notes are in use by another program; try again in a moment"
-            elif code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-                said = "the notes database is damaged; tell the user, who can restore a copy of it"
-            elif code == sqlite3.SQLITE_CANTOPEN:
-                said = "the notes database is gone; tell the user"
-            else:
-                said = f"the notes cannot be used: {error}"
-            raise ToolError(said) from error
+
+_IN_WORDS = {
+    sqlite3.SQLITE_BUSY: "the notes are in use by another program; try again in a moment",
+    sqlite3.SQLITE_LOCKED: "the notes are in use by another program; try again in a moment",
+    sqlite3.SQLITE_CORRUPT: "the notes database is damaged; tell the user, who can restore a copy of it",
+    sqlite3.SQLITE_NOTADB: "the notes database is damaged; tell the user, who can restore a copy of it",
+    sqlite3.SQLITE_CANTOPEN: "the notes database is gone; tell the user",
+}
+
+
+@contextlib.contextmanager
+def _in_words() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest says more than anybody asks
+        raise ToolError(_IN_WORDS.get(code, f"the notes cannot be used: {error}")) from error
 
 
 def _prepare(db: sqlite3.Connection) -> None:

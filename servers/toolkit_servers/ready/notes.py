@@ -1,6 +1,6 @@
 """A memory that outlives the session: notes with tags, found again by their words.
 
-They are kept in one SQLite file (see `_notes_db`), which several agents may use at
+They are kept in one SQLite file (see `_notes_database`), which several agents may use at
 the same time.
 """
 
@@ -16,6 +16,7 @@ from pydantic import AfterValidator, Field
 
 from toolkit.tools import Toolbox, tool
 from toolkit_servers.ready._notes_database import Note, NotesDatabase
+from toolkit_servers.ready.answers import one_line, with_remarks
 
 _MOST_CHARS = 120_000
 """Characters of a result: a whole note always fits."""
@@ -29,7 +30,7 @@ Limit = Annotated[int, Field(ge=1, le=200)]
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class WholeNote:
     """One note for the model to read."""
 
     note: Note
@@ -40,7 +41,7 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Several:
+class NoteList:
     """Some notes, a few lines each."""
 
     notes: tuple[tuple[Note, str], ...]
@@ -48,11 +49,10 @@ class Several:
 
     def render(self) -> str:
         """Head line and some words of each note, then a remark."""
-        parts = [f"{_head(note)}\n    {' '.join(words.split())}" for note, words in self.notes]
-        return "\n".join([*parts, *([f"[{self.remark}]"] if self.remark else [])])
+        return with_remarks([f"{_head(note)}\n    {one_line(words)}" for note, words in self.notes], [self.remark])
 
 
-class Notes:
+class NoteTools:
     """The tools on one database."""
 
     def __init__(self, database: NotesDatabase) -> None:
@@ -67,13 +67,13 @@ class Notes:
             title: A few words it will be recognised by.
             tags: Words to list it under, such as the project's name.
         """
-        note = self._database.add(_one_line(title), text, tags or [])
+        note = self._database.add(one_line(title), text, tags or [])
         return f"Kept as note {note.id}."
 
     @tool(read_only=True, max_chars=_MOST_CHARS)
     def find_notes(
         self, query: Annotated[str, Field(pattern=r"\S", max_length=1_000)], tag: Tag | None = None, limit: Limit = 10
-    ) -> Several:
+    ) -> NoteList:
         """Find notes by their words, the best match first. Look here before asking what may be known already.
 
         Args:
@@ -83,16 +83,16 @@ class Notes:
         """
         found = self._database.find(query, tag, limit)
         remark = "read_note gives a note whole" if found else self._nothing(tag)
-        return Several(tuple(found), remark)
+        return NoteList(tuple(found), remark)
 
     @tool(read_only=True, max_chars=_MOST_CHARS)
-    def read_note(self, note: Id) -> Shown:
+    def read_note(self, note: Id) -> WholeNote:
         """Read one note whole.
 
         Args:
             note: Its number.
         """
-        return Shown(self._database.read(note))
+        return WholeNote(self._database.read(note))
 
     @tool(destructive=True, idempotent=True)
     def update_note(
@@ -106,7 +106,7 @@ class Notes:
             title: The new title.
             tags: The new tags, in place of the old ones.
         """
-        changed = self._database.update(note, None if title is None else _one_line(title), text, tags)
+        changed = self._database.update(note, None if title is None else one_line(title), text, tags)
         return f"Updated. {_head(changed)}"
 
     @tool(destructive=True)
@@ -119,7 +119,7 @@ class Notes:
         return f"Removed. {_head(self._database.remove(note))}"
 
     @tool(read_only=True, max_chars=_MOST_CHARS)
-    def list_notes(self, tag: Tag | None = None, limit: Limit = 30) -> Several:
+    def list_notes(self, tag: Tag | None = None, limit: Limit = 30) -> NoteList:
         """List the notes changed last, and the tags there are.
 
         Args:
@@ -128,9 +128,9 @@ class Notes:
         """
         latest, total = self._database.latest(tag, limit)
         if not latest:
-            return Several((), self._nothing(tag))
-        shown = tuple((note, note.text[:120] + ("…" if len(note.text) > 120 else "")) for note in latest)
-        return Several(shown, f"{len(latest)} of {total:,} notes; {self._tags()}")
+            return NoteList((), self._nothing(tag))
+        listed = tuple((note, note.text[:120] + ("…" if len(note.text) > 120 else "")) for note in latest)
+        return NoteList(listed, f"{len(latest)} of {total:,} notes; {self._tags()}")
 
     def _nothing(self, tag: str | None) -> str:
         return f"nothing found{f' under the tag {tag}' if tag else ''}; {self._tags()}"
@@ -147,7 +147,7 @@ def notes(database: Path | None = None) -> Toolbox:
     Raises:
         TargetError: the file is damaged or is no notes database; it is left as it is.
     """
-    kept = Notes(NotesDatabase((Path(database) if database else _default()).expanduser().absolute()))
+    kept = NoteTools(NotesDatabase((Path(database) if database else _default()).expanduser().absolute()))
     return Toolbox(
         "notes",
         [kept.add_note, kept.find_notes, kept.read_note, kept.update_note, kept.remove_note, kept.list_notes],
@@ -166,7 +166,3 @@ def _head(note: Note) -> str:
     tags = f"  ({', '.join(note.tags)})" if note.tags else ""
     title = f" {note.title}" if note.title else ""
     return f"note {note.id}, {datetime.fromtimestamp(note.updated, UTC):%Y-%m-%d}:{title}{tags}"
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

@@ -17,6 +17,7 @@ from pydantic import Field
 
 from toolkit.errors import ToolError
 from toolkit.tools import Toolbox, ToolContext, tool
+from toolkit_servers.ready.answers import one_line
 
 Status = Literal["pending", "doing", "done", "dropped"]
 Line = Annotated[str, Field(pattern=r"\S", max_length=500)]
@@ -64,7 +65,7 @@ class Plan:
         return replace(self, steps=(*self.steps[:at], change(self.steps[at]), *self.steps[number:]))
 
 
-class Planner:
+class PlanTools:
     """The plans of all sessions, and the tools on them."""
 
     def __init__(self) -> None:
@@ -84,7 +85,7 @@ class Planner:
             goal: What is true when all steps are done, in one line.
             steps: What to do, in order; one line each.
         """
-        plan = Plan(_one_line(goal), tuple(Step(_one_line(text)) for text in steps))
+        plan = Plan(one_line(goal), tuple(Step(one_line(text)) for text in steps))
         return self._change(context, lambda _: plan)
 
     @tool(idempotent=True)
@@ -102,7 +103,7 @@ class Planner:
             raise ToolError("nothing to update: give a status, a note, or both")
 
         def changed(old: Step) -> Step:
-            notes = old.notes if note is None or _one_line(note) in old.notes else (*old.notes, _one_line(note))
+            notes = old.notes if note is None or one_line(note) in old.notes else (*old.notes, one_line(note))
             if len(notes) > _MOST_NOTES:
                 raise ToolError(f"step {step} has {_MOST_NOTES} notes already; add a step instead")
             return Step(old.text, status or old.status, notes)
@@ -124,7 +125,7 @@ class Planner:
                 raise ToolError(f"the plan has {_MOST_STEPS} steps, more than anybody follows: make a new one")
             if after:
                 _known(plan, after)
-            return plan.with_step(Step(_one_line(text)), len(plan.steps) if after is None else after)
+            return plan.with_step(Step(one_line(text)), len(plan.steps) if after is None else after)
 
         return self._change(context, added)
 
@@ -146,7 +147,7 @@ class Planner:
 
 def planning() -> Toolbox:
     """A toolbox with which an agent plans its work: make_plan, update_step, add_step, show_plan."""
-    planner = Planner()
+    planner = PlanTools()
     return Toolbox(
         "planning",
         [planner.make_plan, planner.update_step, planner.add_step, planner.show_plan],
@@ -165,8 +166,3 @@ def _known(plan: Plan | None, number: int) -> Plan:
     if not 1 <= number <= len(plan.steps):
         raise ToolError(f"there is no step {number}; the plan has steps 1 to {len(plan.steps)}")
     return plan
-
-
-def _one_line(text: str) -> str:
-    """A line break in a step would look like another step."""
-    return " ".join(text.split())

@@ -52,6 +52,9 @@ def claim_stdio() -> Wires:
     """
     global _claimed
     if _claimed is None:
+        # The descriptors themselves, not only sys.stdout: C code and child processes write to fd 1, and one
+        # stray line between two messages breaks the client's parser. Fd 0, so that input() or a child that
+        # reads cannot swallow a request.
         reading, writing = _take(0, "stdin"), _unblocked(_take(1, "stdout"))
         _claimed = Wires(reading, writing, Lifeline(reading))
         _redirect(0, os.O_RDONLY, None)

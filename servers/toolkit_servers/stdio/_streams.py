@@ -36,7 +36,7 @@ class _Stream:
     """What both directions share: the shape of an mcp stream."""
 
     async def aclose(self) -> None:
-        raise NotImplementedError
+        """Nothing to do: the pipe outlives the server, for replies that are still queued."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -125,9 +125,6 @@ class LineWriter(_Stream):
             finally:
                 self._waiting.discard(turn)
 
-    async def aclose(self) -> None:
-        """Nothing to do: the pipe outlives the server, for replies that are still queued."""
-
     def detach(self) -> None:
         """Leave the descriptor to its owner."""
         if self._socket is not None:
@@ -208,7 +205,7 @@ class LineReader(_Stream):
             if line is not None:
                 item = parse_line(line) if line and not line.isspace() else None
                 if isinstance(item, SessionMessage):
-                    self._note(item)
+                    self._count(item)
                     return item
                 if item is not None:
                     self._writer.write(encode(item))
@@ -226,7 +223,7 @@ class LineReader(_Stream):
         except StopAsyncIteration:
             raise EndOfStream from None
 
-    def _note(self, item: SessionMessage) -> None:
+    def _count(self, item: SessionMessage) -> None:
         """Keep account of the requests the client waits for."""
         message = item.message
         if type(message) is JSONRPCRequest:

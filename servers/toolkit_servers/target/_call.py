@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from toolkit.errors import ArgumentsError, ToolkitError
+from toolkit._base.words import nearest
+from toolkit.errors import ArgumentsError, TargetError, ToolkitError
 from toolkit.tools import Reply, Tool, ToolContext
 from toolkit_servers.target._key_values import parse_arguments, usage
 from toolkit_servers.target._load import Target
-from toolkit_servers.target._problems import no_such_tool, user_lines
+from toolkit_servers.target._problems import user_lines
 
 Say = Callable[[str], None]
 
@@ -29,7 +30,7 @@ class Outcome:
     @property
     def text(self) -> str:
         """What the model reads, with a line in place of everything that is not text."""
-        return "\n".join(_shown(block) for block in self.reply.content)
+        return "\n".join(_as_text(block) for block in self.reply.content)
 
 
 def call_once(target: Target, tool_name: str, words: Sequence[str], *, say: Say) -> Outcome:
@@ -41,7 +42,7 @@ def call_once(target: Target, tool_name: str, words: Sequence[str], *, say: Say)
     """
     tool = target.toolbox.tools.get(tool_name)
     if tool is None:
-        raise no_such_tool(target.spec, tool_name, target.toolbox)
+        raise _no_such_tool(target, tool_name)
     arguments = parse_arguments(words, tool.input_schema)
     try:
         tool.arguments.parse(arguments)
@@ -59,6 +60,16 @@ def call_once(target: Target, tool_name: str, words: Sequence[str], *, say: Say)
     if not reply.is_error:
         return Outcome(reply)
     return Outcome(reply, _problem(tool, reply, failures.error, target))
+
+
+def _no_such_tool(target: Target, name: str) -> TargetError:
+    near = nearest(name, target.toolbox.tools)
+    return TargetError(
+        f"{target.spec} has no tool '{name}'",
+        target=target.spec,
+        where=[tool.source_line for tool in target.toolbox][:8],
+        fix=f"Did you mean {near}?" if near else f"See its tools with: toolkit inspect {target.spec}",
+    )
 
 
 def _problem(tool: Tool[..., Any], reply: Reply, error: BaseException | None, target: Target) -> str:
@@ -101,7 +112,7 @@ def _progress_to(say: Say) -> Callable[[float, float | None, str | None], None]:
     return report
 
 
-def _shown(block: dict[str, Any]) -> str:
+def _as_text(block: dict[str, Any]) -> str:
     match block["type"]:
         case "text":
             return str(block["text"])

@@ -15,6 +15,16 @@ from toolkit.errors import MistypedArguments
 
 Schema = Mapping[str, Any]
 
+_KINDS = {
+    type(None): {"null"},
+    bool: {"boolean"},
+    int: {"integer", "number"},
+    float: {"number"},
+    list: {"array"},
+    dict: {"object"},
+}
+"""The JSON types that a parsed value has."""
+
 
 def parse_arguments(words: Iterable[str], schema: Schema) -> dict[str, Any]:
     """The arguments that `words` give, typed by a tool's input schema.
@@ -127,24 +137,7 @@ def _scalar(text: str, part: Schema, root: Schema) -> Any:
         value = json.loads(text)
     except json.JSONDecodeError:
         return text
-    return value if _kind(value) & types else text
-
-
-def _kind(value: Any) -> set[str]:
-    match value:
-        case None:
-            return {"null"}
-        case bool():
-            return {"boolean"}
-        case int():
-            return {"integer", "number"}
-        case float():
-            return {"number"}
-        case list():
-            return {"array"}
-        case dict():
-            return {"object"}
-    return set()  # a quoted string: the word itself is meant
+    return value if _KINDS.get(type(value), set()) & types else text  # for a quoted string the word itself is meant
 
 
 def _types(part: Schema, root: Schema) -> set[str]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from toolkit.errors import ToolkitError
 from toolkit.tools import Tool, Toolbox, as_tool
 from toolkit_servers.ready import is_ready, load_ready_spec
 from toolkit_servers.target import _problems as problems
@@ -48,9 +49,14 @@ class Address:
     """A TARGET taken apart: either a file or a module, and maybe a name in it."""
 
     spec: str
+    """What was typed."""
+    place: str
+    """The same without the name."""
+    name: str | None
     file: Path | None
     module: str | None
-    name: str | None
+    cwd: Path
+    """The folder that paths are read from, and shown relative to."""
 
     @classmethod
     def parse(cls, spec: str, cwd: Path) -> Address:
@@ -65,10 +71,10 @@ class Address:
         name = match["name"] if match else None
         is_plain_folder = (cwd / place).is_dir() and not (cwd / place / "__init__.py").is_file()
         if place.endswith(".py") or "/" in place or "\\" in place or is_plain_folder:
-            return cls(spec, (cwd / place).resolve(), None, name)
+            return cls(spec, place, name, (cwd / place).resolve(), None, cwd)
         if not all(part.isidentifier() for part in place.split(".")):
             raise problems.unreadable(spec)
-        return cls(spec, None, place, name)
+        return cls(spec, place, name, None, place, cwd)
 
 
 def load_target(spec: str, *, cwd: Path | None = None) -> Target:
@@ -83,53 +89,44 @@ def load_target(spec: str, *, cwd: Path | None = None) -> Target:
         return Target(spec, load_ready_spec(spec, cwd), frozenset(), None, cwd)
     address = Address.parse(spec, cwd)
     if address.file is not None:
-        problems.require_file(address.file, spec, cwd)
+        problems.require_file(address, address.file)
     folder = cwd if address.file is None else import_folder(address.file)
     with importing_from(folder):
-        module = _import(address, folder, cwd)
-        toolbox = _toolbox_of(module, address, cwd)
-        source = getattr(module, "__file__", None)  # a folder without __init__.py has none
+        module = _import(address, folder)
+        toolbox = _toolbox_of(module, address)
+        source = problems.source_of(module)
         file = Path(source) if source else None
-        return Target(
-            spec,
-            toolbox,
-            loaded_files(folder) | ({file} if file else set()),
-            file,
-            folder,
-            address.module,
-            address.name,
-        )
+        files = loaded_files(folder) | ({file} if file else set())
+        return Target(spec, toolbox, files, file, folder, address.module, address.name)
 
 
-def _import(address: Address, folder: Path, cwd: Path) -> ModuleType:
+def _import(address: Address, folder: Path) -> ModuleType:
     try:
         if address.file is not None:
             return import_file(address.file)
-        assert address.module is not None
-        return importlib.import_module(address.module)
+        return importlib.import_module(address.place)
+    except ToolkitError:
+        raise
     except (Exception, SystemExit) as error:
-        explained = problems.import_failed(error, address.spec, address.module, folder, cwd)
-        if explained is error:
-            raise
-        raise explained from error
+        raise problems.import_failed(error, address, folder) from error
 
 
-def _toolbox_of(module: ModuleType, address: Address, cwd: Path) -> Toolbox:
+def _toolbox_of(module: ModuleType, address: Address) -> Toolbox:
     if address.name is not None:
-        return _named(module, address, address.name, cwd)
+        return _named(module, address, address.name)
     boxes = {id(value): (name, value) for name, value in vars(module).items() if isinstance(value, Toolbox)}
     if len(boxes) > 1:
-        raise problems.several_toolboxes(address.spec, [name for name, _ in boxes.values()])
+        raise problems.several_toolboxes(address, [name for name, _ in boxes.values()])
     if boxes:
         return next(box for _, box in boxes.values())
     values = vars(module).values()
     if hasattr(module, "__all__"):
-        problems.refuse_missing_names(module, address.spec, cwd)
+        problems.refuse_missing_names(address, module)
         values = {name: getattr(module, name) for name in module.__all__}.values()
     found = dict.fromkeys(tool for tool in map(as_tool, values) if tool is not None and not tool.is_unbound_method)
     if not found:
-        raise problems.no_tools(module, address.spec, cwd)
-    problems.refuse_hidden_tools(module, cwd)
+        raise problems.no_tools(address, module)
+    problems.refuse_hidden_tools(address, module)
     own = [tool for tool in found if hasattr(module, "__all__") or not _is_imported(tool, module)]
     return Toolbox(_box_name(address), own or found)  # a module may also just collect the tools of others
 
@@ -140,25 +137,24 @@ def _is_imported(tool: Tool[..., Any], module: ModuleType) -> bool:
     return home is not None and home is not module and any(value is tool for value in vars(home).values())
 
 
-def _named(module: ModuleType, address: Address, name: str, cwd: Path) -> Toolbox:
+def _named(module: ModuleType, address: Address, name: str) -> Toolbox:
     try:
         value = attrgetter(name)(module)
     except AttributeError:
         usable = [known for known, value in vars(module).items() if isinstance(value, Tool | Toolbox)]
-        raise problems.no_such_name(module, address.spec, name, usable, cwd) from None
+        raise problems.no_such_name(address, module, name, usable) from None
     if isinstance(value, Toolbox):
         return value
     values = value if isinstance(value, list | tuple) else [value]
     if values and all(as_tool(item) is not None for item in values):
         return Toolbox(_box_name(address), values)
-    raise problems.not_a_tool(value, module, address.spec, name, cwd)
+    raise problems.not_a_tool(address, module, name, value)
 
 
 def _box_name(address: Address) -> str:
     """The last part of the place, in the letters a client accepts in a server's name."""
-    if address.file is not None:
-        stem = address.file.parent.name if address.file.stem == "__init__" else address.file.stem
+    if address.file is None:
+        stem = address.place.rpartition(".")[2]
     else:
-        assert address.module is not None
-        stem = address.module.rpartition(".")[2]
+        stem = address.file.parent.name if address.file.stem == "__init__" else address.file.stem
     return re.sub(r"[^A-Za-z0-9-]+", "_", stem)[:48].strip("_") or "tools"

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
+
+if TYPE_CHECKING:
+    from toolkit.runs import StoredRun
 
 Option = Callable[[Callable[..., None]], Callable[..., None]]
 _PART = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d)")
@@ -98,3 +101,18 @@ class _Mount(click.ParamType[tuple[str, str | None]]):
 
 
 MOUNT = _Mount()
+
+
+class _StoredRun(click.ParamType["StoredRun"]):
+    """A stored run: by its id, the beginning of one, or 'last'."""
+
+    name = "run"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> StoredRun:
+        from toolkit.runs import load_run
+
+        return load_run(value)
+
+
+RUN = click.argument("run", metavar="RUN", type=_StoredRun())
+"""The argument RUN, which a function takes as a `StoredRun`."""

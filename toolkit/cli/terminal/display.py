@@ -1,10 +1,12 @@
-"""What a person sees of a run: a line for each tool call as it ends, then the summary."""
+"""What a person sees of a run: what a call would do, a line for each call as it ends, then the summary."""
 
 from __future__ import annotations
 
+import difflib
+import json
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -38,7 +40,7 @@ class Display:
         self._open: dict[str, tuple[str, float]] = {}
         """The tools under way: what each was asked, and since when."""
         self._held: list[str] | None = None
-        self._live = False
+        self._is_drawn = False
 
     def show(self, event: Event) -> None:
         """One event, as far as it is worth a line."""
@@ -62,14 +64,14 @@ class Display:
             self._line(f"the model API did not answer ({data.get('status')}); trying again")
 
     def tick(self) -> None:
-        """Draw the live line anew, with the time that has passed."""
+        """Draw the line of the tools under way anew, with the time that has passed."""
         if not self._terminal or self._held is not None or not self._open:
             return
         asked, since = next(reversed(self._open.values()))
         more = f" and {len(self._open) - 1} more" if len(self._open) > 1 else ""
         times = f"{more}  {duration_text(max(0.0, self._clock() - since) * 1000)}  {self._so_far(self._clock())}"
         self._say(f"{_CLEAR}… {safe_line(asked, self._width - len(times) - 3)}{times}")
-        self._live = True
+        self._is_drawn = True
 
     def hold(self) -> None:
         """Keep the lines that come until `go_on`: somebody is being asked something."""
@@ -112,9 +114,9 @@ class Display:
         self._say(line)
 
     def _clear(self) -> None:
-        if self._live:
+        if self._is_drawn:
             self._say(_CLEAR)
-            self._live = False
+            self._is_drawn = False
 
 
 def summary(result: RunResult[Any], *, kept: bool = True) -> list[str]:
@@ -124,9 +126,13 @@ def summary(result: RunResult[Any], *, kept: bool = True) -> list[str]:
     lines += [f"not enforced here: {name}" for name in result.unenforced]
     if result.changes:
         lines += ["", result.changes.summary()]
-        if kept:
-            lines += ["", f"Look: toolkit runs diff {result.run}", f"Take: toolkit runs apply {result.run}"]
+        lines += next_steps(result.run) if kept else []
     return lines
+
+
+def next_steps(run: str) -> list[str]:
+    """The commands that go on from the changes of a run."""
+    return ["", f"Look: toolkit runs diff {run}", f"Take: toolkit runs apply {run}"]
 
 
 def totals(result: RunResult[Any]) -> str:
@@ -136,7 +142,24 @@ def totals(result: RunResult[Any]) -> str:
     return f"{duration_text(result.ms)}, {calls}, {result.total.total:,} tokens{unexplained}, ${result.cost:.4f}"
 
 
+def about_to_happen(tool: str, arguments: Mapping[str, Any]) -> list[str]:
+    """What a call would do, in lines safe to print: the command, the diff, or the arguments."""
+    if tool == "Bash":
+        lines = str(arguments.get("command", "")).split("\n")
+    elif tool == "Edit":
+        old, new = str(arguments.get("old_string", "")), str(arguments.get("new_string", ""))
+        diff = list(difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=2))[2:]
+        everywhere = " (everywhere in it)" if arguments.get("replace_all") else ""
+        lines = [f"{arguments.get('file_path', '')}{everywhere}", *diff]
+    elif tool == "Write":
+        content = str(arguments.get("content", "")).split("\n")
+        lines = [str(arguments.get("file_path", "")), *(f"+{line}" for line in content)]
+    else:
+        lines = json.dumps(dict(arguments), indent=1, ensure_ascii=False, default=str).split("\n")
+    return [safe_text(line).replace("\n", "\\n") for line in lines]
+
+
 def _call(data: dict[str, Any]) -> str:
     arguments = data.get("arguments") or {}
-    first = next((str(value) for value in arguments.values()), "")
+    first = next((value for value in arguments.values() if isinstance(value, str)), "")
     return f"{data['name']} {first[:200]}".rstrip()

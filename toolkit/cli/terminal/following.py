@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import difflib
-import json
 import os
 import signal
 import sys
 import termios
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import click
 
 from toolkit._base.words import count_text, safe_line, safe_text
-from toolkit.cli.terminal.display import Display
+from toolkit.cli.terminal.display import Display, about_to_happen
 from toolkit.runs import Decision, LiveRun, Question, RunResult, RunSpec, start
 
 _SECOND = 1.0
@@ -167,23 +165,6 @@ class TerminalApprover:
             return (await typed).decode(errors="replace").strip().lower()
         finally:
             loop.remove_reader(self._terminal)
-
-
-def about_to_happen(tool: str, arguments: Mapping[str, Any]) -> list[str]:
-    """What a call would do, in lines safe to print: the command, the diff, or the arguments."""
-    if tool == "Bash":
-        lines = str(arguments.get("command", "")).split("\n")
-    elif tool == "Edit":
-        old, new = str(arguments.get("old_string", "")), str(arguments.get("new_string", ""))
-        diff = list(difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=2))[2:]
-        everywhere = " (everywhere in it)" if arguments.get("replace_all") else ""
-        lines = [f"{arguments.get('file_path', '')}{everywhere}", *diff]
-    elif tool == "Write":
-        content = str(arguments.get("content", "")).split("\n")
-        lines = [str(arguments.get("file_path", "")), *(f"+{line}" for line in content)]
-    else:
-        lines = json.dumps(dict(arguments), indent=1, ensure_ascii=False, default=str).split("\n")
-    return [safe_text(line).replace("\n", "\\n") for line in lines]
 
 
 def _say(text: str) -> None:

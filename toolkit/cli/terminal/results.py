@@ -24,9 +24,7 @@ def take_stdout() -> TextIO:
     try:
         os.dup2(2, 1)
     except OSError:  # stderr is closed
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, 1)
-        os.close(null)
+        _discard(1)
     # A result is printed even where the terminal's encoding has no letter for part of it.
     return os.fdopen(kept, "w", encoding=encoding, errors="backslashreplace")
 
@@ -41,10 +39,15 @@ def write_result(stream: TextIO, result: str | bytes) -> bool:
         stream.flush()
         return True
     # What is still buffered would fail once more when the stream is closed at exit.
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, stream.fileno())
-    os.close(null)
+    _discard(stream.fileno())
     return False
+
+
+def _discard(handle: int) -> None:
+    """Let whatever is written to a handle go nowhere."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, handle)
+    os.close(null)
 
 
 def as_json(value: Any) -> str:

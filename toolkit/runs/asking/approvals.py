@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from toolkit.runs.asking.decisions import Decision, Remembered, subject_of
 from toolkit.runs.asking.guard import ALLOW, Verdict
 from toolkit.runs.asking.policy import Policy
-from toolkit.runs.callbacks import in_its_own_time
+from toolkit.runs.listeners import in_its_own_time
 
 if TYPE_CHECKING:
     from claude_agent_sdk import ToolPermissionContext
@@ -66,7 +66,7 @@ class Approvals:
         approve: Approver | Literal["wait"] | None,
         timeout: float | None = None,
     ) -> None:
-        self._policy = policy
+        self.policy = policy
         self._remembered = remembered
         self._emit = emit
         self._approve = approve
@@ -104,7 +104,7 @@ class Approvals:
 
     async def rule(self, tool: str, arguments: Mapping[str, Any], call: str) -> Verdict:
         """The guard's rule: policy and mode first, a person where they say so."""
-        ruling = self._policy.rule(tool, arguments)
+        ruling = self.policy.rule(tool, arguments)
         if ruling.choice == "allow":
             return ALLOW
         if ruling.choice == "deny":
@@ -135,10 +135,10 @@ class Approvals:
         from claude_agent_sdk import PermissionResultAllow, PermissionResultDeny
 
         call = context.tool_use_id or ""
-        written = self._policy.written(tool, arguments)
+        written = self.policy.written(tool, arguments)
         if call in self._approved or (written is not None and written.choice == "allow"):
             return PermissionResultAllow(updated_input=arguments)
-        reason = context.decision_reason or f"the CLI asks in mode {self._policy.mode}"
+        reason = context.decision_reason or f"the CLI asks in mode {self.policy.mode}"
         verdict = await self._person(tool, arguments, call, reason)
         if verdict.allowed:
             return PermissionResultAllow(updated_input=dict(verdict.arguments or arguments))
@@ -153,7 +153,7 @@ class Approvals:
 
     def _question(self, tool: str, arguments: Mapping[str, Any], call: str, reason: str, subject: str) -> Question:
         self._count += 1
-        read_only = self._policy.is_read_only(tool)
+        read_only = self.policy.is_read_only(tool)
         return Question(f"ask-{self._count}", tool, arguments, call, read_only, reason, subject)
 
     async def _ask(self, question: Question) -> Decision:

@@ -7,9 +7,7 @@ for always in one file of ours, outside of every workspace.
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from toolkit._base.files import write_json
+from toolkit._base.locks import take_lock
 from toolkit.errors import RunError
 from toolkit.runs.storage.run_folder import runs_home
 
@@ -147,16 +147,12 @@ class Remembered:
     def _locked(self) -> Iterator[dict[str, Any]]:
         """The file's content, written back whole afterwards; one writer at a time."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        lock = take_lock(self.path.with_suffix(".lock"), wait=True)
+        assert lock is not None, "it is waited for"
+        with lock:
             kept = self._read()
             yield kept
-            fresh = self.path.with_suffix(".new")
-            fresh.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-            fresh.replace(self.path)
-        finally:
-            os.close(lock)
+            write_json(self.path, kept, indent=1)
 
     def _read(self) -> dict[str, Any]:
         fresh: dict[str, Any] = {"version": _VERSION, "always": [], "projects": {}}

@@ -7,11 +7,13 @@ that it runs as it was told to, nothing passes at all.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from toolkit.runs.outcome.codes import Code
+from toolkit.tools import Budget, Deadline
 
 if TYPE_CHECKING:
     from claude_agent_sdk import HookMatcher
@@ -106,3 +108,38 @@ def _answer(verdict: Verdict) -> dict[str, Any]:
     if verdict.stops is not None:
         answer |= {"continue_": False, "stopReason": verdict.reason}
     return answer
+
+
+def only_offered(patterns: Iterable[str]) -> Rule:
+    """Refuse a tool that was not offered; names may end in `*`."""
+    offered = tuple(patterns)
+
+    async def rule(tool: str, arguments: Mapping[str, Any], call: str) -> Verdict:
+        if any(fnmatchcase(tool, pattern) for pattern in offered):
+            return ALLOW
+        return Verdict(False, f"{tool} is not offered in this run")
+
+    return rule
+
+
+def before_deadline(deadline: Callable[[], Deadline | None]) -> Rule:
+    """Past the deadline, refuse and stop."""
+
+    async def rule(tool: str, arguments: Mapping[str, Any], call: str) -> Verdict:
+        at = deadline()
+        if at is None or at.remaining() > 0:
+            return ALLOW
+        return Verdict(False, "Deadline exceeded", stops="deadline")
+
+    return rule
+
+
+def within_budget(counted: Callable[[], Budget]) -> Rule:
+    """With the tokens used up, refuse and stop."""
+
+    async def rule(tool: str, arguments: Mapping[str, Any], call: str) -> Verdict:
+        if counted().remaining() == 0:
+            return Verdict(False, "Token budget exhausted", stops="budget")
+        return ALLOW
+
+    return rule

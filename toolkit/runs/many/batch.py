@@ -17,14 +17,12 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from toolkit.errors import RunError, ToolkitError
-from toolkit.runs.limits import Limits
 from toolkit.runs.many.lifeline import Lifeline
 from toolkit.runs.many.purse import Purse
 from toolkit.runs.many.workers import Workers, has_started, run_here
-from toolkit.runs.outcome.finish import failed
+from toolkit.runs.outcome.fold import never_began
 from toolkit.runs.outcome.result import RunResult
-from toolkit.runs.prompt import Prompt
-from toolkit.runs.spec import RunSpec, make_spec
+from toolkit.runs.spec import Limits, Prompt, RunSpec, make_spec
 
 _log = logging.getLogger("toolkit.runs")
 
@@ -100,7 +98,7 @@ class _Batch:
         limits = await self._purse.take(spec.run_id, spec.limits)
         if limits is None:
             why = "the limit of all runs together was used up before it started"
-            return RunResult(run=spec.run_id, code="budget", debug={"detail": why})
+            return never_began(spec.run_id, "budget", why)
         bounded = dataclasses.replace(spec, limits=limits)
         result, is_known = (await run_here(bounded), True) if workers is None else await workers.run(bounded)
         await self._purse.give_back(spec.run_id, result, is_known=is_known)
@@ -127,7 +125,7 @@ def _read_all(specs: Iterable[RunSpec | Prompt | str]) -> list[RunSpec | RunResu
             if spec.run_id in taken or has_started(spec):
                 raise RunError(f"there is a run '{spec.run_id}' already", fix="Leave run_id out, or choose another")
         except ToolkitError as error:
-            asked.append(failed(getattr(given, "run_id", f"spec-{number}"), error))
+            asked.append(never_began(getattr(given, "run_id", f"spec-{number}"), error))
             continue
         taken.add(spec.run_id)
         asked.append(spec)

@@ -18,10 +18,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from toolkit._base.processes import boot_id
+
 T = TypeVar("T")
 _PATIENCE = 15.0
 """Seconds that runs get to end when their caller goes: an interrupt, a close and a kill fit in."""
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
 _MOUNTS = Path("/proc/self/ns/mnt")
 _LONGEST = 70
 """Characters of a temp folder whose sockets still have names that fit."""
@@ -109,6 +110,6 @@ async def hold_on(line: Line, work: Coroutine[Any, Any, T]) -> T:
 def _this_machine() -> str:
     """The same for processes that see the same files: the host since it was started, and its mounts."""
     try:
-        return f"{platform.node()} {_BOOT.read_text(encoding='ascii').strip()} {_MOUNTS.readlink()}"
+        return f"{platform.node()} {boot_id()} {_MOUNTS.readlink()}"
     except OSError:
         return platform.node()

@@ -11,8 +11,8 @@ import asyncio
 import dataclasses
 from typing import Any
 
-from toolkit.runs.limits import Limits
 from toolkit.runs.outcome.result import RunResult
+from toolkit.runs.spec import Limits
 
 _CRUMB = {"usd": 1e-9, "tokens": 1.0}
 """Less than this is nothing."""

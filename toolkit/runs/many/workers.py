@@ -8,7 +8,6 @@ given to a fresh executor, where there is a way to make one.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import multiprocessing
 import os
@@ -20,7 +19,7 @@ from typing import Any
 from toolkit.errors import RunError
 from toolkit.runs.launch import complete, run
 from toolkit.runs.many.lifeline import CallerGoneError, Line, hold_on
-from toolkit.runs.outcome.finish import failed
+from toolkit.runs.outcome.fold import never_began
 from toolkit.runs.outcome.result import RunResult
 from toolkit.runs.spec import RunSpec
 from toolkit.runs.storage.run_folder import runs_home
@@ -36,7 +35,7 @@ async def run_here(spec: RunSpec) -> RunResult[Any]:
     try:
         return await run(spec)
     except Exception as error:
-        return failed(spec.run_id, error)
+        return never_began(spec.run_id, error)
 
 
 def work(payload: RunSpec | bytes, run_id: str, line: Line) -> RunResult[Any] | bytes:
@@ -47,7 +46,7 @@ def work(payload: RunSpec | bytes, run_id: str, line: Line) -> RunResult[Any] | 
     try:
         spec: RunSpec = pickle.loads(payload) if isinstance(payload, bytes) else payload
     except Exception as error:
-        return failed(run_id, RunError(f"the spec cannot be read here: {type(error).__name__}: {error}"))
+        return never_began(run_id, RunError(f"the spec cannot be read here: {type(error).__name__}: {error}"))
     if has_started(spec):
         return lost(spec, "its first worker died, and another one was asked to do it again")
     try:
@@ -56,7 +55,7 @@ def work(payload: RunSpec | bytes, run_id: str, line: Line) -> RunResult[Any] | 
         parent = multiprocessing.parent_process()
         if parent is not None and not parent.is_alive():
             os._exit(1)  # a process pool's worker would wait for ever for a caller that was killed
-        return RunResult(run=run_id, code="aborted", debug={"detail": "the caller is gone"})
+        return never_began(run_id, "aborted", "the caller is gone")
     try:
         return pickle.dumps(result)
     except Exception:
@@ -82,7 +81,7 @@ class Workers:
             error = f"{type(answer).__name__}: {answer}"
             await self.close(wait=False)
             if packed is None and isinstance(answer, pickle.PicklingError | TypeError | AttributeError):
-                return failed(spec.run_id, RunError(f"the spec cannot be sent: {error}")), True
+                return never_began(spec.run_id, RunError(f"the spec cannot be sent: {error}")), True
             if has_started(spec):
                 result = lost(spec, error)
                 return result, result.code != "crashed"
@@ -115,11 +114,10 @@ class Workers:
 
 def lost(spec: RunSpec, why: str) -> RunResult[Any]:
     """The result of a run whose worker is gone: what it stored until then, where this machine can read it."""
-    result: RunResult[Any] = RunResult(run=spec.run_id, code="crashed")
-    stored = StoredRun(runs_home(spec.home) / spec.run_id)
-    for read in (stored.so_far, stored.result):  # the whole result, if it was just the answer that was lost
-        with contextlib.suppress(RunError, OSError):
-            result = read()
+    try:
+        result = StoredRun(runs_home(spec.home) / spec.run_id).so_far()
+    except (RunError, OSError):
+        result = never_began(spec.run_id, "crashed")
     return dataclasses.replace(result, debug={**result.debug, "error": _LOST, "detail": why})
 
 

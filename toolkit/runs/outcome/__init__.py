@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from toolkit.runs.outcome.codes import code_of as code_of
     from toolkit.runs.outcome.events import KINDS as KINDS
     from toolkit.runs.outcome.events import as_line as as_line
+    from toolkit.runs.outcome.fold import Fold as Fold
+    from toolkit.runs.outcome.fold import result_of as result_of
 
 _HOMES = {
     "toolkit.runs.outcome.codes": (
@@ -22,6 +24,10 @@ _HOMES = {
     "toolkit.runs.outcome.events": (
         "KINDS",
         "as_line",
+    ),
+    "toolkit.runs.outcome.fold": (
+        "Fold",
+        "result_of",
     ),
 }
 

@@ -2,17 +2,19 @@
 
 | stream | kinds | `id` is | what `data` holds |
 |---|---|---|---|
-| lifecycle | started | the run | turn, prompt, message, model, session, cwd, tools, servers, mode, cli, trace |
+| lifecycle | started | the run | turn, prompt, message, model, session, cwd, tools, servers, mode, cli, trace, |
+| | | | unenforced |
 | | retry | the run | attempt, delay_ms, status, error |
 | | warning | the run | what |
-| | finished | the run | turn, ok, code, message, text, stop, ms, cost, total, unattributed |
+| | finished | the run | turn, ok, code, message, text, output, session, model, stop, ms, cost, total, |
+| | | | unattributed, denied (by the CLI itself), pending, unenforced, debug |
 | assistant | started | the message | model |
 | | text, thinking | the message | text (one delta) |
 | | block | the message | type (text or thinking), text (the whole block) |
 | | ended | the message | stop, text (all its text) |
 | tool | started | the call | name, arguments |
 | | progress | the call | done, total, message |
-| | ended | the call | name, ok, text, ms, denied, interrupted |
+| | ended | the call | name, ok, text, ms, denied, reason (of a refusal), interrupted |
 | usage | call | the message | the fields of a `Call` |
 | approval | asked | the request | call, tool, input, read_only, reason, suggestions |
 | | answered | the request | decision, message, by |

@@ -44,8 +44,10 @@ class OutputShape:
         """The value in the CLI's `structured_output`.
 
         Raises:
-            ValueError: it does not have the form.
+            ValueError: there is none, or it does not have the form.
         """
+        if given is None:
+            raise ValueError("the model called no StructuredOutput")
         if self._wraps:
             if not isinstance(given, Mapping) or _KEY not in given:
                 raise ValueError(f"no '{_KEY}' in the output")

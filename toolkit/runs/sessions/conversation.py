@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 
 from claude_agent_sdk import SessionStore
 
+from toolkit._base.files import write_whole
 from toolkit.errors import RunError
 from toolkit.runs.launch import run
 from toolkit.runs.outcome.result import RunResult
-from toolkit.runs.sessions.resume import SessionId, default_store, last_entry, one_at_a_time
-from toolkit.runs.sessions.transcripts import sessions_home
+from toolkit.runs.sessions.transcripts import SessionId, default_store, last_entry, one_at_a_time, sessions_home
 
 Message = Mapping[str, Any]
 """`{"role": "user" | "assistant", "content": text or content blocks}`."""
@@ -131,9 +131,7 @@ class _Index:
     def moved(self, past: Sequence[Message], history: Sequence[Message], seen: Seen) -> None:
         """The session has seen more now: its old place must not be found any more."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fresh = self._folder / f".{fingerprint(history)}.new"
-        fresh.write_text(f"{seen.session}\n{seen.last or ''}\n", encoding="utf-8")
-        fresh.replace(self._folder / fingerprint(history))
+        write_whole(self._folder / fingerprint(history), f"{seen.session}\n{seen.last or ''}\n")
         before = self.find(past)
         if before is not None and before.session == seen.session:
             (self._folder / fingerprint(past)).unlink(missing_ok=True)

@@ -7,7 +7,6 @@ SDK takes one. An entry that carries a `uuid` is kept once, however often it arr
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
 import os
 import sqlite3
@@ -19,6 +18,7 @@ from typing import Any, BinaryIO, TypeVar
 
 from claude_agent_sdk import SessionKey, SessionStore, SessionStoreEntry, fold_session_summary
 
+from toolkit._base.locks import hold
 from toolkit.runs.sessions.transcripts import digest, transcripts
 
 T = TypeVar("T")
@@ -75,7 +75,7 @@ class FileSessionStore(_Summaries):
         path = self._path(key)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with path.open("a+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            hold(file.fileno(), wait=True)
             size, seen = self._known.get(path, (-1, set[str]()))
             if file.seek(0, os.SEEK_END) != size or not size:
                 seen = _ids_in(file)

@@ -4,19 +4,18 @@
       run.json       what was asked for, where it works, and when it came to its end
       events.jsonl   one line for each event, written as it happens
       result.json    what it came to; written after every turn
-      toolkit-workspace-…/   the agent's copy, where the run made one (its state is hidden beside it)
+      toolkit-workspace-…/   the agent's copy, where the run made one (its record is hidden beside it)
       workspace/     the empty folder it worked in, where it was given none
       home/          the agent's home, while the run lives
       lock           held while the run lives
 
 A run whose lock is free and whose last turn has not finished has crashed.
-`stored.py` reads all this.
+`stored_run.py` reads all this.
 """
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import re
 import secrets
@@ -26,14 +25,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from toolkit._base.files import write_whole
+from toolkit._base.locks import take_lock
 from toolkit.errors import RunError
 from toolkit.runs.outcome.events import as_line
 from toolkit.runs.outcome.result import RunResult
-from toolkit.runs.prompt import Prompt
-from toolkit.runs.spec import RunSpec
+from toolkit.runs.spec import Prompt, RunSpec
 
 if TYPE_CHECKING:
     from toolkit.runs.place import Place
+    from toolkit_workspace import Changes
 
 FORMAT = 1
 """The version of this layout, kept in every run.json."""
@@ -58,8 +59,9 @@ class RunFolder:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._facts: dict[str, Any] = {}
-        self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock = take_lock(folder / "lock")
+        assert lock is not None, "nobody knows of a folder that was just made"
+        self._lock = lock
 
     @property
     def events(self) -> Path:
@@ -85,7 +87,7 @@ class RunFolder:
             "began": time.time(),
             "pid": os.getpid(),
             "cwd": str(Path.cwd()),
-            "prompt": _words(spec.prompt),
+            "prompt": _own_text(spec.prompt),
             "model": spec.model,
             "profile": spec.profile,
             "domains": list(spec.domains),
@@ -106,27 +108,22 @@ class RunFolder:
         self._facts["copied"] = place.section is not None
         self._write("run.json", self._facts)
 
-    def finished(self, result: RunResult[Any]) -> None:
+    def finished(self, result: RunResult[Any], changes: Changes | None) -> None:
         """Write down what it came to so far."""
-        changes = None if result.changes is None else result.changes.to_json()
-        self._write("result.json", {**result.to_data(), "changes": changes})
+        found = None if changes is None else changes.to_json()
+        self._write("result.json", {**result.to_data(), "changes": found})
 
     def close(self) -> None:
         """The run lives no more, and came to its end by itself."""
-        try:
+        with self._lock:
             self._write("run.json", {**self._facts, "ended": time.time()})
-        finally:
-            self.let_go()
 
     def let_go(self) -> None:
         """Give up the lock."""
-        os.close(self._lock)
+        self._lock.release()
 
     def _write(self, name: str, data: dict[str, Any]) -> None:
-        """Replace a file whole: a reader sees the old one or the new one."""
-        fresh = self.folder / f".{name}.new"
-        fresh.write_text(as_line(data) + "\n", encoding="utf-8")
-        fresh.replace(self.folder / name)
+        write_whole(self.folder / name, as_line(data) + "\n")
 
 
 def new_run(spec: RunSpec) -> RunFolder:
@@ -165,6 +162,6 @@ def new_run(spec: RunSpec) -> RunFolder:
     return stored
 
 
-def _words(prompt: str | Prompt) -> str:
+def _own_text(prompt: str | Prompt) -> str:
     """What was asked for, in the caller's own words."""
     return prompt if isinstance(prompt, str) else "\n\n".join(s for s in prompt.sections if isinstance(s, str))

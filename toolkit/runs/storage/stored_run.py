@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import secrets
@@ -13,12 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from toolkit._base.handles import remove_tree
+from toolkit._base.locks import Lock, take_lock
 from toolkit.errors import RunError
 from toolkit.runs.outcome.events import Event
-from toolkit.runs.outcome.rebuild import rebuilt
+from toolkit.runs.outcome.fold import result_of
 from toolkit.runs.outcome.result import RunResult
 from toolkit.runs.sessions.transcripts import forget, sessions_home
-from toolkit.runs.storage.event_file import EventFile, Following, last_turn_has_finished
+from toolkit.runs.storage.event_log import EventFile, Following, last_turn_has_finished
 from toolkit.runs.storage.run_folder import FORMAT
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class StoredRun:
     @property
     def state(self) -> State:
         """`running` while its lock is held, `finished` when its last turn has ended, else `crashed`."""
-        if self.is_live():
+        if self.is_running():
             return "running"
         if "ended" in self.facts and self._file("result.json").exists():
             return "finished"
@@ -74,7 +75,7 @@ class StoredRun:
     @property
     def ended(self) -> float | None:
         """When it ended, in seconds since the epoch; None while it runs. A crashed one ended with its last event."""
-        if self.is_live():
+        if self.is_running():
             return None
         with contextlib.suppress(RunError):
             if "ended" in (facts := self.facts):
@@ -94,7 +95,7 @@ class StoredRun:
 
     def follow(self) -> Following:
         """The events, with `for` or `async for`, waiting for more until the run has ended, whoever runs it."""
-        return Following(self._file("events.jsonl"), self.is_live)
+        return Following(self._file("events.jsonl"), self.is_running)
 
     def result(self) -> RunResult[Any]:
         """What it came to; for a crashed run the part that its events tell. `changes` has a method of its own.
@@ -104,7 +105,7 @@ class StoredRun:
         """
         state = self.state
         if state == "running":
-            raise self._is_running("it has no result yet")
+            raise self._still_running("it has no result yet")
         data = self._read("result.json") if state == "finished" else None
         if data is None:
             return self.so_far()
@@ -117,7 +118,7 @@ class StoredRun:
     def so_far(self) -> RunResult[Any]:
         """What the events stored until now tell; its code is `crashed` where the last turn has not finished."""
         try:
-            return rebuilt(self.id, self.events())
+            return result_of(self.id, self.events())
         except (KeyError, TypeError) as error:
             raise self.damaged("events.jsonl", f"{type(error).__name__}: {error}") from error
 
@@ -210,8 +211,8 @@ class StoredRun:
     def _workspace(self) -> Iterator[WorkspaceSection]:
         from toolkit_workspace import WorkspaceSection
 
-        if self.is_live():
-            raise self._is_running("its workspace is in use")
+        if self.is_running():
+            raise self._still_running("its workspace is in use")
         facts = self.facts
         place = facts.get("workspace")
         if place is None:
@@ -265,48 +266,37 @@ class StoredRun:
             fix=f"It was damaged after the run; this removes it: toolkit runs remove {self.id}",
         )
 
-    def _is_running(self, so: str) -> RunError:
+    def _still_running(self, so: str) -> RunError:
         return RunError(
             f"run {self.id} is still running: {so}", fix=f"Wait for its end: toolkit runs events {self.id} --follow"
         )
 
-    def is_live(self) -> bool:
+    def is_running(self) -> bool:
         """Whether its lock is held."""
-        lock = self._take_lock(fcntl.LOCK_SH)
-        if lock is None:
-            return True
-        if lock >= 0:
-            os.close(lock)
-        return False
+        lock = self._take_lock(shared=True)
+        if lock is not None:
+            lock.release()
+        return lock is None
 
-    def _take_lock(self, kind: int) -> int | None:
-        """The lock of the run; None while it is held, -1 where there is none."""
+    def _take_lock(self, *, shared: bool = False) -> Lock | None:
+        """The lock of the run; None while it is held. A run without a lock file holds none."""
         try:
-            lock = os.open(self._file("lock"), os.O_RDONLY | os.O_CLOEXEC)
+            return take_lock(self._file("lock"), shared=shared, create=False)
         except FileNotFoundError:
-            return -1
-        try:
-            fcntl.flock(lock, kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(lock)
-            return None
-        return lock
+            return Lock(-1)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Hold the lock of a run that has ended, so that nobody else changes it."""
         for _ in range(_TRIES):
-            lock = self._take_lock(fcntl.LOCK_EX)
+            lock = self._take_lock()
             if lock is not None:
                 break
             time.sleep(0.01)  # another reader may be looking, for a moment
         else:
-            raise self._is_running("it cannot be removed")
-        try:
+            raise self._still_running("it cannot be removed")
+        with lock:
             yield
-        finally:
-            if lock >= 0:
-                os.close(lock)
 
 
 def stored_in(folder: Path) -> list[StoredRun]:
@@ -327,8 +317,6 @@ def forget_unused(sessions: set[str], folder: Path) -> None:
 
 def remove_folder(folder: Path) -> None:
     """Remove a folder in which an agent worked: whatever modes and odd files it left."""
-    from toolkit._base.handles import remove_tree
-
     parent = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         remove_tree(parent, folder.name)

@@ -104,5 +104,5 @@ def _sweep(home: Path, now: float) -> None:
     for pattern in (".*.new", ".*.gone"):
         for rest in home.glob(pattern):
             with contextlib.suppress(OSError):
-                if now - rest.stat().st_mtime > _LEFT_OVER and not StoredRun(rest).is_live():
+                if now - rest.stat().st_mtime > _LEFT_OVER and not StoredRun(rest).is_running():
                     remove_folder(rest)

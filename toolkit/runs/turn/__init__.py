@@ -8,13 +8,15 @@ from toolkit._base.lazy import lazy_names
 
 if TYPE_CHECKING:
     from toolkit.runs.turn.engine import Engine as Engine
+    from toolkit.runs.turn.translate import Meter as Meter
     from toolkit.runs.turn.translate import Translator as Translator
-    from toolkit.runs.turn.usage import Meter as Meter
 
 _HOMES = {
     "toolkit.runs.turn.engine": ("Engine",),
-    "toolkit.runs.turn.translate": ("Translator",),
-    "toolkit.runs.turn.usage": ("Meter",),
+    "toolkit.runs.turn.translate": (
+        "Meter",
+        "Translator",
+    ),
 }
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

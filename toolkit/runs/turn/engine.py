@@ -1,70 +1,59 @@
 """One CLI process of a run: opened in its jail, asked turn by turn, and gone when it is closed.
 
 The engine gives facts: the events as they happen and how each turn ended. What
-they mean for the caller is decided elsewhere.
+they mean for the caller is decided in `outcome`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import shutil
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from claude_agent_sdk import ClaudeSDKClient, ResultMessage, SessionStore, SystemMessage
+from claude_agent_sdk import ClaudeSDKClient, Message, ResultMessage, SystemMessage
 
 from toolkit.errors import RunError
 from toolkit.runs.asking.approvals import Approvals
-from toolkit.runs.asking.guard import Guard
-from toolkit.runs.asking.rules import before_deadline, only_offered, within_budget
+from toolkit.runs.asking.guard import Guard, before_deadline, only_offered, within_budget
 from toolkit.runs.outcome.codes import Code, End
-from toolkit.runs.outcome.events import Event
-from toolkit.runs.sessions.resume import (
-    Kept,
-    SessionId,
-    default_store,
-    jail_config,
-    last_entry_of,
-    lay_out,
-    one_at_a_time,
-)
-from toolkit.runs.sessions.transcripts import held, sessions_home
+from toolkit.runs.outcome.events import Event, Stream, Tokens
+from toolkit.runs.sessions.transcripts import SessionId, held, sessions_home
 from toolkit.runs.spec import RunSpec
-from toolkit.runs.turn.options import make_options, native_tools, offered
-from toolkit.runs.turn.tail import Tail
+from toolkit.runs.turn.options import confine_run, make_options, native_tools, offered, session_options
 from toolkit.runs.turn.translate import Translator
-from toolkit.runs.turn.usage import Meter, TurnUsage
-from toolkit.runs.turn.work import Work
-from toolkit.sandbox import Confinement, JailLimits, SpendLimit, confine
+from toolkit.sandbox import Confinement
 from toolkit.tools import Budget, Deadline, Toolbox, ToolContext
 
 _PATIENCE = 2.0
 """Seconds between asking the CLI to stop and making it."""
+_STDERR_LINES, _STDERR_WIDTH = 50, 500
 
-_SWITCHES = {
-    # The SDK refuses its option for this beside a session store: a resumed session has no checkpoints. A live one has.
-    "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING": "1",
-    # A result ends a turn of the CLI, not always the work: a subagent in the background may still owe another.
-    "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1",
-}
+_AGENTS = ("local_agent", "local_workflow")
+_OVER = ("completed", "failed", "stopped", "killed")
 
-Emit = Callable[[Event], None]
+Emit = Callable[[Sequence[Event]], None]
 
 
 @dataclass(frozen=True, slots=True)
 class TurnEnd:
-    """How one turn ended."""
+    """How one turn ended: all that its events do not tell."""
 
     end: End
     message: ResultMessage | None
-    usage: TurnUsage
+    unattributed: Tokens
+    """Tokens of the turn that no call explains."""
+    cost: float
     ms: int
+    unenforced: tuple[str, ...]
     debug: dict[str, Any]
 
 
@@ -81,10 +70,10 @@ class Engine:
         self._emit = emit
         self._stack = AsyncExitStack()
         self._locks = AsyncExitStack()
-        self._stderr = Tail()
+        self._stderr: deque[str] = deque(maxlen=_STDERR_LINES)
+        """The last lines the CLI wrote there: often the only place that names a cause."""
         self._client: ClaudeSDKClient | None = None
         self._jail: Confinement | None = None
-        self._meter = Meter(spec.run_id)
         self._turn = 0
         self._greeted = 0
         self.greeted = asyncio.Event()
@@ -97,11 +86,14 @@ class Engine:
         """The message ids of the prompts sent so far: where `rewind` can go back to."""
         self.deadline: Deadline | None = None
         self.budget = Budget(spec.limits.tokens)
-        self.translator = Translator(spec.run_id, self._meter, time.time)
-        own = [only_offered(offered(spec, boxes)), before_deadline(lambda: self.deadline), within_budget(self._counted)]
-        self.guard = Guard([*own, approvals.rule], self.translator.denied)
+        self._session: str | None = None
+        self._translator = Translator(spec.run_id, time.time)
+        self._native = native_tools(spec, approvals.policy)
+        mine = only_offered(offered(spec, self._native, boxes))
+        rules = [mine, before_deadline(lambda: self.deadline), within_budget(self._counted), approvals.rule]
+        self.guard = Guard(rules, self._translator.denied)
         self._approvals = approvals
-        self._mode = spec.rules().cli_mode
+        self._mode = approvals.policy.cli_mode
 
     async def open(self) -> None:
         """Start the CLI, with the session it is to go on with.
@@ -112,19 +104,20 @@ class Engine:
             ClaudeSDKError: the CLI could not be started.
         """
         spec = self._spec
-        more = await self._session()
+        more = await session_options(spec, self._home, self._folder, self._locks)
         if spec.transport is None:
-            self._jail = await self._stack.enter_async_context(self._confine())
+            jail = confine_run(spec, self._native, self._folder, self._home)
+            self._jail = await self._stack.enter_async_context(jail)
         options = make_options(
             spec,
             self._boxes,
             self.guard,
             self._approvals,
+            native=self._native,
             jail=self._jail,
             folder=self._folder,
-            shape=spec.shape(),
             make_context=self._context,
-            stderr=self._stderr.write,
+            stderr=lambda line: self._stderr.append(line.rstrip("\n")[:_STDERR_WIDTH]),
             more=more,
         )
         take_options = getattr(spec.transport, "take_options", None)
@@ -142,36 +135,11 @@ class Engine:
             await self._locks.aclose()
             await asyncio.to_thread(shutil.rmtree, self._home, ignore_errors=True)
 
-    async def _session(self) -> dict[str, Any]:
-        """The SDK's options for the session: kept outside, laid out inside where one is resumed."""
-        spec = self._spec
-        more: dict[str, Any] = {}
-        if spec.resume is not None:
-            session = SessionId(spec.resume)
-            if not spec.fork:
-                await self._locks.enter_async_context(one_at_a_time(session, spec.home))
-            more |= {"resume": session, "fork_session": spec.fork}
-        if spec.transport is not None:
-            return more
-        store: SessionStore = spec.store or default_store(spec.home)
-        if spec.resume is not None:
-            if spec.at is not None:
-                more["resume_session_at"] = await last_entry_of(store, session, spec.at)
-            self._home.mkdir(mode=0o700)
-            await lay_out(store, session, self._home, self._folder)
-        # Kept as it happens, not at the end of a turn: a conversation can be resumed whose launcher was killed in one.
-        return {**more, "session_store": Kept(store), "session_store_flush": "eager", "env": jail_config()}
-
     @property
     def client(self) -> ClaudeSDKClient:
         """The SDK's client, once open."""
         assert self._client is not None, "the engine is not open"
         return self._client
-
-    @property
-    def unenforced(self) -> tuple[str, ...]:
-        """Limits asked for that this machine cannot enforce."""
-        return () if self._jail is None else self._jail.report.not_enforced
 
     async def turn(self, prompt: str) -> TurnEnd:
         """Send a prompt and see it through to its end, within the deadline."""
@@ -180,7 +148,6 @@ class Engine:
         self.prompts.append(str(uuid.uuid4()))
         seconds = self._spec.limits.seconds
         self.deadline = None if seconds is None else Deadline.after(seconds)
-        self.translator.begin_turn()
         self.guard.begin_turn()
         self._approvals.begin()
         began = time.monotonic()
@@ -195,14 +162,14 @@ class Engine:
             # Without its result a turn may still be under way in there, and its end would pass for that of the next.
             self.is_over = message is None
             self.greeted.set()
-            for event in self.translator.close():
-                self._emit(event)
+            self._emit(self._translator.close())
             if self._jail is not None:
                 self._jail.tidy()
         reported = (message.model_usage, message.total_cost_usd) if message is not None else (None, None)
-        usage = self._meter.settle(*reported)
+        unattributed, cost = self._translator.meter.close_turn(*reported)
         ms = round((time.monotonic() - began) * 1000)
-        return TurnEnd(self._judged(end), message, usage, ms, self._debug(message, end))
+        debug = self._debug(message, end)
+        return TurnEnd(self._judged(end), message, unattributed, cost, ms, self._unenforced(), debug)
 
     async def interrupt(self) -> None:
         """End the turn under way; the conversation goes on."""
@@ -213,20 +180,23 @@ class Engine:
     async def _pump(self, prompt: str) -> tuple[ResultMessage | None, End]:
         try:
             await self.client.query(_frames(prompt, self.prompts[-1]))
-            work = Work()
+            work = _Work()
             async for message in self.client.receive_messages():
                 if isinstance(message, SystemMessage) and message.subtype == "init":
                     self._greet(message.data)
-                for event in self.translator.feed(message):
-                    self._emit(event)
+                if events := self._translator.feed(message):
+                    self._emit(events)
                 if self._distrust:
                     return None, End(error="UnconfinedError", guard="unconfined", detail=self._distrust)
                 result = work.done(message)
                 if result is not None:
                     return result, _end_of(result)
         except Exception as error:
-            return None, End(error=type(error).__name__, detail=f"{error}\n{self._stderr}")
-        return None, End(error="ProcessError", detail=str(self._stderr))
+            return None, End(error=type(error).__name__, detail=f"{error}\n{self._stderr_text()}")
+        return None, End(error="ProcessError", detail=self._stderr_text())
+
+    def _stderr_text(self) -> str:
+        return "\n".join(self._stderr)
 
     def _greet(self, init: Mapping[str, Any]) -> None:
         """Check that the CLI runs as it was told to; only then may tools run."""
@@ -234,16 +204,17 @@ class Engine:
         servers = {server["name"]: server["status"] for server in init.get("mcp_servers", ())}
         missing = sorted(name for name in wanted if servers.get(name) not in ("connected", "pending"))
         mode = init.get("permissionMode")
+        self._session = init.get("session_id")
         if self._greeted < self._turn:  # the CLI greets again when a subagent's end wakes it
             if self._greeted == 0:
-                self._hold(init.get("session_id"))
+                self._hold(self._session)
             self._greeted = self._turn
             self._started(init, servers)
         if mode != self._mode or missing:
             wrong_mode = f"the permission mode is {mode}, not {self._mode}"
             self._distrust = wrong_mode if mode != self._mode else f"no MCP server {', '.join(missing)}"
             self.guard.stop("unconfined")
-            self._warn(self._distrust)
+            self._tell("lifecycle", "warning", self._spec.run_id, what=self._distrust)
         else:
             self.guard.armed = True
         self.greeted.set()
@@ -255,27 +226,22 @@ class Engine:
                 self._locks.enter_context(held(sessions_home(self._spec.home), SessionId(session)))
 
     def _started(self, init: Mapping[str, Any], servers: dict[str, str]) -> None:
-        self._emit(
-            self.translator.event(
-                "lifecycle",
-                "started",
-                self._spec.run_id,
-                turn=self._turn,
-                prompt=self._prompt,
-                message=self.prompts[-1],
-                model=init.get("model"),
-                session=init.get("session_id"),
-                cwd=init.get("cwd"),
-                tools=init.get("tools", []),
-                servers=servers,
-                mode=init.get("permissionMode"),
-                cli=init.get("claude_code_version"),
-                trace=self._spec.trace,
-            )
-        )
+        facts = {"turn": self._turn, "prompt": self._prompt, "message": self.prompts[-1]}
+        facts |= {"model": init.get("model"), "session": self._session, "cwd": init.get("cwd")}
+        facts |= {"tools": init.get("tools", []), "servers": servers, "mode": init.get("permissionMode")}
+        facts |= {
+            "cli": init.get("claude_code_version"),
+            "trace": self._spec.trace,
+            "unenforced": list(self._unenforced()),
+        }
+        self._tell("lifecycle", "started", self._spec.run_id, **facts)
 
-    def _warn(self, what: str) -> None:
-        self._emit(self.translator.event("lifecycle", "warning", self._spec.run_id, what=what))
+    def _tell(self, stream: Stream, kind: str, id: str, **data: Any) -> None:
+        self._emit([self._translator.event(stream, kind, id, **data)])
+
+    def _unenforced(self) -> tuple[str, ...]:
+        """Limits asked for that this machine cannot enforce."""
+        return () if self._jail is None else self._jail.report.not_enforced
 
     async def _stop(self, pump: asyncio.Task[Any], code: Code) -> None:
         """Ask, wait, then make it: whatever was said until now is kept."""
@@ -290,10 +256,10 @@ class Engine:
             guard = "budget"
         if guard is None and end.is_error and self._counted().remaining() == 0:
             guard = "budget"  # the gate passed no further request on
-        return End(**{**{name: getattr(end, name) for name in End.__slots__}, "guard": end.guard or guard})
+        return dataclasses.replace(end, guard=end.guard or guard)
 
     def _debug(self, message: ResultMessage | None, end: End) -> dict[str, Any]:
-        debug: dict[str, Any] = {"stderr": str(self._stderr), "error": end.error, "detail": end.detail}
+        debug: dict[str, Any] = {"stderr": self._stderr_text(), "error": end.error, "detail": end.detail}
         if message is not None:
             debug |= {
                 "subtype": message.subtype,
@@ -311,14 +277,14 @@ class Engine:
         """What one call of an in-process tool can know and report."""
 
         def on_progress(done: float, total: float | None, message: str | None) -> None:
-            self._emit(self.translator.event("tool", "progress", call, done=done, total=total, message=message))
+            self._tell("tool", "progress", call, done=done, total=total, message=message)
 
         return ToolContext(
             call_id=call,
             on_progress=on_progress,
             deadline=self.deadline,
             budget=self._counted(),
-            session=self.translator.session,
+            session=self._session,
             workspace=self._folder,
             env=dict(self._spec.env),
         )
@@ -326,29 +292,8 @@ class Engine:
     def _counted(self) -> Budget:
         """The budget with what is used up to now: by the calls we saw, or by all that went through the gate."""
         gate = 0 if self._jail is None else self._jail.gate.usage.tokens
-        self.budget.used = max(self._meter.used.total, gate)
+        self.budget.used = max(self._translator.meter.used.total, gate)
         return self.budget
-
-    def _confine(self) -> Confinement:
-        spec, limits = self._spec, self._spec.limits
-        url, key = spec.address()
-        return confine(
-            self._folder,
-            "read-only" if spec.mode == "read-only" else spec.profile,
-            spec.domains,
-            api_url=url,
-            api_key=key,
-            api_key_file=spec.api_key_file,
-            tools=native_tools(spec),
-            readable=spec.readable,
-            limits=JailLimits(**limits.of_the_machine()),
-            require=spec.require,
-            spend_limit=None if limits.tokens is None else SpendLimit(tokens=limits.tokens),
-            home=self._home,
-            env={**_SWITCHES, **spec.env},
-            cli_path=spec.cli_path,
-            allow_control_files=spec.allow_control_files,
-        )
 
     async def _disconnect(self) -> None:
         """Close the client; when it does not close in time, the end of the jail makes it."""
@@ -391,3 +336,41 @@ def _end_of(message: ResultMessage) -> End:
         api_status=message.api_error_status,
         detail="\n".join(message.errors or ()),
     )
+
+
+class _Work:
+    """Follows the messages for one prompt, and knows when the work for it is over.
+
+    A result message ends one turn of the CLI. A subagent may go on in the background,
+    and its end wakes the CLI for another turn with another result: only then is the
+    work done. The CLI says so with its session state; where it does not, the tasks it
+    announced decide. Commands in the background are not waited for: a server never ends.
+    """
+
+    def __init__(self) -> None:
+        self._result: ResultMessage | None = None
+        self._cli_state: str | None = None
+        self._agents: set[str] = set()
+
+    def done(self, message: Message) -> ResultMessage | None:
+        """The last result, once this message shows that nothing more will come."""
+        if isinstance(message, ResultMessage):
+            self._result = message
+            if message.is_error:
+                return message
+        elif isinstance(message, SystemMessage):
+            self._follow(message)
+        return self._result if self._cli_state in (None, "idle") and not self._agents else None
+
+    def _follow(self, message: SystemMessage) -> None:
+        data = message.data
+        if message.subtype == "session_state_changed":
+            self._cli_state = data.get("state")
+        elif message.subtype == "task_started" and data.get("task_type") in _AGENTS:
+            self._agents.add(data["task_id"])
+        elif message.subtype == "task_notification" or _is_over(data):
+            self._agents.discard(data.get("task_id", ""))
+
+
+def _is_over(data: dict[str, Any]) -> bool:
+    return data.get("subtype") == "task_updated" and (data.get("patch") or {}).get("status") in _OVER

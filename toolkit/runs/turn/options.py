@@ -1,23 +1,41 @@
-"""The SDK options of a run: always the same safe frame, filled from the spec."""
+"""What the CLI is started with: the SDK's options in a safe frame that is always the same, its jail, its session."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from claude_agent_sdk import ClaudeAgentOptions
+from claude_agent_sdk import ClaudeAgentOptions, SessionStore
 
 from toolkit.runs.asking.approvals import Approvals
 from toolkit.runs.asking.guard import Guard
-from toolkit.runs.outcome.output import OutputShape
+from toolkit.runs.asking.policy import Policy
+from toolkit.runs.sessions.transcripts import (
+    Kept,
+    SessionId,
+    default_store,
+    jail_config,
+    last_entry_of,
+    lay_out,
+    one_at_a_time,
+)
 from toolkit.runs.spec import RunSpec
-from toolkit.sandbox import READ_ONLY_TOOLS, TOOLS, Confinement
+from toolkit.sandbox import READ_ONLY_TOOLS, TOOLS, Confinement, JailLimits, SpendLimit, confine
 from toolkit.tools import Toolbox, ToolContext
 from toolkit_servers import in_process_config
 
 _MOST_BUFFERED = 64 * 1024 * 1024
 """One line of the CLI's output: pictures in tool results are longer than the SDK expects."""
+
+_SWITCHES = {
+    # The SDK refuses its option for this beside a session store: a resumed session has no checkpoints. A live one has.
+    "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING": "1",
+    # A result ends a turn of the CLI, not always the work: a subagent in the background may still owe another.
+    "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1",
+}
 
 
 def make_options(
@@ -26,9 +44,9 @@ def make_options(
     guard: Guard,
     approvals: Approvals,
     *,
+    native: list[str],
     jail: Confinement | None,
     folder: Path,
-    shape: OutputShape | None,
     make_context: Callable[[str], ToolContext],
     stderr: Callable[[str], None],
     more: Mapping[str, Any],
@@ -39,13 +57,8 @@ def make_options(
     frame: dict[str, Any] = {"setting_sources": [], "strict_mcp_config": True, "cwd": folder}
     if jail is not None:
         frame |= jail.options()
-    frame |= more
-    policy = spec.rules()
-    frame |= {
-        "permission_mode": policy.cli_mode,
-        "tools": native_tools(spec),
-        "disallowed_tools": policy.disabled_names(),
-    }
+    policy, shape = approvals.policy, spec.shape()
+    frame |= {**more, "permission_mode": policy.cli_mode, "tools": native, "disallowed_tools": policy.disabled_names()}
     if policy.cli_mode != "bypassPermissions":
         frame["can_use_tool"] = approvals.can_use_tool
     return ClaudeAgentOptions(
@@ -64,20 +77,67 @@ def make_options(
     )
 
 
-def native_tools(spec: RunSpec) -> list[str]:
+def native_tools(spec: RunSpec, policy: Policy) -> list[str]:
     """The CLI's own tools this run offers."""
     usual = READ_ONLY_TOOLS if spec.mode == "read-only" else TOOLS
-    policy = spec.rules()
     return [tool for tool in (usual if spec.native is None else spec.native) if not policy.disabled(tool)]
 
 
-def offered(spec: RunSpec, boxes: Iterable[Toolbox]) -> list[str]:
+def offered(spec: RunSpec, native: Iterable[str], boxes: Iterable[Toolbox]) -> list[str]:
     """Every tool name a call may have, as patterns: what is not here is refused."""
-    names = [*native_tools(spec), "StructuredOutput"]
+    names = [*native, "StructuredOutput"]
     for box in boxes:
         names.extend(box.allowed_tools)
     names.extend(f"mcp__{name}__*" for name in spec.servers)
     return names
+
+
+async def session_options(spec: RunSpec, home: Path, folder: Path, locks: AsyncExitStack) -> dict[str, Any]:
+    """The SDK's options for the session: kept outside, laid out in the jail's home where one is resumed.
+
+    A session that is resumed is held by `locks`.
+
+    Raises:
+        NoSessionError: there is no such session, or it has no such message.
+    """
+    more: dict[str, Any] = {}
+    if spec.resume is not None:
+        session = SessionId(spec.resume)
+        if not spec.fork:
+            await locks.enter_async_context(one_at_a_time(session, spec.home))
+        more |= {"resume": session, "fork_session": spec.fork}
+    if spec.transport is not None:
+        return more
+    store: SessionStore = spec.store or default_store(spec.home)
+    if spec.resume is not None:
+        if spec.at is not None:
+            more["resume_session_at"] = await last_entry_of(store, session, spec.at)
+        await asyncio.to_thread(home.mkdir, mode=0o700)
+        await lay_out(store, session, home, folder)
+    # Kept as it happens, not at the end of a turn: a conversation can be resumed whose launcher was killed in one.
+    return {**more, "session_store": Kept(store), "session_store_flush": "eager", "env": jail_config()}
+
+
+def confine_run(spec: RunSpec, native: list[str], folder: Path, home: Path) -> Confinement:
+    """The jail for a run, not entered yet."""
+    tokens = spec.limits.tokens
+    return confine(
+        folder,
+        "read-only" if spec.mode == "read-only" else spec.profile,
+        spec.domains,
+        api_url=spec.api_url,
+        api_key=spec.api_key,
+        api_key_file=spec.api_key_file,
+        tools=native,
+        readable=spec.readable,
+        limits=JailLimits(**spec.limits.of_the_machine()),
+        require=spec.require,
+        spend_limit=None if tokens is None else SpendLimit(tokens=tokens),
+        home=home,
+        env={**_SWITCHES, **spec.env},
+        cli_path=spec.cli_path,
+        allow_control_files=spec.allow_control_files,
+    )
 
 
 def _system(added: str | None) -> Any:

@@ -1,15 +1,23 @@
-"""SDK messages become events: one pure state machine, no clock and no IO of its own.
+"""The SDK's messages become events, and every model call is counted once.
 
-It relies on the stream for text and usage, on the assistant frames for tool calls
-and on the user frames for their results, and closes whatever is open at the end.
+Translator is a pure state machine, with no clock and no IO of its own. It relies on
+the stream for text and usage, on the assistant frames for tool calls and on the user
+frames for their results, and closes whatever is open at the end.
+
+Meter counts with the numbers the API itself gave. One model call arrives as several
+assistant messages that all repeat its input and freeze its output, so those are never
+counted. What counts are the API's `message_start` and `message_delta`, keyed by message
+id. What no such event explains (subagents and compaction stream none) is the difference
+to the CLI's own totals, which are cumulative for its process and leave out calls that
+were cut off.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from claude_agent_sdk import (
     AssistantMessage,
@@ -24,9 +32,7 @@ from claude_agent_sdk import (
     UserMessage,
 )
 
-from toolkit.runs.outcome.events import Call, Event, Stream
-from toolkit.runs.outcome.result import ToolUse
-from toolkit.runs.turn.usage import Meter
+from toolkit.runs.outcome.events import Call, Event, Stream, Tokens
 
 _SYNTHETIC = "<synthetic>"
 """The model name of messages the CLI writes itself, such as its text for an API error."""
@@ -46,6 +52,7 @@ class _OpenTool:
 @dataclass(slots=True)
 class _OpenMessage:
     id: str
+    parent: str | None
     blocks: dict[int, tuple[str, list[str]]] = field(default_factory=dict)
     text: list[str] = field(default_factory=list)
     stop: str | None = None
@@ -54,62 +61,47 @@ class _OpenMessage:
 class Translator:
     """Feed it the SDK's messages of one CLI process; it gives the events of the run."""
 
-    def __init__(self, run: str, meter: Meter, clock: Callable[[], float]) -> None:
+    def __init__(self, run: str, clock: Callable[[], float]) -> None:
         self._run = run
-        self._meter = meter
         self._clock = clock
+        self.meter = Meter(run)
         self._message: _OpenMessage | None = None
         self._streamed: set[str] = set()
         self._tools: dict[str, _OpenTool] = {}
-        self._said: list[str] = []
         self._compacting = False
-        self.tools: list[ToolUse] = []
-        """The tool calls of this turn that have ended."""
         self.denied: dict[str, str] = {}
         """Reasons by tool call; whoever refuses a call writes them here."""
-        self.stop: str | None = None
-        """Why the model stopped the last time."""
-        self.model: str | None = None
-        self.session: str | None = None
-
-    def begin_turn(self) -> None:
-        """Forget what belongs to the turn before."""
-        self.tools = []
-        self._said = []
-        self.stop = None
-
-    @property
-    def text(self) -> str:
-        """What the model said last, complete or not."""
-        return self._said[-1] if self._said else ""
 
     def event(self, stream: Stream, kind: str, id: str, parent: str | None = None, /, **data: Any) -> Event:
         """An event of this run, now."""
         return Event(stream, kind, self._clock(), self._run, id, parent, data)
 
-    def feed(self, message: Message) -> Iterable[Event]:
+    def feed(self, message: Message) -> Sequence[Event]:
         """The events in one message. Messages that say nothing new give none."""
         if isinstance(message, StreamEvent):
             event = message.event
             if event.get("type") == "content_block_delta":  # by far the most of a run
                 return self._delta(event["index"], event["delta"], message.parent_tool_use_id)
-            return self._stream(event, message.parent_tool_use_id)
+            return list(self._stream(event, message.parent_tool_use_id))
         if isinstance(message, AssistantMessage):
-            return self._assistant(message)
+            return list(self._assistant(message))
         if isinstance(message, UserMessage):
-            return self._user(message)
+            return list(self._user(message))
         if isinstance(message, SystemMessage):
-            return self._system(message)
-        return self._rate_limit(message) if isinstance(message, RateLimitEvent) else ()
+            return list(self._system(message))
+        return list(self._rate_limit(message)) if isinstance(message, RateLimitEvent) else ()
 
-    def close(self) -> Iterator[Event]:
+    def close(self) -> list[Event]:
         """Close what is open: the message under way, the calls it made, the tools that never answered."""
+        return list(self._close())
+
+    def _close(self) -> Iterator[Event]:
         if self._compacting:  # it failed: there is no count of what is left
             self._compacting = False
             yield self.event("compaction", "ended", self._run, trigger=None, before=None, after=None)
         if self._message is not None:
             yield from self._end_message(self._message)
-        for call in self._meter.cut_off():
+        for call in self.meter.cut_off():
             yield self._usage(call)
         for call_id in list(self._tools):
             yield self._end_tool(call_id, ok=False, text="", interrupted=True)
@@ -123,10 +115,10 @@ class Translator:
         elif kind == "content_block_start":
             message.blocks[event["index"]] = (event["content_block"]["type"], [])
         elif kind == "content_block_stop":
-            yield from self._end_block(message, event["index"], parent)
+            yield from self._end_block(message, event["index"])
         elif kind == "message_delta":
-            self.stop = message.stop = event["delta"].get("stop_reason")
-            call = self._meter.ended(message.id, event.get("usage"))
+            message.stop = event["delta"].get("stop_reason")
+            call = self.meter.ended(message.id, event.get("usage"))
             if call is not None:
                 yield self._usage(call)
         elif kind == "message_stop":
@@ -135,10 +127,9 @@ class Translator:
     def _start_message(self, message: dict[str, Any], parent: str | None) -> Iterator[Event]:
         if self._message is not None:  # a retry inside the CLI: the first attempt never ended
             yield from self._end_message(self._message)
-        self._message = _OpenMessage(message["id"])
+        self._message = _OpenMessage(message["id"], parent)
         self._streamed.add(message["id"])
-        self.model = message["model"]
-        self._meter.started(message["id"], message["model"], message.get("usage"))
+        self.meter.started(message["id"], message["model"], message.get("usage"))
         yield self.event("assistant", "started", message["id"], parent, model=message["model"])
 
     def _delta(self, index: int, delta: dict[str, Any], parent: str | None) -> tuple[Event, ...]:
@@ -152,22 +143,20 @@ class Translator:
         block[1].append(text)
         return (Event("assistant", kind, self._clock(), self._run, message.id, parent, {"text": text}),)
 
-    def _end_block(self, message: _OpenMessage, index: int, parent: str | None) -> Iterator[Event]:
+    def _end_block(self, message: _OpenMessage, index: int) -> Iterator[Event]:
         kind, parts = message.blocks.pop(index, ("", []))
         text = "".join(parts)
         if kind == "text":
             message.text.append(text)
         if kind in ("text", "thinking") and text:
-            yield self.event("assistant", "block", message.id, parent, type=kind, text=text)
+            yield self.event("assistant", "block", message.id, message.parent, type=kind, text=text)
 
     def _end_message(self, message: _OpenMessage) -> Iterator[Event]:
         for index in list(message.blocks):
-            yield from self._end_block(message, index, None)
-        text = "".join(message.text)
-        if text:
-            self._said.append(text)
+            yield from self._end_block(message, index)
         self._message = None
-        yield self.event("assistant", "ended", message.id, stop=message.stop, text=text)
+        text = "".join(message.text)
+        yield self.event("assistant", "ended", message.id, message.parent, stop=message.stop, text=text)
 
     def _assistant(self, message: AssistantMessage) -> Iterator[Event]:
         if message.model == _SYNTHETIC or message.error is not None:
@@ -178,8 +167,6 @@ class Translator:
             if isinstance(block, ToolUseBlock):
                 yield from self._start_tool(block, parent)
             elif id not in self._streamed and isinstance(block, TextBlock):
-                if parent is None:
-                    self._said.append(block.text)
                 yield self.event("assistant", "block", id, parent, type="text", text=block.text)
             elif id not in self._streamed and isinstance(block, ThinkingBlock):
                 yield self.event("assistant", "block", id, parent, type="thinking", text=block.thinking)
@@ -200,21 +187,17 @@ class Translator:
     def _end_tool(self, call_id: str, *, ok: bool, text: str, interrupted: bool = False) -> Event:
         tool = self._tools.pop(call_id)
         ms = round((self._clock() - tool.started) * 1000)
-        denied = call_id in self.denied
-        self.tools.append(ToolUse(call_id, tool.name, ok, ms, tool.parent))
-        flags = {"denied": denied, "interrupted": interrupted}
-        shown = text if len(text) <= _MOST_TEXT else text[:_MOST_TEXT] + f"… ({len(text)} characters)"
-        return self.event("tool", "ended", call_id, tool.parent, name=tool.name, ok=ok, text=shown, ms=ms, **flags)
+        reason = self.denied.get(call_id)
+        how = {"denied": reason is not None, "reason": reason, "interrupted": interrupted}
+        kept = text if len(text) <= _MOST_TEXT else text[:_MOST_TEXT] + f"… ({len(text)} characters)"
+        return self.event("tool", "ended", call_id, tool.parent, name=tool.name, ok=ok, text=kept, ms=ms, **how)
 
     def _usage(self, call: Call) -> Event:
         return self.event("usage", "call", call.id, **dataclasses.asdict(call))
 
     def _system(self, message: SystemMessage) -> Iterator[Event]:
         data = message.data
-        if message.subtype == "init":
-            self.session = data.get("session_id")
-            self.model = data.get("model")
-        elif message.subtype == "api_retry":
+        if message.subtype == "api_retry":
             yield self.event(
                 "lifecycle",
                 "retry",
@@ -251,3 +234,101 @@ def result_text(content: Any) -> str:
         kind = item.get("type") if isinstance(item, dict) else None
         parts.append(str(item["text"]) if kind == "text" else f"[{kind}]")
     return "\n".join(parts)
+
+
+def tokens_of(usage: Mapping[str, Any] | None) -> Tokens:
+    """The tokens in an API `usage` object."""
+    given = usage or {}
+    return Tokens(
+        input=given.get("input_tokens") or 0,
+        output=given.get("output_tokens") or 0,
+        cache_read=given.get("cache_read_input_tokens") or 0,
+        cache_write=given.get("cache_creation_input_tokens") or 0,
+    )
+
+
+def latest(first: Tokens, last: Tokens) -> Tokens:
+    """The count of a call from its start and its end: the end repeats only some of the numbers."""
+    return Tokens(*(getattr(last, name) or getattr(first, name) for name in Tokens.__slots__))
+
+
+class Meter:
+    """Counts the calls of one CLI process, and the share of one turn in its totals."""
+
+    def __init__(self, run: str) -> None:
+        self._run = run
+        self._open: dict[str, tuple[str, Tokens]] = {}
+        self._counted: set[str] = set()
+        self._explained = Tokens()
+        self._complete = Tokens()
+        """The part of the explained tokens that is also in the CLI's totals: calls that came to their end."""
+        self._unattributed = Tokens()
+        self._cost = 0.0
+
+    def started(self, message: str, model: str, usage: Mapping[str, Any] | None) -> None:
+        """A model call has begun."""
+        self._open[message] = (model, tokens_of(usage))
+
+    def ended(self, message: str, usage: Mapping[str, Any] | None) -> Call | None:
+        """A model call is over; None if it is not open, or a call of that id was counted before."""
+        call = self._close(message, usage)
+        if call is not None:
+            self._complete += call.tokens
+        return call
+
+    def cut_off(self) -> list[Call]:
+        """The calls that never ended, with what is known of them."""
+        calls = (self._close(message, None) for message in list(self._open))
+        return [call for call in calls if call is not None]
+
+    def _close(self, message: str, usage: Mapping[str, Any] | None) -> Call | None:
+        if message not in self._open:
+            return None
+        model, first = self._open.pop(message)
+        if message in self._counted:  # a bill is keyed by this id: what comes under it again is unattributed
+            return None
+        self._counted.add(message)
+        count = latest(first, tokens_of(usage))
+        self._explained += count
+        return Call(message, model, count.input, count.output, count.cache_read, count.cache_write, self._run)
+
+    @property
+    def used(self) -> Tokens:
+        """All tokens so far, calls under way included."""
+        return sum((tokens for _, tokens in self._open.values()), self._explained + self._unattributed)
+
+    def close_turn(self, model_usage: Mapping[str, Mapping[str, Any]] | None, cost: float | None) -> TurnUsage:
+        """What the turn used, by the CLI's totals for its process, and what of it no call explains."""
+        now = _process_total(model_usage)
+        unattributed = Tokens() if now is None else _excess(now, self._complete + self._unattributed)
+        spent = max(0.0, (cost or 0.0) - self._cost)
+        self._unattributed += unattributed
+        self._cost += spent
+        return TurnUsage(unattributed, spent)
+
+
+class TurnUsage(NamedTuple):
+    """What one turn used beside its calls."""
+
+    unattributed: Tokens
+    """Tokens that no call explains."""
+    cost: float
+
+
+def _excess(whole: Tokens, part: Tokens) -> Tokens:
+    """What the whole has more than the part, of each kind."""
+    return Tokens(*(max(0, getattr(whole, name) - getattr(part, name)) for name in Tokens.__slots__))
+
+
+def _process_total(model_usage: Mapping[str, Mapping[str, Any]] | None) -> Tokens | None:
+    if not model_usage:
+        return None
+    total = Tokens()
+    for used in model_usage.values():
+        total += Tokens(
+            input=used.get("inputTokens", 0),
+            output=used.get("outputTokens", 0),
+            cache_read=used.get("cacheReadInputTokens", 0),
+            cache_write=used.get("cacheCreationInputTokens", 0),
+        )
+    return total

@@ -21,9 +21,9 @@ from toolkit.sandbox.gate.http import (
     Refused,
     RequestHead,
     WatchedReader,
+    body_length,
     body_pieces,
     read_head,
-    request_framing,
 )
 from toolkit.sandbox.gate.policy import (
     MESSAGES,
@@ -128,16 +128,16 @@ class Client:
 
     async def _read_body(self, head: RequestHead) -> bytes:
         traffic = self._traffic
-        framing = request_framing(head.headers)
+        length = body_length(head.headers)
         too_large = Refused(413, "size", f"the body is larger than {traffic.max_body} bytes")
-        if (framing.length or 0) > traffic.max_body:
+        if (length or 0) > traffic.max_body:
             raise too_large
         if head.headers.get("expect") is not None:
             self._writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         body = bytearray()
         try:
             async with asyncio.timeout(BODY_SECONDS):
-                async for piece in body_pieces(self._reader, framing, timeout=BODY_SECONDS):
+                async for piece in body_pieces(self._reader, length):
                     traffic.hold(len(piece))
                     body += piece
                     if len(body) > traffic.max_body:
@@ -173,12 +173,12 @@ class Client:
         except (OSError, TimeoutError, ProtocolError):
             raise Refused(502, "upstream", "the model API cannot be reached from the host") from None
         try:
-            await self._relay(answer, is_call=path == MESSAGES and answer.head.status == 200)
+            await self._relay(answer, is_call=path == MESSAGES and answer.status == 200)
         finally:
             answer.close()
 
     async def _relay(self, answer: Answer, *, is_call: bool) -> None:
-        headers = answer.head.headers
+        headers = answer.headers
         if (headers.get("content-encoding") or "identity").lower() != "identity":
             raise Refused(502, "upstream", "the model API answered compressed, so its usage cannot be read")
         meter = Meter(is_stream=(headers.get("content-type") or "").startswith("text/event-stream"))
@@ -186,9 +186,7 @@ class Client:
         if is_call:
             ledger.open(meter)
         try:
-            self._write_head(
-                answer.head.status, forwarded_response_headers(headers), [("transfer-encoding", "chunked")]
-            )
+            self._write_head(answer.status, forwarded_response_headers(headers), [("transfer-encoding", "chunked")])
             async for piece in answer.pieces():
                 if is_call:
                     meter.feed(piece)

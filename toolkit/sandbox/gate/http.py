@@ -1,15 +1,19 @@
-"""Read HTTP/1.1 strictly, because the other side may be an agent that probes for a gap.
+"""Read requests from the jail strictly, because the other side may be an agent that probes for a gap.
 
 A message that two parsers could read in two ways (a repeated length, a length
 beside chunks, a folded or oddly spelt header) is refused rather than repaired.
 Every read is bounded in bytes; the callers bound it in time.
+
+Written by hand, because h11 repairs what has to be refused here: it joins folded
+lines, takes a bare newline for a line's end and the chunks where a length stands
+beside them. tests/sandbox/test_gate_fuzz.py names every such difference.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 
 MAX_HEAD_BYTES = 64 * 1024
@@ -22,7 +26,6 @@ _TARGET = re.compile(r"[\x21-\x7e]{1,4096}")
 _VALUE = re.compile(r"[\t\x20-\x7e]*")
 _LENGTH = re.compile(r"[0-9]{1,12}")
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,8})(?:[\t ]*;[\t\x20-\x7e]*)?")
-_STATUS_LINE = re.compile(r"HTTP/1\.([01]) ([1-5][0-9]{2})(?: .*)?")
 
 
 class Refused(Exception):
@@ -36,17 +39,22 @@ class Refused(Exception):
 
 
 class ProtocolError(Exception):
-    """An answer from upstream that is not HTTP/1.1."""
+    """Bytes that are not HTTP/1.1: a body from the jail that breaks its framing, or an answer of the API."""
 
 
 @dataclass(frozen=True, slots=True)
 class Headers:
-    """Header lines in order, names in lower case."""
+    """Names in lower case with their values, in order."""
 
-    lines: tuple[tuple[str, str], ...]
+    pairs: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[bytes, bytes]]) -> Headers:
+        """Headers as h11 gives them."""
+        return cls(tuple((name.decode("ascii"), value.decode("latin-1")) for name, value in pairs))
 
     def all(self, name: str) -> list[str]:
-        return [value for key, value in self.lines if key == name]
+        return [value for key, value in self.pairs if key == name]
 
     def get(self, name: str) -> str | None:
         return next(iter(self.all(name)), None)
@@ -59,24 +67,6 @@ class RequestHead:
     method: str
     target: str
     headers: Headers
-
-
-@dataclass(frozen=True, slots=True)
-class ResponseHead:
-    """The first part of an answer."""
-
-    status: int
-    headers: Headers
-    is_last: bool = False
-    """The connection ends with this answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Framing:
-    """How long a body is: a number of bytes, chunks, or (answers only) until the connection ends."""
-
-    length: int | None = None
-    is_chunked: bool = False
 
 
 class WatchedReader(asyncio.StreamReader):
@@ -154,28 +144,8 @@ def parse_request_head(raw: bytes) -> RequestHead:
     return head
 
 
-def parse_response_head(raw: bytes) -> ResponseHead:
-    """Parse a status line and headers from upstream."""
-    try:
-        lines = _lines(raw)
-    except Refused as wrong:
-        raise ProtocolError(wrong.message) from None
-    status = _STATUS_LINE.fullmatch(lines[0])
-    if status is None:
-        raise ProtocolError("no HTTP/1.1 status line")
-    headers = []
-    for line in lines[1:]:
-        name, colon, value = line.partition(":")
-        if not colon or not _TOKEN.fullmatch(name):
-            raise ProtocolError("a header line without a name")
-        headers.append((name.lower(), value.strip(" \t")))
-    found = Headers(tuple(headers))
-    is_last = status[1] == "0" or (found.get("connection") or "").lower() == "close"
-    return ResponseHead(int(status[2]), found, is_last)
-
-
-def request_framing(headers: Headers) -> Framing:
-    """How the request's body is framed; two answers to that question are a smuggling attempt."""
+def body_length(headers: Headers) -> int | None:
+    """How many bytes a request's body has, None for chunks; two answers to that question are a smuggling attempt."""
     lengths, encodings = headers.all("content-length"), headers.all("transfer-encoding")
     if lengths and encodings:
         raise _malformed("a request has Content-Length or Transfer-Encoding, not both")
@@ -184,55 +154,26 @@ def request_framing(headers: Headers) -> Framing:
     if encodings:
         if encodings[0].lower() != "chunked":
             raise _malformed("the only transfer encoding is 'chunked'")
-        return Framing(is_chunked=True)
+        return None
     if not lengths:
         raise Refused(411, "length", "a request says how long its body is")
     if not _LENGTH.fullmatch(lengths[0]):
         raise _malformed("Content-Length is not a number")
-    return Framing(length=int(lengths[0]))
+    return int(lengths[0])
 
 
-def response_framing(head: ResponseHead) -> Framing:
-    """How upstream's answer is framed."""
-    lengths, encodings = set(head.headers.all("content-length")), head.headers.all("transfer-encoding")
-    if head.status in (204, 304):
-        return Framing(length=0)
-    if encodings:
-        if lengths or [value.lower() for value in encodings] != ["chunked"]:
-            raise ProtocolError("an ambiguous body length")
-        return Framing(is_chunked=True)
-    if not lengths:
-        return Framing()
-    if len(lengths) > 1 or not _LENGTH.fullmatch(value := lengths.pop()):
-        raise ProtocolError("an ambiguous body length")
-    return Framing(length=int(value))
-
-
-async def body_pieces(reader: asyncio.StreamReader, framing: Framing, *, timeout: float) -> AsyncIterator[bytes]:
-    """The body as it arrives, never waiting for more than the next bytes (`timeout` seconds at most)."""
-    pieces = _pieces(reader, framing)
-    while True:
-        async with asyncio.timeout(timeout):
-            piece = await anext(pieces, None)
-        if piece is None:
-            return
-        yield piece
-
-
-async def _pieces(reader: asyncio.StreamReader, framing: Framing) -> AsyncIterator[bytes]:
-    if framing.is_chunked:
-        while size := await _chunk_size(reader):
-            async for piece in _counted(reader, size):
-                yield piece
-            if await _line(reader):
-                raise ProtocolError("a chunk is longer than it says")
-        await _skip_trailers(reader)
-    elif framing.length is not None:
-        async for piece in _counted(reader, framing.length):
+async def body_pieces(reader: asyncio.StreamReader, length: int | None) -> AsyncIterator[bytes]:
+    """The body as it arrives: `length` bytes of it, or chunks."""
+    if length is not None:
+        async for piece in _counted(reader, length):
             yield piece
-    else:
-        while piece := await reader.read(PIECE):
+        return
+    while size := await _chunk_size(reader):
+        async for piece in _counted(reader, size):
             yield piece
+        if await _line(reader):
+            raise ProtocolError("a chunk is longer than it says")
+    await _skip_trailers(reader)
 
 
 async def _counted(reader: asyncio.StreamReader, count: int) -> AsyncIterator[bytes]:

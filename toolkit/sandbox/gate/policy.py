@@ -65,12 +65,12 @@ def check_route(head: RequestHead) -> str:
 
 def forwarded_request_headers(headers: Headers) -> list[tuple[str, str]]:
     """What the API may see of the client's headers."""
-    return [(name, value) for name, value in headers.lines if _listed(name, _REQUEST_HEADERS, _REQUEST_PREFIXES)]
+    return [(name, value) for name, value in headers.pairs if _listed(name, _REQUEST_HEADERS, _REQUEST_PREFIXES)]
 
 
 def forwarded_response_headers(headers: Headers) -> list[tuple[str, str]]:
     """What the client may see of the API's headers: no cookies, no account, no address to go to."""
-    return [(name, value) for name, value in headers.lines if _listed(name, _RESPONSE_HEADERS, _RESPONSE_PREFIXES)]
+    return [(name, value) for name, value in headers.pairs if _listed(name, _RESPONSE_HEADERS, _RESPONSE_PREFIXES)]
 
 
 def _listed(name: str, names: frozenset[str], prefixes: tuple[str, ...]) -> bool:

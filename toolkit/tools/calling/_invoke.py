@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from typing import Any, Protocol
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.lowlevel
@@ -21,49 +21,35 @@ from toolkit.tools.calling._render import cut
 from toolkit.tools.calling._workers import poster, workers
 from toolkit.tools.content import Reply
 from toolkit.tools.context import ToolContext
-from toolkit.tools.schema import Arguments
+
+if TYPE_CHECKING:
+    from toolkit.tools.tool import Tool
 
 _log = logging.getLogger("toolkit.tools")
 
 
-class Invokable(Protocol):
-    """What a call needs to know of a tool."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def arguments(self) -> Arguments: ...
-    @property
-    def is_async(self) -> bool: ...
-    @property
-    def timeout(self) -> float | None: ...
-    @property
-    def max_chars(self) -> int | None: ...
-    @property
-    def function(self) -> Callable[..., Any]: ...
-    def reply(self, value: Any) -> Reply: ...
-
-
-async def invoke(tool: Invokable, arguments: Mapping[str, Any] | None, context: ToolContext) -> Reply:
+async def invoke(tool: Tool[..., Any], arguments: Mapping[str, Any] | None, context: ToolContext) -> Reply:
     """The reply to one call; never raises but for cancellation."""
+    parameters = tool.arguments
     try:
-        values = tool.arguments.parse(arguments)
+        values = parameters.parse(arguments)
     except ArgumentsError as error:
         return Reply.error(str(error))
-    if tool.arguments.context_parameter is not None:
-        values[tool.arguments.context_parameter] = context
+    if parameters.context_parameter is not None:
+        values[parameters.context_parameter] = context
     context.attach(poster())
     try:
         return await _within_limits(tool, values, context)
     except BaseException as error:
+        # Also SystemExit: a tool that calls sys.exit() fails alone and does not take the server with it.
         if isinstance(error, anyio.get_cancelled_exc_class()):
             context.cancel()
             await _raise_if_ours(error)
         return _failure(tool, error)
 
 
-async def _within_limits(tool: Invokable, values: dict[str, Any], context: ToolContext) -> Reply:
-    limit = tool.timeout
+async def _within_limits(tool: Tool[..., Any], values: dict[str, Any], context: ToolContext) -> Reply:
+    limit = tool.options.timeout
     if context.deadline is not None:
         remaining = context.deadline.remaining()
         limit = remaining if limit is None else min(limit, remaining)
@@ -76,7 +62,7 @@ async def _within_limits(tool: Invokable, values: dict[str, Any], context: ToolC
     return Reply.error(f"{tool.name} was stopped: it took longer than {limit:g} s")
 
 
-async def _run(tool: Invokable, values: dict[str, Any]) -> Reply:
+async def _run(tool: Tool[..., Any], values: dict[str, Any]) -> Reply:
     if not tool.is_async:
         value, reply = await workers.run(lambda: _in_thread(tool, values))
         if reply is not None:
@@ -91,7 +77,7 @@ async def _run(tool: Invokable, values: dict[str, Any]) -> Reply:
     return tool.reply(_collected(value))
 
 
-def _in_thread(tool: Invokable, values: dict[str, Any]) -> tuple[Any, Reply | None]:
+def _in_thread(tool: Tool[..., Any], values: dict[str, Any]) -> tuple[Any, Reply | None]:
     """Everything that runs the user's code stays in the thread; only what must be awaited comes back as a value."""
     value = tool.function(**values)
     if inspect.isawaitable(value) or isinstance(value, AsyncIterator):
@@ -114,14 +100,15 @@ async def _raise_if_ours(error: BaseException) -> None:
     await anyio.lowlevel.checkpoint_if_cancelled()
 
 
-def _failure(tool: Invokable, error: BaseException) -> Reply:
+def _failure(tool: Tool[..., Any], error: BaseException) -> Reply:
     if isinstance(error, ToolError):
         text = str(error) or "The tool failed and gave no reason."
     else:
         _log.error("tool '%s' failed", tool.name, exc_info=error)
         text = _said(error)
     content = [{"type": "text", "text": text}]
-    return Reply(content if tool.max_chars is None else cut(content, tool.max_chars), is_error=True)
+    most = tool.options.max_chars
+    return Reply(content if most is None else cut(content, most), is_error=True)
 
 
 def _said(error: BaseException) -> str:

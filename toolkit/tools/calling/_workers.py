@@ -13,6 +13,7 @@ import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
 from typing import Any
@@ -38,18 +39,16 @@ def poster() -> Post:
     return loop.call_soon_threadsafe
 
 
+@dataclass(slots=True, eq=False)
 class _Job:
     """One call: what to do, and whom to tell."""
 
-    __slots__ = ("announce", "error", "finished", "given_up", "value", "work")
-
-    def __init__(self, work: Callable[[], Any], announce: Callable[[], object]) -> None:
-        self.work = work
-        self.announce = announce
-        self.value: Any = None
-        self.error: BaseException | None = None
-        self.finished = False
-        self.given_up = False
+    work: Callable[[], Any]
+    announce: Callable[[], object]
+    value: Any = None
+    error: BaseException | None = None
+    finished: bool = False
+    given_up: bool = False
 
     def do(self) -> None:
         try:
@@ -107,6 +106,7 @@ class Workers:
             queue = self._idle.pop() if self._idle else None
         if queue is None:
             queue = SimpleQueue()
+            # A ThreadPoolExecutor would join its threads at exit and count stuck ones for ever.
             threading.Thread(target=self._serve, args=(queue,), name="toolkit-tool", daemon=True).start()
         queue.put(job)
 
@@ -118,17 +118,17 @@ class Workers:
             try:
                 job.do()
             finally:  # also when the thread is made to end between two lines of ours
-                self._settle(job)
+                self._finish(job)
             del job
             with self._lock:
                 if len(self._idle) >= _MOST_IDLE:
                     return
                 self._idle.append(queue)
 
-    def _settle(self, job: _Job) -> None:
+    def _finish(self, job: _Job) -> None:
         with self._lock:
             job.finished = True
-            if job.given_up:
+            if job.given_up:  # its place was freed when it was given up, and nobody waits to be told
                 self._given_up -= 1
                 return
         self._free_place()

@@ -21,9 +21,11 @@ from toolkit.errors import ArgumentsError, ToolDefinitionError
 from toolkit.tools.context import ToolContext
 from toolkit.tools.schema._compile import CompiledType, Schema, compile_type
 from toolkit.tools.schema._docstring import parameter_texts
-from toolkit.tools.schema._problems import in_words
 from toolkit.tools.schema._subject import Subject
-from toolkit.tools.schema._types import NotBase64Error, spelled_out, text_of
+from toolkit.tools.schema._types import NotBase64Error, spelled_out, text_in, text_of
+
+_LONGEST_EXCERPT = 80
+"""Characters of a wrong value that are repeated to the model."""
 
 
 class Arguments:
@@ -55,9 +57,9 @@ class Arguments:
             try:
                 values[name] = known.validate(value)
             except ValidationError as error:
-                problems.extend(in_words(name, known.prepare(value), error))
+                problems.extend(_in_words(name, known.prepare(value), error))
             except NotBase64Error as error:
-                problems.append(f"{name}: {error}")
+                problems.append(f"{name}: should be base64 text; got {_excerpt(error.text)}")
         if len(values) < len(self._types):
             present = given or {}
             problems.extend(f"{name}: missing" for name in self._required if name not in present)
@@ -109,26 +111,17 @@ def _split_text(hint: Any) -> tuple[Any, str | None]:
     if get_origin(hint) is not Annotated:
         return hint, None
     bare, *metadata = get_args(hint)
-    text = next((text for text in map(text_of, metadata) if text), None)
     rest = [m for m in metadata if text_of(m) is None]
-    return (Annotated[(bare, *rest)] if rest else bare), text
+    return (Annotated[(bare, *rest)] if rest else bare), text_in(metadata)
 
 
 def _compile_for(subject: Subject, parameter: str, annotation: Any) -> CompiledType:
-    def refuse(what: str, fix: str, cause: BaseException | None = None) -> ToolDefinitionError:
-        error = ToolDefinitionError(
-            f"tool '{subject.name}': parameter '{parameter}' {what}",
-            tool=subject.name,
-            parameter=parameter,
-            where=[subject.source_line()],
-            fix=fix,
-        )
-        error.__cause__ = cause
-        return error
+    def refusal(what: str, fix: str) -> ToolDefinitionError:
+        return subject.refusal(f"parameter '{parameter}' {what}", fix, parameter)
 
     for metadata in get_args(annotation)[1:] if get_origin(annotation) is Annotated else ():
         if isinstance(metadata, FieldInfo) and not metadata.is_required():
-            raise refuse(
+            raise refusal(
                 "has its default inside Field(...), where a plain call does not see it",
                 f"Write it after the type: {parameter}: Annotated[…, Field(...)] = {metadata.default!r}",
             )
@@ -136,15 +129,13 @@ def _compile_for(subject: Subject, parameter: str, annotation: Any) -> CompiledT
         return compile_type(annotation)
     except PydanticUserError as error:
         if error.code in ("class-not-fully-defined", "undefined-annotation"):
-            raise refuse(
+            raise refusal(
                 f"has a type whose own annotations use a name that is not defined: {_type_name(annotation)}",
                 "Import or define that name before the Toolbox is made, outside of TYPE_CHECKING",
-                error,
             ) from error
-        raise refuse(
+        raise refusal(
             f"has a type that JSON cannot carry: {_type_name(annotation)}",
             "Use a type pydantic knows (str, int, list, a dataclass, …) and make the object inside the tool",
-            error,
         ) from error
 
 
@@ -192,3 +183,54 @@ def _default(value: Any) -> Schema:
 
 def _type_name(annotation: Any) -> str:
     return getattr(annotation, "__name__", None) or str(annotation)
+
+
+def _in_words(name: str, value: Any, error: ValidationError) -> list[str]:
+    """One line for each wrong place; the alternatives of a union share a line."""
+    places: dict[str, list[str]] = {}
+    found: dict[str, Any] = {}
+    for detail in error.errors(include_url=False, include_context=False):
+        is_key = detail["loc"][-1:] == ("[key]",)  # then the last step before names the key, not a value
+        location = detail["loc"][:-2] if is_key else detail["loc"]
+        place, reached = _place(name, value, location, missing=detail["type"] == "missing")
+        message = (detail["msg"][:1].lower() + detail["msg"][1:]).removeprefix("input ").removeprefix("value error, ")
+        if is_key:
+            message = f"the key {_excerpt(detail['input'])} {message}"
+        elif detail["type"] == "missing":
+            message = "missing"
+        elif detail["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
+            message = "no such field"
+        places.setdefault(place, [])
+        if message not in places[place]:
+            places[place].append(message)
+        found[place] = reached
+    return [
+        f"{place}: {', or '.join(messages)}"
+        + ("" if messages in (["missing"], ["no such field"]) else f"; got {_excerpt(found[place])}")
+        for place, messages in places.items()
+    ]
+
+
+def _place(name: str, value: Any, location: tuple[int | str, ...], *, missing: bool) -> tuple[str, Any]:
+    """`items[2].name` and what stands there; pydantic's own labels for union members are left out."""
+    place = name
+    for step in location:
+        if isinstance(step, int) and isinstance(value, list | tuple) and step < len(value):
+            place, value = f"{place}[{step}]", value[step]
+        elif isinstance(step, int) and missing and step == location[-1]:
+            place = f"{place}[{step}]"
+        elif isinstance(step, str) and isinstance(value, dict):
+            if step in value:
+                place, value = f"{place}.{step}", value[step]
+            elif missing and step == location[-1]:
+                place = f"{place}.{step}"
+    return place, value
+
+
+def _excerpt(value: Any) -> str:
+    """A wrong value as JSON, cut where it is long."""
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError):
+        text = repr(value)
+    return text if len(text) <= _LONGEST_EXCERPT else f"{text[:_LONGEST_EXCERPT]}… ({len(text)} characters)"

@@ -22,12 +22,11 @@ from pydantic_core import SchemaValidator, core_schema
 
 from toolkit.tools.schema._docstring import description, parameter_texts
 from toolkit.tools.schema._types import (
-    Decoder,
-    admit_typed_dicts,
-    bytes_decoder,
+    decode_bytes,
     field_hints,
     reachable,
-    text_of,
+    text_in,
+    wants_bytes,
     wire_names,
 )
 
@@ -45,7 +44,8 @@ class CompiledType:
     validator: SchemaValidator
     schema: Schema
     definitions: dict[str, Schema]
-    decode: Decoder | None
+    annotation: Any
+    has_bytes: bool
     reads_json: bool
     """Wants a list or an object and never text: a JSON string can only be meant as its content."""
     refuses_extra: bool
@@ -54,7 +54,7 @@ class CompiledType:
         """The value with JSON text read and base64 decoded, where the type wants that."""
         if self.reads_json and type(value) is str:
             value = _from_json(value)
-        return value if self.decode is None else self.decode(value)
+        return decode_bytes(self.annotation, value) if self.has_bytes else value
 
     def validate(self, value: Any) -> Any:
         """The Python value.
@@ -83,7 +83,7 @@ def compile_type(annotation: Any) -> CompiledType:
 
 def _compile(annotation: Any) -> CompiledType:
     inside = reachable(annotation)
-    admit_typed_dicts(inside)
+    has_bytes = wants_bytes(inside)
     adapter: TypeAdapter[Any] = TypeAdapter(annotation)
     schema, definitions = _make_schema(adapter.core_schema, inside)
     validator = adapter.validator
@@ -92,7 +92,8 @@ def _compile(annotation: Any) -> CompiledType:
         validator=validator,
         schema=schema,
         definitions=definitions,
-        decode=bytes_decoder(annotation),
+        annotation=annotation,
+        has_bytes=has_bytes,
         reads_json=_reads_json(schema, definitions),
         refuses_extra=not any(_allows_extra(cls) for cls in inside),
     )
@@ -135,12 +136,11 @@ def _from_json(text: str) -> Any:
     return parsed if isinstance(parsed, list | dict) or parsed is None else text
 
 
-def compile_output(annotation: Any) -> tuple[Schema, dict[str, Schema], TypeAdapter[Any]]:
-    """The schema, definitions and adapter for values of this type going out."""
+def compile_output(annotation: Any) -> tuple[Schema, dict[str, Schema], TypeAdapter[Any], bool]:
+    """The schema, definitions and adapter for values of this type going out, and whether they hold bytes."""
     inside = reachable(annotation)
-    admit_typed_dicts(inside)
     adapter: TypeAdapter[Any] = TypeAdapter(annotation)
-    return *_make_schema(adapter.core_schema, inside, "serialization"), adapter
+    return *_make_schema(adapter.core_schema, inside, "serialization"), adapter, wants_bytes(inside)
 
 
 def _make_schema(
@@ -218,7 +218,7 @@ def _annotated_text(hint: Any) -> str | None:
         return next((text for text in map(_annotated_text, get_args(hint)) if text), None)
     if get_origin(hint) is not Annotated:
         return None
-    return next((text for text in map(text_of, get_args(hint)[1:]) if text), None)
+    return text_in(get_args(hint)[1:])
 
 
 def _reference(schema: Any) -> str | None:

@@ -10,17 +10,17 @@ import typing
 from collections import abc
 from typing import Any, get_args, get_origin
 
-from pydantic import PydanticUserError, TypeAdapter
+from pydantic import PydanticUserError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from toolkit.errors import RenderError, ToolDefinitionError
+from toolkit.errors import RenderError
 from toolkit.tools.content import Audio, Image, Resource, Text, ToolResult
 from toolkit.tools.schema._compile import Schema, compile_output
 from toolkit.tools.schema._subject import Subject
-from toolkit.tools.schema._types import bytes_decoder
 
 _STREAMS = (abc.Iterator, abc.Iterable, abc.Generator, abc.AsyncIterator, abc.AsyncIterable, abc.AsyncGenerator)
 _KEY = "result"
+_FIX = "Declare a return type that pydantic can serialise, or leave structured=True out"
 
 
 class Output:
@@ -29,11 +29,9 @@ class Output:
     def __init__(self, subject: Subject) -> None:
         annotation = _declared(subject)
         try:
-            schema, definitions, adapter = compile_output(annotation)
+            schema, definitions, self._adapter, self._has_bytes = compile_output(annotation)
         except PydanticUserError as error:
-            raise _refusal(subject, f"its return type has no schema: {annotation}") from error
-        self._adapter: TypeAdapter[Any] = adapter
-        self._has_bytes = bytes_decoder(annotation) is not None
+            raise subject.refusal(f"its return type has no schema: {annotation}", _FIX) from error
         self._wraps = schema.get("type") != "object"
         self.schema: Schema = _wrapped(schema) if self._wraps else schema
         if definitions:
@@ -64,27 +62,18 @@ def _wrapped(schema: Schema) -> Schema:
 def _declared(subject: Subject) -> Any:
     hints = subject.hints()
     if "return" not in hints:
-        raise _refusal(subject, "structured=True needs a return type")
+        raise subject.refusal("structured=True needs a return type", _FIX)
     annotation = hints["return"]
     origin, arguments = get_origin(annotation), get_args(annotation)
     if annotation is ToolResult or origin is ToolResult:
         annotation = arguments[0] if arguments else Any
     elif origin in _STREAMS:
         annotation = list[arguments[0]]  # type: ignore[valid-type]  # generators are collected
-    if _shows_content(annotation):
-        raise _refusal(subject, "content objects have no structured form")
+    if _has_content(annotation):
+        raise subject.refusal("content objects have no structured form", _FIX)
     return annotation
 
 
-def _shows_content(annotation: Any) -> bool:
+def _has_content(annotation: Any) -> bool:
     members = get_args(annotation) if get_origin(annotation) in (typing.Union, types.UnionType, list) else (annotation,)
     return any(member in (Text, Image, Audio, Resource) for member in members)
-
-
-def _refusal(subject: Subject, what: str) -> ToolDefinitionError:
-    return ToolDefinitionError(
-        f"tool '{subject.name}': {what}",
-        tool=subject.name,
-        where=[subject.source_line()],
-        fix="Declare a return type that pydantic can serialise, or leave structured=True out",
-    )

@@ -61,12 +61,16 @@ class Subject:
         try:
             return typing.get_type_hints(function, localns={**self.namespace, **closure}, include_extras=True)
         except NameError as error:
-            raise ToolDefinitionError(
-                f"tool '{self.name}': its annotations use a name that is not defined: {error.name}",
-                tool=self.name,
-                where=[self.source_line()],
-                fix=f"Import or define {error.name} before the Toolbox is made, outside of TYPE_CHECKING",
+            raise self.refusal(
+                f"its annotations use a name that is not defined: {error.name}",
+                f"Import or define {error.name} before the Toolbox is made, outside of TYPE_CHECKING",
             ) from error
+
+    def refusal(self, what: str, fix: str, parameter: str | None = None) -> ToolDefinitionError:
+        """Why it cannot be a tool, with the place and the fix."""
+        return ToolDefinitionError(
+            f"tool '{self.name}': {what}", tool=self.name, parameter=parameter, where=[self.source_line()], fix=fix
+        )
 
 
 def read_subject(target: object, name: str | None, module: str, namespace: dict[str, Any]) -> Subject:
@@ -153,16 +157,11 @@ def _refuse_bad_name(subject: Subject) -> None:
 
 
 def _refuse_bad_parameter(subject: Subject, parameter: inspect.Parameter) -> None:
-    def refuse(what: str, fix: str) -> typing.NoReturn:
-        raise ToolDefinitionError(
-            f"tool '{subject.name}': {what}",
-            tool=subject.name,
-            parameter=parameter.name,
-            where=[subject.source_line()],
-            fix=fix,
-        )
-
     name = parameter.name
+
+    def refuse(what: str, fix: str) -> typing.NoReturn:
+        raise subject.refusal(what, fix, name)
+
     if parameter.kind is parameter.VAR_POSITIONAL:
         refuse(f"'*{name}' has no names a client could fill", f"Take a list: {name}: list[str]")
     if parameter.kind is parameter.VAR_KEYWORD:

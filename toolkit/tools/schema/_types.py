@@ -14,32 +14,33 @@ import sys
 import types
 import typing
 from collections import abc
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import typing_extensions
 from pydantic import AliasChoices, BaseModel, Field
 from pydantic.fields import FieldInfo
-
-from toolkit.tools.schema._problems import shown
+from typing_extensions import is_typeddict
 
 _ALIAS_TYPES = (typing_extensions.TypeAliasType, getattr(typing, "TypeAliasType", typing_extensions.TypeAliasType))
 _CONTAINERS = ("builtins", "collections", "collections.abc")
 _URL_ALPHABET = str.maketrans("-_", "+/")
 
-Decoder = Callable[[Any], Any]
-"""Turns base64 text into bytes wherever the type wants bytes; leaves the rest alone."""
-
 
 class NotBase64Error(ValueError):
     """Text where bytes are wanted, and it is no base64."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
 
 
 def field_hints(cls: Any) -> dict[str, Any] | None:
     """The fields of a dataclass, pydantic model, TypedDict or NamedTuple; None for any other type."""
     if isinstance(cls, type) and issubclass(cls, BaseModel):
         return {name: _with_metadata(info) for name, info in cls.model_fields.items()}
-    if dataclasses.is_dataclass(cls) or is_typed_dict(cls) or is_named_tuple(cls):
+    if dataclasses.is_dataclass(cls) or is_typeddict(cls) or _is_named_tuple(cls):
         return typing_extensions.get_type_hints(cls, include_extras=True)
     return None
 
@@ -62,13 +63,7 @@ def _aliases(alias: object) -> list[str]:
     return [alias] if isinstance(alias, str) else []
 
 
-def is_typed_dict(cls: Any) -> bool:
-    """A TypedDict, of typing or of typing_extensions."""
-    return typing_extensions.is_typeddict(cls)
-
-
-def is_named_tuple(cls: Any) -> bool:
-    """A class made by typing.NamedTuple."""
+def _is_named_tuple(cls: Any) -> bool:
     return isinstance(cls, type) and issubclass(cls, tuple) and hasattr(cls, "_fields") and hasattr(cls, "_asdict")
 
 
@@ -78,6 +73,11 @@ def text_of(metadata: object) -> str | None:
         return metadata
     documentation = getattr(metadata, "documentation", None)
     return documentation if isinstance(documentation, str) else None
+
+
+def text_in(metadata: Iterable[object]) -> str | None:
+    """The first description among the arguments of an `Annotated`."""
+    return next((text for text in map(text_of, metadata) if text), None)
 
 
 def spelled_out(annotation: Any) -> Any:
@@ -104,7 +104,7 @@ def spelled_out(annotation: Any) -> Any:
 
 
 def reachable(annotation: Any) -> list[Any]:
-    """Every type inside `annotation`, itself first; recursive types end."""
+    """Every type inside `annotation`, itself first; recursive types end. Each is one that pydantic can read."""
     found: list[Any] = []
     todo = [annotation]
     while todo:
@@ -119,6 +119,8 @@ def reachable(annotation: Any) -> list[Any]:
         arguments = get_args(current)
         todo.extend(arguments[:1] if get_origin(current) is Annotated else arguments)
         todo.extend(_safe_field_hints(current).values())
+        if sys.version_info < (3, 12):
+            _admit_typed_dict(current)
     return found
 
 
@@ -136,15 +138,12 @@ def _safe_field_hints(cls: Any) -> dict[str, Any]:
         return {}
 
 
-def admit_typed_dicts(types_inside: Iterable[Any]) -> None:
+def _admit_typed_dict(cls: Any) -> None:
     """Let pydantic read `typing.TypedDict` on Python 3.11, where it asks for the one of typing_extensions."""
-    if sys.version_info >= (3, 12):
-        return
-    for cls in types_inside:
-        if is_typed_dict(cls) and type(cls).__module__ == "typing" and "__get_pydantic_core_schema__" not in vars(cls):
-            twin = _extensions_twin(cls)
-            # The hook names no state of its own, so that the class keeps its meaning everywhere else.
-            cls.__get_pydantic_core_schema__ = classmethod(lambda _cls, _source, handler, twin=twin: handler(twin))
+    if is_typeddict(cls) and type(cls).__module__ == "typing" and "__get_pydantic_core_schema__" not in vars(cls):
+        twin = _extensions_twin(cls)
+        # Only a hook for pydantic is added, so that the class keeps its meaning everywhere else.
+        cls.__get_pydantic_core_schema__ = classmethod(lambda _cls, _source, handler: handler(twin))
 
 
 def _extensions_twin(cls: Any) -> Any:
@@ -162,95 +161,62 @@ def _extensions_twin(cls: Any) -> Any:
     return twin
 
 
-def bytes_decoder(annotation: Any) -> Decoder | None:
-    """What turns base64 text into bytes inside a value of this type; None where no bytes are wanted."""
-    if not any(inside in (bytes, bytearray) for inside in reachable(annotation)):
-        return None
-    return _Decoders().of(annotation)
+def wants_bytes(types_inside: Iterable[Any]) -> bool:
+    """Whether one of these types is bytes."""
+    return any(inside in (bytes, bytearray) for inside in types_inside)
 
 
-class _Decoders:
-    """Decoders by type, so that a recursive type finds the one that is being made for it."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, Decoder] = {}
-
-    def of(self, annotation: Any) -> Decoder:
-        known = self._known.get(id(annotation))
-        if known is not None:
-            return known
-        made: list[Decoder] = []
-        self._known[id(annotation)] = lambda value: made[0](value)
-        made.append(self._make(annotation))
-        return made[0]
-
-    def _make(self, annotation: Any) -> Decoder:
-        meant = _meant(annotation)
-        if meant is not annotation:
-            return self.of(meant)
-        origin, arguments = get_origin(annotation), get_args(annotation)
-        if origin in (Annotated, typing.Required, typing.NotRequired):
-            return self.of(arguments[0])
-        if annotation in (bytes, bytearray):
-            return _decode
-        fields = _safe_field_hints(annotation)
-        if fields:
-            names = wire_names(annotation)
-            decoders = {name: self.of(hint) for name, hint in fields.items()}
-            sent = {alias: decoders[name] for name in names for alias in names[name]}
-            return _in_fields({**decoders, **sent})
-        if origin in (Union, types.UnionType):
-            members = [a for a in arguments if a is not type(None)]
-            if len(members) == 1:
-                return self.of(members[0])
-            # Text that may be meant for another member is not ours to decode.
-            return self.of(bytes) if bytes in members and set(members) <= {bytes, bool, int, float} else _same
-        if isinstance(origin, type) and issubclass(origin, Mapping) and len(arguments) == 2:
-            return _in_mapping(self.of(arguments[1]))
-        if origin is tuple and not (len(arguments) == 2 and arguments[1] is Ellipsis):
-            return _in_order([self.of(a) for a in arguments])
-        if arguments and isinstance(origin, type) and issubclass(origin, Iterable):
-            return _in_items(self.of(arguments[0]))
-        return _same
+def decode_bytes(annotation: Any, value: Any) -> Any:
+    """The value with base64 text decoded wherever the type wants bytes; the rest is left alone."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if (meant := _meant(annotation)) is not annotation:
+        return decode_bytes(meant, value)
+    if origin in (Annotated, typing.Required, typing.NotRequired):
+        return decode_bytes(arguments[0], value)
+    if annotation in (bytes, bytearray):
+        return _from_base64(value)
+    if origin is None and isinstance(annotation, type):
+        return _decode_fields(_sent_fields(annotation), value)
+    if origin in (Union, types.UnionType):
+        members = [member for member in arguments if member is not type(None)]
+        if len(members) == 1:
+            return decode_bytes(members[0], value)
+        # Text that may be meant for another member is not ours to decode.
+        is_ours = bytes in members and all(member in (bytes, bool, int, float) for member in members)
+        return _from_base64(value) if is_ours else value
+    if not isinstance(origin, type) or not arguments:
+        return value
+    if issubclass(origin, Mapping):
+        is_ours = len(arguments) == 2 and isinstance(value, Mapping)
+        return {key: decode_bytes(arguments[1], item) for key, item in value.items()} if is_ours else value
+    if not issubclass(origin, Iterable) or not isinstance(value, list | tuple):
+        return value
+    if origin is tuple and arguments[1:] != (Ellipsis,):
+        fits = len(value) == len(arguments)
+        return [*map(decode_bytes, arguments, value)] if fits else value
+    return [decode_bytes(arguments[0], item) for item in value]
 
 
-def _same(value: Any) -> Any:
+def _decode_fields(hints: Mapping[str, Any], value: Any) -> Any:
+    if hints and isinstance(value, Mapping):
+        return {key: decode_bytes(hints[key], item) if key in hints else item for key, item in value.items()}
+    if hints and isinstance(value, list):
+        return [*map(decode_bytes, hints.values(), value)]
     return value
 
 
-def _decode(value: Any) -> Any:
+@lru_cache(maxsize=2048)
+def _sent_fields(cls: type) -> Mapping[str, Any]:
+    """The fields of a class under every name a client may send them by."""
+    hints = _safe_field_hints(cls)
+    return {**hints, **{alias: hints[name] for name, aliases in wire_names(cls).items() for alias in aliases}}
+
+
+def _from_base64(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
         # Both alphabets: pydantic writes the one for URLs, most clients the other.
         return base64.b64decode(value.translate(_URL_ALPHABET), validate=True)
     except (binascii.Error, ValueError) as error:
-        raise NotBase64Error(f"should be base64 text; got {shown(value)}") from error
-
-
-def _in_fields(decoders: dict[str, Decoder]) -> Decoder:
-    def decode(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {key: decoders.get(key, _same)(item) for key, item in value.items()}
-        if isinstance(value, list):
-            return [decoder(item) for decoder, item in zip(decoders.values(), value, strict=False)]
-        return value
-
-    return decode
-
-
-def _in_mapping(decoder: Decoder) -> Decoder:
-    return lambda value: {k: decoder(v) for k, v in value.items()} if isinstance(value, Mapping) else value
-
-
-def _in_items(decoder: Decoder) -> Decoder:
-    return lambda value: [decoder(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def _in_order(decoders: list[Decoder]) -> Decoder:
-    def decode(value: Any) -> Any:
-        if not isinstance(value, list | tuple) or len(value) != len(decoders):
-            return value
-        return [decoder(item) for decoder, item in zip(decoders, value, strict=True)]
-
-    return decode
+        raise NotBase64Error(value) from error

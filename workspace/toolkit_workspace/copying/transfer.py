@@ -22,11 +22,6 @@ class TooLarge(Exception):
     """The bytes to write pass what is left of the budget."""
 
 
-def bytes_to_write(st: os.stat_result) -> int:
-    """How many bytes copying a file will write, as far as can be told: holes cost nothing."""
-    return min(st.st_size, st.st_blocks * 512) if st.st_size >= 4096 else st.st_size
-
-
 class Mover:
     """Copies file contents, and remembers what the file systems at hand cannot do."""
 

@@ -1,1 +1,29 @@
 """Which host files belong to a workspace: allowed roots, mounts, patterns, links."""
+
+from toolkit_workspace.selecting.fingerprint import fingerprint_of
+from toolkit_workspace.selecting.pattern import GitPattern
+from toolkit_workspace.selecting.plan import MountPlan, Plan, plan_source
+from toolkit_workspace.selecting.sources import AllowedRoots, Source, check_landings, close_sources, open_sources
+from toolkit_workspace.selecting.tally import LeftBehind, LeftOut, MountSummary, Tally, over_budget, prompt_text
+from toolkit_workspace.selecting.walk import Folder, Walk
+
+__all__ = [
+    "AllowedRoots",
+    "Folder",
+    "GitPattern",
+    "LeftBehind",
+    "LeftOut",
+    "MountPlan",
+    "MountSummary",
+    "Plan",
+    "Source",
+    "Tally",
+    "Walk",
+    "check_landings",
+    "close_sources",
+    "fingerprint_of",
+    "open_sources",
+    "over_budget",
+    "plan_source",
+    "prompt_text",
+]

@@ -7,12 +7,12 @@ import os
 import stat
 
 from toolkit._base.handles import READ_FILE
-from toolkit_workspace.selecting.left_behind import Notes, Why
-from toolkit_workspace.selecting.selection import Selection
+from toolkit_workspace.selecting.rules import rules_at
+from toolkit_workspace.selecting.tally import LeftBehind, Why
 from toolkit_workspace.selecting.walk import Walk
 
 
-class _Hash(Notes):
+class _Hash(LeftBehind):
     """The hash; it is told what a walk leaves out too: special files and links that lead out are content."""
 
     def __init__(self) -> None:
@@ -31,10 +31,10 @@ class _Hash(Notes):
 
 
 def fingerprint_of(workspace: int) -> str:
-    """A hash of everything below an open folder, in an order that depends on names only; closes the handle."""
+    """A hash of everything below an open folder, in an order that depends on names only."""
     digest = _Hash()
-    walk = Walk(Selection(), digest)
-    for folder in walk.folders(workspace, (b"/\0",)):  # no absolute link is taken for one inside
+    walk = Walk(workspace, (b"/\0",), rules_at(workspace), digest)  # no absolute link is taken for one inside
+    for folder in walk.folders():
         digest.feed(b"d", folder.path)
         for name in folder.files:
             _feed_file(digest, folder.handle, name)

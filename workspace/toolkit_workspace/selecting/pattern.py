@@ -88,7 +88,7 @@ class GitPattern(Pattern):
         return f"{self.source}:{self.number} {text}" if self.number else f"{self.source} {text}"
 
 
-def read_lines(data: bytes, source: str) -> list[GitPattern]:
+def read_patterns(data: bytes, source: str) -> list[GitPattern]:
     """The patterns of a .gitignore file, comments and blank lines left out."""
     patterns = []
     if data.startswith(b"\xef\xbb\xbf"):

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import heapq
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from toolkit._base.words import count_text, safe_name, size_text
-from toolkit.errors import WorkspaceBudgetError
-from toolkit_workspace.copying.transfer import bytes_to_write
-from toolkit_workspace.selecting.left_behind import LeftOut, Notes, Why
-from toolkit_workspace.selecting.outline import Outline
-from toolkit_workspace.selecting.roots import AllowedRoots
-from toolkit_workspace.selecting.sources import Source
+from toolkit_workspace.record import join
+from toolkit_workspace.selecting.sources import AllowedRoots, Source
+from toolkit_workspace.selecting.tally import LeftCounts, LeftOut, Outline, Tally, left_out_text, tree_text
 from toolkit_workspace.selecting.walk import Folder, Walk
 
 
@@ -36,7 +31,7 @@ class MountPlan:
     """The five largest files, largest first."""
     left_out: tuple[LeftOut, ...]
     """What stays behind or deserves a remark: the first 200 of each rule."""
-    left_counts: dict[tuple[Why, str], int]
+    left_counts: LeftCounts
     """How many entries each reason and rule concerns."""
     outline: Outline
 
@@ -86,111 +81,63 @@ class Plan:
             head = f"{safe_name(mount.mount_path)}  {count_text(mount.files, 'file')}, {size_text(mount.size)}"
             over = f"  over max_bytes={mount.max_bytes}" if mount.is_over_budget else ""
             lines.append(f"{head}  from {safe_name(mount.host_path)}{over}")
-            lines += [f"  {line}" for line in mount.outline.lines(most_lines)]
+            lines += [f"  {line}" for line in tree_text(mount.outline.draw(most_lines))]
             if mount.left_counts:
                 lines.append("  left out or remarked:")
-                lines += [f"    {line}" for line in left_out_lines(mount.left_counts, mount.left_out)]
+                lines += [f"    {line}" for line in left_out_text(mount.left_counts, mount.left_out)]
         return "\n".join(lines)
-
-
-def left_out_lines(
-    counts: dict[tuple[Why, str], int], examples: Sequence[LeftOut], *, most: int = 40, names: int = 3
-) -> list[str]:
-    """One line a rule: how many, why, and the first names."""
-    lines = []
-    for (why, rule), count in list(counts.items())[:most]:
-        same = [one for one in examples if one.why == why and (not rule or one.detail == rule)]
-        listed = ", ".join(
-            safe_name(one.path) + (f" ({one.detail})" if one.detail and not rule else "") for one in same[:names]
-        )
-        more = f", … {count - names:,} more" if count > names else ""
-        by = f" by {safe_name(rule)}" if rule and why in ("excluded", "ignored") else f" ({rule})" if rule else ""
-        lines.append(f"{count:,} {why}{by}: {listed}{more}")
-    if len(counts) > most:
-        rest = sum(list(counts.values())[most:])
-        lines.append(f"… {rest:,} more by {len(counts) - most:,} other rules")
-    return lines
 
 
 def plan_source(source: Source, roots: AllowedRoots, *, strict: bool = False) -> MountPlan:
     """Walk one mount without copying, and add up."""
-    notes = Notes()
-    sums = _Sums()
-    if source.record.name is not None:
-        if source.is_selected(notes):
-            sums.add_file(os.stat(source.record.name, dir_fd=source.handle, follow_symlinks=False), source.record.name)
-            sums.outline.add(b"", 1, sums.size, [(os.fsdecode(source.record.name), size_text(sums.size))])
-    else:
-        walk = source.walk(notes, roots, strict=strict)
-        for folder in walk.folders(source.fresh_handle(), source.real_paths):
-            sums.add_folder(folder, walk, roots)
+    tally = Tally()
+    walk = Walk.of(source, roots, tally.left, strict=strict)
+    name = source.record.name
+    if name is None:
+        for folder in walk.folders():
+            _count_folder(tally, folder, walk, roots)
+    elif walk.takes(name):
+        st = os.stat(name, dir_fd=source.handle, follow_symlinks=False)
+        tally.needed = bytes_to_write(st)
+        tally.count(b"", [(os.fsdecode(name), st.st_size)], keep_largest=True)
     return MountPlan(
         host_path=str(source.mount.host_path),
         mount_path=source.mount.landing,
-        files=sums.files,
-        folders=sums.folders,
-        links=sums.links,
-        size=sums.size,
-        needed=sums.needed,
+        files=tally.files,
+        folders=tally.folders,
+        links=tally.links,
+        size=tally.size,
+        needed=tally.needed,
         max_bytes=source.mount.max_bytes,
-        largest=tuple((os.fsdecode(path), size) for size, path in sorted(sums.largest, reverse=True)),
-        left_out=notes.examples,
-        left_counts=notes.counts,
-        outline=sums.outline,
+        largest=tally.largest,
+        left_out=tally.left.examples,
+        left_counts=tally.left.counts,
+        outline=tally.outline,
     )
 
 
-class _Sums:
-    def __init__(self) -> None:
-        self.files = self.folders = self.links = self.size = self.needed = 0
-        self.largest: list[tuple[int, bytes]] = []
-        self.outline = Outline(most_depth=4, most_names=20)
-
-    def add_folder(self, folder: Folder, walk: Walk, roots: AllowedRoots) -> None:
-        prefix = folder.path + b"/" if folder.path else b""
-        files, size = self.files, self.size
-        first: list[tuple[str, str]] = []
-        for name in folder.files:
-            path = prefix + os.fsencode(name)
-            try:
-                st = os.stat(name, dir_fd=folder.handle, follow_symlinks=False)
-            except OSError as error:
-                walk.failed(path, error)
-                continue
-            self.add_file(st, path)
-            if len(first) < self.outline.most_names:
-                first.append((name, size_text(st.st_size)))
-        for name, host in folder.followed:
-            handle = roots.open(host)
-            self.add_file(os.fstat(handle), prefix + os.fsencode(name))
-            os.close(handle)
-        first += [(name, f"-> {safe_name(target)}") for name, target in folder.links[: self.outline.most_names]]
-        self.links += len(folder.links)
-        if folder.depth and (folder.is_wanted or folder.files or folder.links):
-            self.folders += 1
-        if folder.is_wanted or first:
-            self.outline.add(folder.path, self.files - files, self.size - size, first)
-
-    def add_file(self, st: os.stat_result, path: bytes) -> None:
-        self.files += 1
-        self.size += st.st_size
-        self.needed += bytes_to_write(st)
-        item = (st.st_size, path)
-        if len(self.largest) < 5:
-            heapq.heappush(self.largest, item)
-        elif item > self.largest[0]:
-            heapq.heapreplace(self.largest, item)
+def _count_folder(tally: Tally, folder: Folder, walk: Walk, roots: AllowedRoots) -> None:
+    files = []
+    for name in folder.files:
+        try:
+            st = os.stat(name, dir_fd=folder.handle, follow_symlinks=False)
+        except OSError as error:
+            walk.failed(join(folder.path, os.fsencode(name)), error)
+            continue
+        tally.needed += bytes_to_write(st)
+        files.append((name, st.st_size))
+    for name, host in folder.followed:
+        handle = roots.open(host)
+        st = os.fstat(handle)
+        os.close(handle)
+        tally.needed += bytes_to_write(st)
+        files.append((name, st.st_size))
+    if folder.depth and (folder.is_wanted or folder.files or folder.links):
+        tally.folders += 1
+    if folder.is_wanted or files or folder.links:
+        tally.count(folder.path, files, folder.links, keep_largest=True)
 
 
-def over_budget(
-    mount_path: str, max_bytes: int, needed: int, largest: Sequence[tuple[str, int]]
-) -> WorkspaceBudgetError:
-    """The error for a mount that is larger than it may be."""
-    return WorkspaceBudgetError(
-        f"mount {safe_name(mount_path)} needs at least {needed:,} bytes; max_bytes allows {max_bytes:,}",
-        max_bytes=max_bytes,
-        needed=needed,
-        largest=largest,
-        where=[f"{size:>15,}  {safe_name(path)}" for path, size in largest],
-        fix="Exclude the largest entries (exclude_glob=…) or raise max_bytes.",
-    )
+def bytes_to_write(st: os.stat_result) -> int:
+    """How many bytes copying a file will write, as far as can be told: holes cost nothing."""
+    return min(st.st_size, st.st_blocks * 512) if st.st_size >= 4096 else st.st_size

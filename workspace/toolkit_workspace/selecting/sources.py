@@ -1,22 +1,142 @@
-"""Open the mounts of a section on the host, each beneath an allowed root, before anything is made."""
+"""Open the mounts of a section on the host, each beneath an allowed root, before anything is made.
+
+The allowed roots are held open, and what lies in them is decided on the handles. A
+path is walked from `/` on. Once a folder on the way is one of the roots, the rest
+must stay beneath it, links included; a path that never enters a root, or leaves the
+one it entered, is refused. No root allows nothing.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 
-from toolkit._base.handles import READ_DIR
+from toolkit._base.handles import PATH_HANDLE, READ_DIR, open_beneath
 from toolkit._base.words import safe_name
-from toolkit.errors import WorkspaceError
+from toolkit.errors import WorkspaceError, WorkspaceSecurityError
 from toolkit_workspace.mount import HostMount
 from toolkit_workspace.record import MountRecord
-from toolkit_workspace.selecting.left_behind import Notes
-from toolkit_workspace.selecting.roots import AllowedRoots
-from toolkit_workspace.selecting.selection import Selection
-from toolkit_workspace.selecting.walk import Walk
+
+
+@dataclass(frozen=True, slots=True)
+class _Root:
+    path: str
+    handle: int
+    identity: tuple[int, int]
+
+
+@dataclass(slots=True)
+class _Escape:
+    """The root a path entered and left again, if it did."""
+
+    root: str = ""
+
+
+class _Inside(Exception):
+    """A failure below a root: the caller may hear about it."""
+
+    def __init__(self, error: OSError) -> None:
+        self.error = error
+
+
+class AllowedRoots:
+    """The open roots of one section; a context manager that closes them."""
+
+    def __init__(self, paths: Sequence[str | os.PathLike[str]]) -> None:
+        self._roots: list[_Root] = []
+        try:
+            for path in paths:
+                self._roots.append(_open_root(path))
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(root.path for root in self._roots)
+
+    def __enter__(self) -> AllowedRoots:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for root in self._roots:
+            os.close(root.handle)
+        self._roots.clear()
+
+    def open(self, path: Path | bytes, flags: int = PATH_HANDLE) -> int:
+        """Open a host path that lies in a root, by default as a bare handle.
+
+        Raises:
+            WorkspaceSecurityError: no root holds it.
+            OSError: a root would hold it, but it is not there or cannot be opened.
+        """
+        whole = os.fsencode(Path.cwd() / os.fsdecode(path))
+        parts = [part for part in whole.split(b"/") if part not in (b"", b".")]
+        escape = _Escape()
+        here = os.open("/", PATH_HANDLE)
+        try:
+            for done in range(len(parts) + 1):
+                found = self._enter(here, parts[done:], flags, escape)
+                if found is not None:
+                    return found
+                if done < len(parts):
+                    following = os.open(parts[done], PATH_HANDLE, dir_fd=here)
+                    os.close(here)
+                    here = following
+        except _Inside as inside:
+            raise inside.error from None
+        except OSError as error:
+            # Outside the roots it makes no difference whether a path exists: both are refused alike.
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP):
+                raise
+        finally:
+            os.close(here)
+        raise self._refusal(path, escape)
+
+    def _enter(self, here: int, rest: list[bytes], flags: int, escape: _Escape) -> int | None:
+        st = os.fstat(here)
+        for root in self._roots:
+            if root.identity == (st.st_dev, st.st_ino):
+                try:
+                    return open_beneath(root.handle, b"/".join(rest) or b".", flags, follow_links=True)
+                except OSError as error:
+                    if error.errno != errno.EXDEV:
+                        raise _Inside(error) from error
+                    escape.root = root.path
+        return None
+
+    def _refusal(self, path: Path | bytes, escape: _Escape) -> WorkspaceSecurityError:
+        name = os.fsdecode(path)
+        roots = self.paths
+        if escape.root:
+            what, rule = f"{safe_name(name)} leads out of the allowed root {safe_name(escape.root)}", "link-out"
+        else:
+            what, rule = f"{safe_name(name)} lies in no allowed host root", "allowed-roots"
+        where = [f"allowed: {safe_name(root)}" for root in roots] or ["allowed: none (no root allows nothing)"]
+        fix = "Allow the folder it lies in: allowed_host_roots=[…], or mount another path."
+        return WorkspaceSecurityError(what, path=name, roots=roots, rule=rule, where=where, fix=fix)
+
+
+def _open_root(path: str | os.PathLike[str]) -> _Root:
+    text = os.path.abspath(path)  # noqa: PTH100 - the root is the user's own word; links in it are followed
+    try:
+        handle = os.open(text, PATH_HANDLE | os.O_DIRECTORY)
+    except OSError as error:
+        raise WorkspaceError(
+            f"allowed host root {safe_name(text)} cannot be opened as a folder",
+            where=[error.strerror or str(error)],
+            fix="Write folders that exist in allowed_host_roots.",
+        ) from error
+    st = os.fstat(handle)
+    return _Root(text, handle, (st.st_dev, st.st_ino))
 
 
 @dataclass(slots=True)
@@ -24,48 +144,11 @@ class Source:
     """One mount, open: a folder, or the folder a single file lies in."""
 
     mount: HostMount
-    landing: bytes
-    """Relative to the workspace; empty for the workspace itself."""
     handle: int
     record: MountRecord
+    real_paths: tuple[bytes, ...]
+    """The absolute paths the folder is known by: its real one first."""
     is_open: bool = True
-
-    @property
-    def real_paths(self) -> tuple[bytes, ...]:
-        """The absolute paths the folder is known by: its real one first."""
-        written = os.fsencode(Path(os.path.abspath(self.mount.host_path)))  # noqa: PTH100 - links must stay
-        return (self.record.host, written) if self.record.name is None else (self.record.host,)
-
-    def fresh_handle(self) -> int:
-        """Another handle on the folder, for a walk to close."""
-        return os.open(b".", READ_DIR, dir_fd=self.handle)
-
-    def walk(
-        self,
-        notes: Notes,
-        roots: AllowedRoots,
-        *,
-        strict: bool,
-        never: frozenset[tuple[int, int]] = frozenset(),
-        descend: Callable[[bytes], bool] | None = None,
-    ) -> Walk:
-        """A walk by this mount's patterns that does not enter the folders in `never`."""
-        selection = Selection(self.mount.include_glob, self.mount.exclude_glob, gitignore=self.mount.gitignore)
-        follow = roots if self.mount.follow_symlinks else None
-        return Walk(selection, notes, follow=follow, strict=strict, never=never, descend=descend)
-
-    def is_selected(self, notes: Notes) -> bool:
-        """Whether the patterns take a single file along."""
-        name = self.record.name or b""
-        selection = Selection(self.mount.include_glob, self.mount.exclude_glob)
-        rule = selection.root_scope(self.handle).excluded_by(name, False)
-        if rule is not None:
-            notes.add(name, "excluded", str(rule))
-            return False
-        if not selection.says_yes(selection.included(name, False, 0)):
-            notes.add(name, "not included", "include_glob")
-            return False
-        return True
 
     def close(self) -> None:
         if self.is_open:
@@ -127,8 +210,9 @@ def _open_source(mount: HostMount, roots: AllowedRoots) -> Source:
         st = os.fstat(handle)
         real = os.fsencode(Path(f"/proc/self/fd/{handle}").readlink())
         if stat.S_ISDIR(st.st_mode):
+            written = os.fsencode(os.path.abspath(mount.host_path))  # noqa: PTH100 - links must stay
             record = MountRecord(real, landing, st.st_dev, st.st_ino)
-            return Source(mount, landing, os.open(b".", READ_DIR, dir_fd=handle), record)
+            return Source(mount, os.open(b".", READ_DIR, dir_fd=handle), record, (real, written))
     finally:
         os.close(handle)
     if not stat.S_ISREG(st.st_mode):
@@ -148,4 +232,5 @@ def _open_source(mount: HostMount, roots: AllowedRoots) -> Source:
     if (inside.st_dev, inside.st_ino) != (st.st_dev, st.st_ino):
         os.close(parent)
         raise WorkspaceError(f"mount {safe_name(str(mount.host_path))} changed while it was opened", fix="Try again.")
-    return Source(mount, landing, parent, MountRecord(above or b"/", landing, folder.st_dev, folder.st_ino, name))
+    record = MountRecord(above or b"/", landing, folder.st_dev, folder.st_ino, name)
+    return Source(mount, parent, record, (record.host,))

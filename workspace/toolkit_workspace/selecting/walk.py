@@ -3,6 +3,11 @@
 Each folder is yielded while its handle is open: what is in it, sorted, with rules
 applied and links judged. Excluded folders are never opened, special files are named
 and left alone, and a tree deeper than any path length needs no more descriptors.
+
+A link is judged by where the copy of it would lead, never by what a string looks
+like: `..` after a name can climb through another link, so such targets are resolved
+by the kernel beneath the mount. One that leads out of the mount is left behind, or
+followed where an allowed root holds what it leads to.
 """
 
 from __future__ import annotations
@@ -14,13 +19,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from toolkit._base.handles import READ_DIR, DirStack, open_folder
+from toolkit._base.handles import PATH_HANDLE, READ_DIR, DirStack, open_beneath, open_folder
 from toolkit._base.words import safe_name
 from toolkit.errors import WorkspaceError, WorkspaceSecurityError
-from toolkit_workspace.selecting.left_behind import Notes, Why
-from toolkit_workspace.selecting.links import placed_target
-from toolkit_workspace.selecting.roots import AllowedRoots
-from toolkit_workspace.selecting.selection import FolderRules, Selection, read_rule_file
+from toolkit_workspace.selecting.rules import Rules, rules_at
+from toolkit_workspace.selecting.sources import AllowedRoots, Source
+from toolkit_workspace.selecting.tally import LeftBehind
 
 _MOST_NESTED_FOLLOWS = 16
 _KINDS = {
@@ -54,8 +58,7 @@ class Folder:
 @dataclass(slots=True)
 class _Level:
     path: bytes
-    rules: FolderRules
-    included: int
+    rules: Rules
     pending: list[str] = field(default_factory=list)
     """Names of folders still to visit, last first."""
     jumps: list[tuple[str, bytes]] = field(default_factory=list)
@@ -79,17 +82,21 @@ class Walk:
 
     def __init__(
         self,
-        selection: Selection,
-        notes: Notes,
+        handle: int,
+        real_paths: tuple[bytes, ...],
+        rules: Rules,
+        left: LeftBehind,
         *,
         follow: AllowedRoots | None = None,
         strict: bool = False,
         never: frozenset[tuple[int, int]] = frozenset(),
         descend: Callable[[bytes], bool] | None = None,
     ) -> None:
-        self._selection = selection
-        self._notes = notes
-        self._follow = follow
+        self._handle, self._real_paths = handle, real_paths
+        self._rules = rules
+        self._left = left
+        self.follow = follow
+        """Where links that lead out may be followed; None for nowhere."""
         self._strict = strict
         self._never = never
         """Folders that are not entered: the workspace being filled, which a mount may contain."""
@@ -97,16 +104,41 @@ class Walk:
         """Whether a folder is to be entered, asked after all rules; each one if not given."""
         self._followed: set[tuple[int, int]] = set()
 
-    def folders(self, handle: int, real_paths: tuple[bytes, ...]) -> Iterator[Folder]:
-        """Every selected folder from the open folder `handle` on; the walk closes it."""
-        base = _Base(handle, b"", real_paths, frozenset(), 0)
-        return self._walk(base, 0, self._selection.root_scope(handle), 0)
+    @classmethod
+    def of(
+        cls,
+        source: Source,
+        roots: AllowedRoots,
+        left: LeftBehind,
+        *,
+        strict: bool,
+        never: frozenset[tuple[int, int]] = frozenset(),
+        descend: Callable[[bytes], bool] | None = None,
+    ) -> Walk:
+        """A walk over an open mount by its own patterns."""
+        mount = source.mount
+        is_folder = source.record.name is None
+        rules = rules_at(source.handle, mount.include_glob, mount.exclude_glob, gitignore=mount.gitignore and is_folder)
+        follow = roots if mount.follow_symlinks else None
+        return cls(
+            source.handle, source.real_paths, rules, left, follow=follow, strict=strict, never=never, descend=descend
+        )
 
-    def _walk(self, base: _Base, depth: int, rules: FolderRules, included: int) -> Iterator[Folder]:
+    def takes(self, name: bytes) -> bool:
+        """Whether the patterns take a mount along that is a single file."""
+        return bool(self._rules.choose(b"", [os.fsdecode(name)], self._left))
+
+    def folders(self) -> Iterator[Folder]:
+        """Every selected folder, from the mount itself on."""
+        handle = os.open(b".", READ_DIR, dir_fd=self._handle)
+        return self._walk(_Base(handle, b"", self._real_paths, frozenset(), 0), 0, self._rules)
+
+    def _walk(self, base: _Base, depth: int, rules: Rules) -> Iterator[Folder]:
+        """What lies below a base folder, which is closed in the end."""
         stack = DirStack(base.handle)
         try:
-            levels = [_Level(base.path, rules, included)]
-            yield self._read(base, base.handle, levels[-1], depth)
+            levels = [_Level(base.path, rules)]
+            yield self._read(base, base.handle, os.fstat(base.handle), levels[-1], depth)
             while levels:
                 level = levels[-1]
                 if level.jumps:
@@ -119,15 +151,14 @@ class Walk:
                     inner = self._open(stack.top, name, path)
                     if inner is None:
                         continue
-                    number = self._selection.included(path, True, level.included)
                     st = os.fstat(inner)
                     if (st.st_dev, st.st_ino) in self._never:
-                        self._notes.add(path + b"/", "the workspace itself")
+                        self._left.add(path + b"/", "the workspace itself")
                         os.close(inner)
                         continue
                     stack.push(inner, (st.st_dev, st.st_ino))
-                    levels.append(_Level(path, level.rules.inside(name), number))
-                    yield self._read(base, inner, levels[-1], depth + len(levels) - 1)
+                    levels.append(_Level(path, level.rules.inside(path)))
+                    yield self._read(base, inner, st, levels[-1], depth + len(levels) - 1)
                 else:
                     levels.pop()
                     if levels:
@@ -145,9 +176,9 @@ class Walk:
     def failed(self, path: bytes, error: OSError) -> None:
         """Note a source that could not be opened or read; an error with strict."""
         if error.errno in (errno.ENOENT, errno.ESTALE):
-            self._notes.add(path, "vanished")
+            self._left.add(path, "vanished")
         elif error.errno in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO):
-            self._notes.add(path, "vanished", detail="became something else meanwhile")
+            self._left.add(path, "vanished", detail="became something else meanwhile")
         elif error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
             raise error
         elif self._strict:
@@ -156,56 +187,32 @@ class Walk:
                 fix="Make it readable, exclude it, or leave strict=True away.",
             ) from error
         else:
-            self._notes.add(path, "unreadable", detail=error.strerror or "")
+            self._left.add(path, "unreadable", detail=error.strerror or "")
 
-    def _read(self, base: _Base, handle: int, level: _Level, depth: int) -> Folder:
+    def _read(self, base: _Base, handle: int, st: os.stat_result, level: _Level, depth: int) -> Folder:
         """List one folder, apply the rules, judge its links, and note its subfolders in the level."""
         files, folders, links, others = _listed(handle)
         path = level.path
         if level.rules.reads_files and ".gitignore" in files:
-            level.rules = self._with_own_rules(handle, path, level.rules)
-        if level.rules.chain is not None or not self._selection.takes_all:
-            files = [name for name in files if self._wanted(level, name, False)]
-            links = [name for name in links if self._wanted(level, name, False)]
-            others = [name for name in others if self._wanted(level, name, False)]
-            folders = [name for name in folders if self._wanted(level, name, True)]
+            try:
+                level.rules = level.rules.with_file(handle, path)
+            except OSError as error:
+                self.failed(_join(path, ".gitignore"), error)
+        rules = level.rules
+        if rules.decide:
+            files = rules.choose(path, files, self._left)
+            links = rules.choose(path, links, self._left)
+            others = rules.choose(path, others, self._left)
+            folders = rules.choose(path, folders, self._left, are_folders=True)
         for name in others:
             self._note_special(handle, path, name)
         folders.reverse()
         level.pending = folders
-        folder = Folder(handle, path, depth, os.fstat(handle), self._selection.says_yes(level.included), files)
+        folder = Folder(handle, path, depth, st, rules.is_wanted, files)
         for name in links:
             self._judge_link(base, folder, level, name)
         folder.subfolders = (*folders, *(name for name, _ in level.jumps))
         return folder
-
-    def _with_own_rules(self, handle: int, path: bytes, rules: FolderRules) -> FolderRules:
-        name = _join(path, ".gitignore")
-        try:
-            patterns = read_rule_file(handle, b".gitignore", os.fsdecode(name))
-        except OSError as error:
-            self.failed(name, error)
-            return rules
-        return rules.with_rules(patterns, path) if patterns else rules
-
-    def _wanted(self, level: _Level, name: str, is_folder: bool) -> bool:
-        path = _join(level.path, name)
-        if level.rules.chain is not None and self._left_by_rule(path, is_folder, level):
-            return False
-        if is_folder or self._selection.takes_all:
-            return True
-        if self._selection.says_yes(self._selection.included(path, False, level.included)):
-            return True
-        self._notes.add(path, "not included", "include_glob")
-        return False
-
-    def _left_by_rule(self, path: bytes, is_folder: bool, level: _Level) -> bool:
-        rule = level.rules.excluded_by(path, is_folder)
-        if rule is None:
-            return False
-        why: Why = "excluded" if rule.source == "exclude_glob" else "ignored"
-        self._notes.add(path + b"/" if is_folder else path, why, str(rule))
-        return True
 
     def _note_special(self, handle: int, path: bytes, name: str) -> None:
         try:
@@ -213,7 +220,7 @@ class Walk:
         except OSError as error:
             self.failed(_join(path, name), error)
             return
-        self._notes.add(_join(path, name), "special file", _KINDS.get(stat.S_IFMT(mode), "became something else"))
+        self._left.add(_join(path, name), "special file", _KINDS.get(stat.S_IFMT(mode), "became something else"))
 
     def _judge_link(self, base: _Base, folder: Folder, level: _Level, name: str) -> None:
         path = _join(folder.path, name)
@@ -223,12 +230,12 @@ class Walk:
             self.failed(path, error)
             return
         below = folder.path[len(base.path) :].lstrip(b"/")
-        placed = placed_target(target, below, base.handle, base.real_paths)
+        placed = _placed_target(target, below, base.handle, base.real_paths)
         if placed is not None:
             folder.links.append((name, placed))
             return
-        if self._follow is None:
-            self._notes.add(path, "link leads out", detail=f"-> {safe_name(target)}")
+        if self.follow is None:
+            self._left.add(path, "link leads out", detail=f"-> {safe_name(target)}")
             return
         host = (
             target if target.startswith(b"/") else b"/".join([base.real_paths[0], *([below] if below else []), target])
@@ -236,39 +243,39 @@ class Walk:
         kind = self._kind_behind(path, host, target)
         if kind == stat.S_IFREG:
             folder.followed.append((name, host))
-        elif kind == stat.S_IFDIR and not self._left_by_rule(path, True, level):
+        elif kind == stat.S_IFDIR and not level.rules.leaves_out(path, True, self._left):
             level.jumps.append((name, host))  # asked again: rules that end with a slash speak about it now
 
     def _kind_behind(self, path: bytes, host: bytes, target: bytes) -> int:
         """The kind of file a link out of the mount leads to, 0 if it may not be followed."""
-        assert self._follow is not None
+        assert self.follow is not None
         try:
-            handle = self._follow.open(host)
+            handle = self.follow.open(host)
         except WorkspaceSecurityError:
-            self._notes.add(path, "link leads out", detail=f"-> {safe_name(target)}, in no allowed root")
+            self._left.add(path, "link leads out", detail=f"-> {safe_name(target)}, in no allowed root")
             return 0
         except OSError as error:
             if error.errno == errno.ELOOP:
-                self._notes.add(path, "link loop", detail=f"-> {safe_name(target)}")
+                self._left.add(path, "link loop", detail=f"-> {safe_name(target)}")
             else:
-                self._notes.add(path, "link leads out", detail=f"-> {safe_name(target)}: {error.strerror}")
+                self._left.add(path, "link leads out", detail=f"-> {safe_name(target)}: {error.strerror}")
             return 0
         kind = stat.S_IFMT(os.fstat(handle).st_mode)
         os.close(handle)
         if kind not in (stat.S_IFREG, stat.S_IFDIR):
-            self._notes.add(path, "special file", _KINDS.get(kind, "unknown"))
+            self._left.add(path, "special file", _KINDS.get(kind, "unknown"))
         return kind
 
     def _jump(
         self, base: _Base, stack: DirStack, level: _Level, name: str, host: bytes, depth: int
     ) -> Iterator[Folder]:
         """Walk the folder a link leads to, unless that would go round in circles."""
-        assert self._follow is not None
+        assert self.follow is not None
         path = _join(level.path, name)
         try:
-            handle = self._follow.open(host, READ_DIR & ~os.O_NOFOLLOW)
+            handle = self.follow.open(host, READ_DIR & ~os.O_NOFOLLOW)
         except (OSError, WorkspaceSecurityError) as error:
-            self._notes.add(path, "link leads out", detail=f"-> {safe_name(host)}: {error}".splitlines()[0])
+            self._left.add(path, "link leads out", detail=f"-> {safe_name(host)}: {error}".splitlines()[0])
             return
         st = os.fstat(handle)
         identity = (st.st_dev, st.st_ino)
@@ -282,12 +289,56 @@ class Walk:
             or base.nested >= _MOST_NESTED_FOLLOWS
         ):
             os.close(handle)
-            self._notes.add(path, "link loop", detail=f"-> {safe_name(host)}")
+            self._left.add(path, "link loop", detail=f"-> {safe_name(host)}")
             return
         self._followed.add(identity)
         real = os.fsencode(Path(f"/proc/self/fd/{handle}").readlink())
         inner = _Base(handle, path, (real,), known, base.nested + 1)
-        yield from self._walk(inner, depth, level.rules, self._selection.included(path, True, level.included))
+        yield from self._walk(inner, depth, level.rules.inside(path))
+
+
+def _placed_target(target: bytes, folder: bytes, root: int, real_paths: tuple[bytes, ...]) -> bytes | None:
+    """What a link in `folder` (relative to the mount) has to say in the copy; None if it leads out.
+
+    `root` is the mount's open folder and `real_paths` the absolute paths it is known by.
+    """
+    if target.startswith(b"/"):
+        return _relative_to_mount(target, folder, real_paths)
+    depth = folder.count(b"/") + 1 if folder else 0
+    climbs = named = 0
+    for part in target.split(b"/"):
+        if part in (b"", b"."):
+            continue
+        if part != b"..":
+            named += 1
+        elif named:
+            return target if _resolves_beneath(root, folder, target) else None
+        else:
+            climbs += 1
+            if climbs > depth:
+                return None
+    return target
+
+
+def _relative_to_mount(target: bytes, folder: bytes, real_paths: tuple[bytes, ...]) -> bytes | None:
+    parts = [part for part in target.split(b"/") if part not in (b"", b".")]
+    if b".." in parts:
+        return None
+    for real in real_paths:
+        above = [part for part in real.split(b"/") if part]
+        if parts[: len(above)] == above:
+            climb = [b".."] * (folder.count(b"/") + 1 if folder else 0)
+            return b"/".join([*climb, *parts[len(above) :]]) or b"."
+    return None
+
+
+def _resolves_beneath(root: int, folder: bytes, target: bytes) -> bool:
+    try:
+        handle = open_beneath(root, folder + b"/" + target if folder else target, PATH_HANDLE, follow_links=True)
+    except OSError:
+        return False
+    os.close(handle)
+    return True
 
 
 def _listed(handle: int) -> tuple[list[str], list[str], list[str], list[str]]:

@@ -12,19 +12,58 @@ import asyncio
 import contextlib
 import os
 import stat
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Protocol, Self
 
-from toolkit_workspace.watching.sync import Affected, WatchEvent
-
 Direction = Literal["host→workspace", "workspace→events", "host->workspace", "workspace->events"]
+
+EventKind = Literal["copied", "removed", "conflict", "over budget", "added", "modified", "deleted"]
 
 _MANY_FOLDERS = 500
 _AGAIN_SECONDS = (0.1, 0.5)
 _STEP_MS, _DEBOUNCE_MS = 10, 60
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent:
+    """One thing that happened to a file, folder or link."""
+
+    kind: EventKind
+    """Host→workspace: copied, removed, conflict, over budget. Workspace→events: added, modified, deleted."""
+    path: str
+    """Relative to the workspace."""
+    detail: str = ""
+
+
+class Affected:
+    """Which folders of a mount a pass looks at."""
+
+    def __init__(self, folders: Iterable[bytes] = (), trees: Iterable[bytes] = ()) -> None:
+        """`folders` are looked at themselves, `trees` with all below them; the empty path is the mount itself."""
+        self.folders = frozenset(folders)
+        self.trees = frozenset(trees)
+        self._above = {above for path in (*self.folders, *self.trees) for above in _steps(path)}
+
+    def covers(self, path: bytes) -> bool:
+        """Whether a folder is one of those to be looked at."""
+        return path in self.folders or any(step in self.trees for step in _steps(path))
+
+    def leads_to(self, path: bytes) -> bool:
+        """Whether a folder has to be walked through, or looked at."""
+        return path in self._above or self.covers(path)
+
+
+def _steps(path: bytes) -> Iterator[bytes]:
+    """A path and all folders above it, up to the empty one."""
+    while path:
+        yield path
+        path = path.rpartition(b"/")[0]
+    yield b""
+
+
 _EVERYTHING = Affected(trees=[b""])
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from toolkit.errors import TargetError, ToolError
 from toolkit.tools import Toolbox, ToolContext
-from toolkit_servers.ready.files._reading import Reading
+from toolkit_servers.ready.files._reading import ReadTools
 from toolkit_servers.ready.files._root import FindRoot, Root
-from toolkit_servers.ready.files._writing import Writing
+from toolkit_servers.ready.files._writing import WriteTools
 
 
 def files(
@@ -27,7 +27,7 @@ def files(
         TargetError: `root` is not a folder that can be opened.
     """
     find_root = _workspace_of if root is None else _always(Root(Path(root)))
-    reading = Reading(find_root, max_chars, "read only" if read_only else "read and write everything below the root")
+    reading = ReadTools(find_root, max_chars, "read only" if read_only else "read and write everything below the root")
     tools: list[object] = [
         reading.list_directory,
         reading.tree,
@@ -39,7 +39,7 @@ def files(
         reading.info,
     ]
     if not read_only:
-        writing = Writing(find_root, max_chars)
+        writing = WriteTools(find_root, max_chars)
         tools += [writing.write_file, writing.edit_file, writing.make_directory, writing.move, writing.remove]
     return Toolbox(name, tools, instructions="All paths are relative to one root folder; nothing outside it exists.")
 

@@ -15,6 +15,7 @@ import re2  # type: ignore[import-untyped]
 
 from toolkit._base.words import count_text
 from toolkit.errors import ToolError
+from toolkit_servers.ready.answers import with_remarks
 from toolkit_servers.ready.files._root import Place, Root, as_path
 from toolkit_servers.ready.files._walk import Globs, Walk
 from toolkit_workspace.changes import is_binary
@@ -34,10 +35,10 @@ class Matches:
     limit: int
     files: dict[str, int] = field(default_factory=dict)
     """Matching lines for each file."""
-    shown: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
     too_large: int = 0
     unreadable: int = 0
-    notes: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
     is_full: bool = False
 
     def render(self) -> str:
@@ -47,16 +48,15 @@ class Matches:
         elif self.show == "count":
             lines = [f"{path}: {count}" for path, count in self.files.items()]
         else:
-            lines = self.shown
-        notes = list(self.notes)
+            lines = self.lines
+        remarks = list(self.remarks)
         if self.is_full:
-            notes.append("more was found than is shown: narrow the pattern or the path")
+            remarks.append("more was found than is shown: narrow the pattern or the path")
         if self.too_large:
-            notes.append(f"{count_text(self.too_large, 'file')} over {_LARGEST >> 20} MB not searched")
+            remarks.append(f"{count_text(self.too_large, 'file')} over {_LARGEST >> 20} MB not searched")
         if self.unreadable:
-            notes.append(f"{count_text(self.unreadable, 'file')} could not be read")
-        said = [f"[{'; '.join(notes)}]"] if notes else []
-        return "\n".join([*(lines or ["No matches."]), *said])
+            remarks.append(f"{count_text(self.unreadable, 'file')} could not be read")
+        return with_remarks(lines or ["No matches."], remarks)
 
     def add(self, path: str, lines: list[bytes], hits: list[int], around: int) -> None:
         """Take the matching lines of one file, by number from 0, as far as there is room."""
@@ -69,14 +69,14 @@ class Matches:
         for hit in hits:
             for number in range(max(previous + 1, hit - around), min(len(lines), hit + around + 1)):
                 if around and previous >= 0 and number > previous + 1:
-                    self.shown.append("--")
+                    self.lines.append("--")
                 text = f"{path}:{number + 1}{':' if number in hits else '-'}{_readable(lines[number])}"
                 self.room -= len(text) + 1
                 self.limit -= number in hits
                 if self.room < 0 or self.limit < 0:
                     self.is_full = True
                     return
-                self.shown.append(text)
+                self.lines.append(text)
                 previous = number
 
 
@@ -107,17 +107,17 @@ def search(walk: Walk, include: Globs | None, expression: Any, matches: Matches,
         search_file(path, handle, expression, matches, around)
         if matches.is_full:
             break
-    matches.notes += walk.notes()
+    matches.remarks += walk.remarks()
     return matches
 
 
 def _files(walk: Walk, include: Globs | None, matches: Matches) -> Iterator[tuple[str, int]]:
-    for found in walk:
-        if not found.is_file or (include is not None and not include.match(found.path, False)):
+    for entry in walk:
+        if not entry.is_file or (include is not None and not include.match(entry.path, False)):
             continue
-        place = Place(f"{walk.start.path}/{found.path}" if walk.start.path else found.path)
+        place = walk.start.child(entry.path)
         try:
-            yield str(place), walk.root.open_entry(found.folder, found.name, place)
+            yield str(place), walk.root.open_entry(entry.folder, entry.name, place)
         except ToolError:
             matches.unreadable += 1
 

@@ -12,10 +12,11 @@ from pydantic import Field
 from toolkit._base.words import size_text
 from toolkit.errors import ToolError, ToolkitError
 from toolkit.tools import Audio, Image, Resource, ToolContext, tool
+from toolkit_servers.ready.answers import fitting
 from toolkit_servers.ready.files import _grep
-from toolkit_servers.ready.files._lines import Stretch, read_stretch
-from toolkit_servers.ready.files._root import FindRoot, Place
-from toolkit_servers.ready.files._shown import Entry, Info, Listing, Paths, SortBy, Tree, fitting
+from toolkit_servers.ready.files._answers import Info, ListedEntry, Listing, Paths, SortBy, Tree
+from toolkit_servers.ready.files._root import FindRoot, Place, RootTools
+from toolkit_servers.ready.files._stretch import Stretch, read_stretch
 from toolkit_servers.ready.files._walk import Globs, Walk
 from toolkit_workspace.changes import is_binary
 
@@ -27,12 +28,11 @@ _SECONDS = 60.0
 Exclude = Annotated[list[str] | None, Field(max_length=50), "Patterns of paths to leave out, as in a .gitignore file."]
 
 
-class Reading:
+class ReadTools(RootTools):
     """Reading tools over one root."""
 
     def __init__(self, find_root: FindRoot, max_chars: int, rights: str) -> None:
-        self._find_root = find_root
-        self._room = max_chars
+        super().__init__(find_root, max_chars)
         self._rights = rights
 
     @tool(read_only=True, timeout=_SECONDS)
@@ -46,14 +46,10 @@ class Reading:
             sort: By name, or the largest or the newest first.
             details: Also show sizes and times.
         """
-        root = self._find_root(context)
-        place = root.place(path)
-        entries = []
+        root, place = self._at(context, path)
         with root.folder(place) as folder:
-            for name in os.listdir(folder):  # noqa: PTH208  by handle
-                entry = _entry(folder, name)
-                if entry is not None:
-                    entries.append(entry)
+            listed = (_listed(folder, name) for name in os.listdir(folder))  # noqa: PTH208  by handle
+            entries = [entry for entry in listed if entry is not None]
         entries.sort(key=lambda entry: entry.name)
         if sort != "name":
             entries.sort(key=lambda e: e.size if sort == "size" else e.stat.st_mtime_ns, reverse=True)
@@ -73,8 +69,8 @@ class Reading:
             path: The folder.
             depth: How many levels to open.
         """
-        root = self._find_root(context)
-        return Tree.of(Walk(root, root.place(path), context, Globs(exclude or ()), depth), self._room)
+        root, place = self._at(context, path)
+        return Tree.of(Walk(root, place, context, Globs(exclude or ()), depth), self._room)
 
     @tool(read_only=True, timeout=_SECONDS)
     def glob(self, pattern: str, context: ToolContext, path: str = ".", exclude: Exclude = None) -> Paths:
@@ -84,16 +80,15 @@ class Reading:
             pattern: As in a .gitignore file: *.py anywhere, /*.py in this folder only, src/**/*.{ts,tsx}, build/.
             path: The folder to search; the pattern is relative to it.
         """
-        root = self._find_root(context)
-        place = root.place(path)
+        root, place = self._at(context, path)
         wanted = Globs([pattern])
         walk = Walk(root, place, context, Globs(exclude or ()))
         paths = [
-            str(place.child(found.path)) + ("/" if found.is_folder else "")
-            for found in walk
-            if wanted.match(found.path, found.is_folder)
+            str(place.child(entry.path)) + ("/" if entry.is_folder else "")
+            for entry in walk
+            if wanted.match(entry.path, entry.is_folder)
         ]
-        return Paths(fitting(paths, self._room), len(paths), tuple(walk.notes()))
+        return Paths(fitting(paths, self._room), len(paths), tuple(walk.remarks()))
 
     @tool(read_only=True, timeout=_SECONDS)
     def grep(
@@ -120,8 +115,7 @@ class Reading:
             show: The matching lines, only the files that have some, or how many each has.
             limit: Most matching lines (or files) to give back.
         """
-        root = self._find_root(context)
-        place = root.place(path)
+        root, place = self._at(context, path)
         expression = _grep.compile_expression(pattern, ignore_case=ignore_case, literal=literal)
         matches = _grep.Matches(show, self._room, limit)
         single = _grep.root_file(root, place)
@@ -148,8 +142,7 @@ class Reading:
             lines: How many lines to read; all that fit if not given.
             numbers: Put line numbers before the lines.
         """
-        root = self._find_root(context)
-        place = root.place(path)
+        root, place = self._at(context, path)
         handle = root.open_file(place)
         return read_stretch(handle, place, start=start, count=lines, room=self._room, numbered=numbers)
 
@@ -181,8 +174,7 @@ class Reading:
         Args:
             path: The file: a picture or sound of at most 10 MB, anything else of at most 1 MB.
         """
-        root = self._find_root(context)
-        place = root.place(path)
+        root, place = self._at(context, path)
         with os.fdopen(root.open_file(place), "rb") as file:
             data = file.read(_LARGEST_MEDIA + 1)
             size = os.fstat(file.fileno()).st_size
@@ -199,8 +191,7 @@ class Reading:
         Args:
             path: A file or folder.
         """
-        root = self._find_root(context)
-        place = root.place(path)
+        root, place = self._at(context, path)
         st = root.stat(place)
         target = None
         if stat.S_ISLNK(st.st_mode):
@@ -209,11 +200,11 @@ class Reading:
         return Info(place, st, None if place.path else self._rights, target)
 
 
-def _entry(folder: int, name: str) -> Entry | None:
+def _listed(folder: int, name: str) -> ListedEntry | None:
     """One name in a folder; None if it has gone meanwhile."""
     try:
         st = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        return Entry(name, st, os.readlink(name, dir_fd=folder) if stat.S_ISLNK(st.st_mode) else None)
+        return ListedEntry(name, st, os.readlink(name, dir_fd=folder) if stat.S_ISLNK(st.st_mode) else None)
     except OSError:
         return None
 

@@ -219,6 +219,19 @@ class Root:
         return ""
 
 
+class RootTools:
+    """Tools over one root, whose results have at most about `max_chars` characters."""
+
+    def __init__(self, find_root: FindRoot, max_chars: int) -> None:
+        self._find_root = find_root
+        self._room = max_chars
+
+    def _at(self, context: ToolContext, path: str) -> tuple[Root, Place]:
+        """The root of this call, and the path as a place in it."""
+        root = self._find_root(context)
+        return root, root.place(path)
+
+
 def require_regular(st: os.stat_result, place: Place) -> None:
     """Raise unless it is a plain file."""
     if stat.S_ISREG(st.st_mode):

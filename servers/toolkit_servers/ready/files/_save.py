@@ -9,21 +9,20 @@ permission is not overwritten, and a file that changed meanwhile is left alone.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import os
 import secrets
 import stat
 from collections.abc import Iterator
+from functools import partial
 
-from toolkit._base.handles import CREATE_FILE, make_folders, open_beneath, remove_tree
+from toolkit._base.files import rename_new, write_new
+from toolkit._base.handles import make_folders, open_beneath, remove_tree
 from toolkit._base.words import count_text
 from toolkit.errors import ToolError
 from toolkit_servers.ready.files._root import Place, Root, as_path, require_regular
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_NO_REPLACE = 1
-_renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
 
 
 def save_file(root: Root, place: Place, data: bytes, *, seen: os.stat_result | None = None) -> bool:
@@ -38,22 +37,19 @@ def save_file(root: Root, place: Place, data: bytes, *, seen: os.stat_result | N
             _require_writable(old, folder, place)
         if seen is not None and not _is_same(old, seen):
             raise _changed(place)
-        temporary = f".toolkit-{secrets.token_hex(8)}.tmp".encode()
-        handle = os.open(temporary, CREATE_FILE, 0o666, dir_fd=folder)
+        fresh = f".toolkit-{secrets.token_hex(8)}.new".encode()
+        write_new(folder, fresh, [data], mode=0o666, dress=partial(_dress, old), durable=True)
         try:
-            _fill(handle, data, old)
             if not _is_same(_lstat(folder, name), old):
                 raise _changed(place)
             if old is None:
-                _rename_new(folder, temporary, folder, name)
+                _rename_new(folder, fresh, folder, name)
             else:
-                os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+                os.rename(fresh, name, src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:
             with contextlib.suppress(OSError):
-                os.unlink(temporary, dir_fd=folder)
+                os.unlink(fresh, dir_fd=folder)
             raise
-        finally:
-            os.close(handle)
         return old is None
 
 
@@ -141,15 +137,12 @@ def _require_writable(st: os.stat_result, folder: int, place: Place) -> None:
         raise ToolError(f"{place} is marked read-only and was left as it is")
 
 
-def _fill(handle: int, data: bytes, old: os.stat_result | None) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(handle, view) :]
+def _dress(old: os.stat_result | None, handle: int) -> None:
+    """Give a fresh file the owner and the mode of the one it replaces."""
     if old is not None:
         with contextlib.suppress(OSError):  # another owner's file in a folder of ours
             os.fchown(handle, old.st_uid, old.st_gid)
         os.fchmod(handle, old.st_mode & 0o777)
-    os.fsync(handle)
 
 
 def _lstat(folder: int, name: bytes) -> os.stat_result | None:
@@ -171,18 +164,17 @@ def _changed(place: Place) -> ToolError:
 
 def _rename_new(old_folder: int, old: bytes, new_folder: int, new: bytes) -> None:
     """Rename, but never over something that is there."""
-    if _renameat2 is not None:
-        if _renameat2(old_folder, old, new_folder, new, _NO_REPLACE) == 0:
-            return
-        code = ctypes.get_errno()
-        if code not in (errno.ENOSYS, errno.EINVAL):
-            raise OSError(code, os.strerror(code))
-    # A file system without that flag, or a folder moved into itself, which the plain call refuses as well.
-    if _lstat(new_folder, new) is not None:
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
-    os.rename(old, new, src_dir_fd=old_folder, dst_dir_fd=new_folder)
+    try:
+        rename_new(old_folder, old, new_folder, new)
+    except OSError as error:
+        if error.errno not in (errno.ENOSYS, errno.EINVAL):
+            raise
+        # A file system without that promise, or a folder moved into itself, which the plain call refuses as well.
+        if _lstat(new_folder, new) is not None:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from error
+        os.rename(old, new, src_dir_fd=old_folder, dst_dir_fd=new_folder)
 
 
 def _held(root: Root, place: Place) -> str:
     with root.folder(place) as handle:
-        return count_text(len(os.listdir(handle)), "entry").replace("entrys", "entries")  # noqa: PTH208  by handle
+        return count_text(len(os.listdir(handle)), "entry")  # noqa: PTH208  by handle

@@ -15,7 +15,7 @@ from toolkit._base.words import count_text
 from toolkit.errors import ToolError, WorkspaceError
 from toolkit.tools import ToolContext
 from toolkit_servers.ready.files._root import Place, Root, as_path
-from toolkit_workspace.selecting.pattern import GitPattern
+from toolkit_workspace.selecting import GitPattern
 
 _MOST_VISITED = 500_000
 _MOST_ALTERNATIVES = 64
@@ -24,8 +24,8 @@ NOT_ENTERED = (".git",)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """Something met on a walk."""
+class Entry:
+    """An entry of a folder, met on a walk."""
 
     path: str
     """Relative to where the walk began."""
@@ -35,9 +35,6 @@ class Found:
     folder: int
     """The open folder it lies in; good until the walk goes on."""
     depth: int
-
-    def __str__(self) -> str:
-        return as_path(self.path) + ("/" if self.is_folder else "")
 
 
 @dataclass(slots=True)
@@ -55,7 +52,7 @@ class Walk:
     stopped: bool = field(default=False, init=False)
     """There is more than one walk may visit."""
 
-    def __iter__(self) -> Iterator[Found]:
+    def __iter__(self) -> Iterator[Entry]:
         with self.root.folder(self.start) as handle:
             stack = DirStack(os.dup(handle))
         try:
@@ -65,7 +62,7 @@ class Walk:
         finally:
             stack.close()
 
-    def _visit(self, stack: DirStack) -> Iterator[Found]:
+    def _visit(self, stack: DirStack) -> Iterator[Entry]:
         levels = [("", iter(_entries(stack.top)))]
         visited = 0
         while levels:
@@ -84,7 +81,7 @@ class Walk:
             path = f"{above}/{name}" if above else name
             if self.exclude.match(path, is_folder):
                 continue
-            yield Found(path, name, is_folder, is_file, stack.top, len(levels))
+            yield Entry(path, name, is_folder, is_file, stack.top, len(levels))
             if is_folder:
                 inside = self._enter(stack, path, name, len(levels))
                 if inside is not None:
@@ -103,10 +100,10 @@ class Walk:
         stack.push(handle, (st.st_dev, st.st_ino))
         return _entries(handle)
 
-    def notes(self) -> list[str]:
+    def remarks(self) -> list[str]:
         """What a result over this walk leaves out."""
-        notes = [f"{count_text(self.unreadable, 'folder')} could not be read"] if self.unreadable else []
-        return [*notes, f"stopped after {_MOST_VISITED:,} entries; search a smaller part"] if self.stopped else notes
+        said = [f"{count_text(self.unreadable, 'folder')} could not be read"] if self.unreadable else []
+        return [*said, f"stopped after {_MOST_VISITED:,} entries; search a smaller part"] if self.stopped else said
 
 
 def _entries(handle: int) -> list[tuple[str, bool, bool]]:

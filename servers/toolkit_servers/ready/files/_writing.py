@@ -1,9 +1,16 @@
-"""The tools that change something: one at a time, each whole or not at all."""
+"""The tools that change something: one at a time, each whole or not at all.
+
+An edit replaces exact pieces of a text, and says so precisely when a piece is not
+there. Bytes that are not UTF-8 survive it, and so do CRLF line ends where the pieces
+are written with plain ones.
+"""
 
 from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
@@ -12,20 +19,29 @@ from toolkit._base.words import count_text, size_text
 from toolkit.errors import ToolError
 from toolkit.tools import ToolContext, tool
 from toolkit_servers.ready.files import _save
-from toolkit_servers.ready.files._edits import Edit, apply_edits, diff
-from toolkit_servers.ready.files._lines import require_text
-from toolkit_servers.ready.files._root import FindRoot, Place, Root
-from toolkit_servers.ready.files._shown import Written
+from toolkit_servers.ready.files._answers import Written
+from toolkit_servers.ready.files._root import FindRoot, Place, Root, RootTools
+from toolkit_servers.ready.files._stretch import require_text
+from toolkit_workspace.changes import Version, file_patch
 
 _LARGEST_EDITED = 4 << 20
+_MOST_LINES_REPEATED = 12
 
 
-class Writing:
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One replacement."""
+
+    old: Annotated[str, Field(min_length=1), "The exact text to replace, spaces included; it must occur once."]
+    new: Annotated[str, "What stands there afterwards."]
+    every: Annotated[bool, "Replace every occurrence instead."] = False
+
+
+class WriteTools(RootTools):
     """Writing tools over one root."""
 
     def __init__(self, find_root: FindRoot, max_chars: int) -> None:
-        self._find_root = find_root
-        self._room = max_chars
+        super().__init__(find_root, max_chars)
         self._lock = threading.Lock()
 
     @tool(destructive=True, idempotent=True)
@@ -36,8 +52,7 @@ class Writing:
             path: The file.
             content: All of its text.
         """
-        root = self._find_root(context)
-        place = root.place(path)
+        root, place = self._at(context, path)
         data = content.encode()
         with self._lock:
             is_new = _save.save_file(root, place, data)
@@ -59,16 +74,15 @@ class Writing:
             edits: The replacements, made one after the other.
             dry_run: Only show what would change.
         """
-        root = self._find_root(context)
-        place = root.place(path)
+        root, place = self._at(context, path)
         with self._lock:
             seen, old = _read(root, place)
-            new = apply_edits(old, edits, place)
+            new = _apply_edits(old, edits, place)
             if new == old:
                 return Written(f"{place} stays as it is: the edits change nothing.")
             if not dry_run:
                 _save.save_file(root, place, new, seen=seen)
-        return Written(f"{'Would edit' if dry_run else 'Edited'} {place}.", self._cut(diff(old, new, place)))
+        return Written(f"{'Would edit' if dry_run else 'Edited'} {place}.", self._cut(_diff(old, new, place)))
 
     @tool(idempotent=True)
     def make_directory(self, context: ToolContext, path: str) -> str:
@@ -77,8 +91,7 @@ class Writing:
         Args:
             path: The folder.
         """
-        root = self._find_root(context)
-        place = root.place(path)
+        root, place = self._at(context, path)
         with self._lock:
             return f"Made {place}/." if _save.make_folder(root, place) else f"{place}/ is there already."
 
@@ -104,8 +117,7 @@ class Writing:
             path: The file or folder.
             recursive: Also remove a folder that is not empty, with all in it.
         """
-        root = self._find_root(context)
-        place = root.place(path)
+        root, place = self._at(context, path)
         with self._lock:
             _save.remove(root, place, recursive=recursive)
         return f"Removed {place}."
@@ -124,3 +136,64 @@ def _read(root: Root, place: Place) -> tuple[os.stat_result, bytes]:
     if len(data) > _LARGEST_EDITED:
         raise ToolError(f"{place} has {size_text(st.st_size)}; at most {size_text(_LARGEST_EDITED)} can be edited")
     return st, data
+
+
+def _apply_edits(data: bytes, edits: Sequence[Edit], place: Place) -> bytes:
+    """The contents with all edits made, one after the other.
+
+    Raises:
+        ToolError: an edit fits nowhere, or in more than one place. No edit counts then.
+    """
+    text = data.decode("utf-8", "surrogateescape")
+    for number, edit in enumerate(edits, 1):
+        label = f"edit {number}: " if len(edits) > 1 else ""
+        old, new = edit.old, edit.new
+        found = text.count(old)
+        if not found and "\r\n" in text and "\r" not in old:
+            old, new = old.replace("\n", "\r\n"), new.replace("\n", "\r\n")
+            found = text.count(old)
+        if not found:
+            raise ToolError(f"{label}the old text is not in {place}; nothing was changed{_nearest(text, edit.old)}")
+        if found > 1 and not edit.every:
+            lines = ", ".join(str(line) for line in _line_numbers(text, old)[:10])
+            raise ToolError(
+                f"{label}the old text is in {place} {found} times (lines {lines}); nothing was changed. "
+                "Add the lines around it until it is unique, or set every=true"
+            )
+        text = text.replace(old, new)
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _diff(old: bytes | None, new: bytes, place: Place) -> str:
+    """What changes, as a unified diff without git's header lines."""
+    raw = place.raw
+    before = None if old is None else Version(raw, 0o100644, old)
+    patch = file_patch(before, Version(raw, 0o100644, new)).decode("utf-8", "replace")
+    start = patch.find("--- ")
+    return patch[start:].rstrip("\n") if start >= 0 else ""
+
+
+def _line_numbers(text: str, piece: str) -> list[int]:
+    numbers, at = list[int](), text.find(piece)
+    while at >= 0 and len(numbers) < 100:
+        numbers.append(text.count("\n", 0, at) + 1)
+        at = text.find(piece, at + len(piece))
+    return numbers
+
+
+def _nearest(text: str, old: str) -> str:
+    """The place that differs from what was looked for in its spaces only, as it really is."""
+    lines = text.split("\n")
+    wanted = [" ".join(line.split()) for line in old.strip("\n").split("\n")]
+    squeezed = [" ".join(line.split()) for line in lines]
+    if not any(wanted):
+        return "; read the file again"
+    for at in range(len(lines) - len(wanted) + 1):
+        if squeezed[at] == wanted[0] and squeezed[at : at + len(wanted)] == wanted:
+            there = lines[at : at + min(len(wanted), _MOST_LINES_REPEATED)]
+            really = "\n".join(line.removesuffix("\r").encode("utf-8", "replace").decode() for line in there)
+            return f". Lines {at + 1} to {at + len(wanted)} differ from it in spaces only; they are:\n{really}"
+    if wanted[0] in squeezed:
+        at = squeezed.index(wanted[0])
+        return f". Its first line is line {at + 1}, but then they differ; read the file from there"
+    return "; read the file again"

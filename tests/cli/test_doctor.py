@@ -1,0 +1,27 @@
+"""`toolkit doctor`: what would stop a run, with the fix beside it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cli._command import toolkit
+
+
+def test_what_stops_a_run_is_told_with_its_fix_and_exit_code_1(tmp_path: Path) -> None:
+    done = toolkit("doctor", cwd=tmp_path, env={"TOOLKIT_HOME": str(tmp_path / "home")})
+    assert done.code == 1
+    assert "stops model API           neither ANTHROPIC_API_KEY nor ANTHROPIC_BASE_URL is set\n" in done.out
+    assert "→ Set ANTHROPIC_API_KEY; without one: toolkit demo\n" in done.out
+    assert "ok    stored runs         <here>/home/runs, 0 runs\n" in done.out
+
+
+def test_the_findings_as_json_have_the_facts(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    env = {"TOOLKIT_HOME": str(tmp_path / "file" / "home"), "ANTHROPIC_API_KEY": "not-a-key"}
+    done = toolkit("doctor", "--json", cwd=tmp_path, env=env)
+    findings = {finding["name"]: finding for finding in json.loads(done.out)}
+    assert (findings["model API"]["ok"], findings["python"]["ok"]) == (True, True)
+    assert (findings["stored runs"]["ok"], findings["stored runs"]["stops"]) == (False, True)
+    assert findings["stored runs"]["fix"] == "Set TOOLKIT_HOME to a folder of yours"
+    assert done.code == 1

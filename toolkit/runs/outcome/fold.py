@@ -1,0 +1,265 @@
+"""A result is a fold over the events of a run.
+
+It is the same fold for a run that goes on, one that has finished, one that an exception
+ended, one that was killed and one that is read from disk, so these cannot disagree.
+Whatever only the end of a turn knows is in the event that ends it, `lifecycle.finished`,
+and `Fold.end` makes that event. A turn without it has crashed.
+
+Two things are not in the events, as no file can hold them: `changes`, which can be asked
+of the workspace, and the Python type of `output`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from toolkit.errors import ToolkitError
+from toolkit.runs.outcome.codes import MESSAGES, Code, End, code_of
+from toolkit.runs.outcome.events import Call, Event, Tokens
+from toolkit.runs.outcome.result import DeniedCall, PendingCall, RunResult, ToolUse
+
+if TYPE_CHECKING:
+    from toolkit.runs.outcome.output import OutputShape
+    from toolkit.runs.turn.engine import TurnEnd
+
+
+@dataclass(slots=True)
+class _Turn:
+    """What the events of one turn tell."""
+
+    facts: dict[str, Any] = field(default_factory=dict)
+    """The latest known of what has one value: session, model, stop, unenforced."""
+    said: str = ""
+    saying: list[str] = field(default_factory=list)
+    """The words of the message under way."""
+    streaming: str | None = None
+    """The message under way."""
+    calls: list[Call] = field(default_factory=list)
+    open_calls: dict[str, None] = field(default_factory=dict)
+    tools: list[ToolUse] = field(default_factory=list)
+    open_tools: dict[str, Event] = field(default_factory=dict)
+    denied: list[DeniedCall] = field(default_factory=list)
+    began: float | None = None
+    last: float = 0.0
+    end: dict[str, Any] | None = None
+    """The data of `lifecycle.finished`."""
+
+    @property
+    def ms(self) -> int:
+        if self.end is not None:
+            return int(self.end["ms"])
+        return 0 if self.began is None else round((self.last - self.began) * 1000)
+
+    @property
+    def unattributed(self) -> Tokens:
+        return Tokens() if self.end is None else Tokens(**self.end["unattributed"])
+
+    def all_tools(self) -> list[ToolUse]:
+        """The tools that ended, and those that were cut off."""
+        cut_off = [
+            ToolUse(id, event.data["name"], False, round((self.last - event.t) * 1000), event.parent)
+            for id, event in self.open_tools.items()
+        ]
+        return [*self.tools, *cut_off]
+
+    def all_denied(self) -> list[DeniedCall]:
+        """What the guard refused, and what the CLI refused by itself, which only the end of the turn tells."""
+        return [*self.denied, *(DeniedCall(**each) for each in (self.end or {}).get("denied", ()))]
+
+
+class Fold:
+    """Fed the events of a run in order, it knows what the run came to until then."""
+
+    def __init__(self, run: str) -> None:
+        self.run = run
+        self._turns = [_Turn()]
+
+    def feed(self, events: Iterable[Event]) -> None:
+        """Take events in."""
+        for event in events:
+            take = _TAKERS.get((event.stream, event.kind))
+            if take is not None:
+                take(self._under_way(), event, event.data)
+            self._turns[-1].last = event.t
+
+    def _under_way(self) -> _Turn:
+        """The turn under way; a new one where the last has ended."""
+        if self._turns[-1].end is not None:
+            self._turns.append(_Turn())
+        return self._turns[-1]
+
+    def turn(self) -> RunResult[Any]:
+        """The result of the last turn alone."""
+        return self._result(self._turns[-1:])
+
+    def result(self) -> RunResult[Any]:
+        """The result of the run: how its last turn ended, and everything all turns used."""
+        return self._result(self._turns)
+
+    def _result(self, turns: list[_Turn]) -> RunResult[Any]:
+        last = turns[-1]
+        end = last.end or {}
+        calls = tuple(call for turn in turns for call in turn.calls)
+        unattributed = sum((turn.unattributed for turn in turns), Tokens())
+        crash = {"calls_without_usage": list(last.open_calls)} if last.open_calls else {}
+        return RunResult(
+            run=self.run,
+            code=end.get("code", "crashed"),
+            text=end.get("text", "".join(last.saying) or last.said),
+            output=end.get("output"),
+            session=end.get("session", last.facts.get("session")),
+            stop=end.get("stop", last.facts.get("stop")),
+            calls=calls,
+            total=sum((call.tokens for call in calls), unattributed),
+            unattributed=unattributed,
+            cost=sum((turn.end["cost"] for turn in turns if turn.end is not None), 0.0),
+            ms=sum(turn.ms for turn in turns),
+            tools=tuple(use for turn in turns for use in turn.all_tools()),
+            denied=tuple(each for turn in turns for each in turn.all_denied()),
+            pending=tuple(PendingCall(**each) for each in end.get("pending", ())),
+            unenforced=tuple(end.get("unenforced", last.facts.get("unenforced", ()))),
+            model=end.get("model", last.facts.get("model")),
+            debug=end.get("debug", crash),
+        )
+
+    def end(self, code: Code, **known: Any) -> Event:
+        """The event that ends the turn: what its events tell, and what is known only now."""
+        so_far = self._result([self._under_way()])
+        data: dict[str, Any] = {"turn": len(self._turns), "ok": code == "ok", "code": code, "message": MESSAGES[code]}
+        data |= {name: getattr(so_far, name) for name in ("text", "session", "model", "stop", "ms", "cost")}
+        data |= {"output": None, "denied": [], "pending": [], "unenforced": list(so_far.unenforced), "debug": {}}
+        unattributed = known.pop("unattributed", Tokens())
+        data |= {"unattributed": asdict(unattributed), "total": asdict(so_far.total + unattributed)}
+        return Event("lifecycle", "finished", time.time(), self.run, self.run, None, data | known)
+
+    def failed(self, error: BaseException) -> Event:
+        """The event that ends a turn in which something was raised."""
+        end = End(error=type(error).__name__, detail=str(error))
+        code = "bad_request" if is_refusal(error) else code_of(end)
+        return self.end(code, debug={"error": end.error, "detail": end.detail})
+
+    def finished(self, turn: TurnEnd, shape: OutputShape | None) -> tuple[Event, Any]:
+        """The event that ends a turn which was seen through, and its output as the type that was asked for."""
+        message, end, debug = turn.message, turn.end, dict(turn.debug)
+        known: dict[str, Any] = {"ms": turn.ms, "cost": turn.cost, "unattributed": turn.unattributed}
+        known |= {"unenforced": list(turn.unenforced), "debug": debug}
+        if message is None:
+            return self.end(code_of(end), **known), None
+        output = None
+        if shape is not None and not message.is_error:
+            try:
+                output = shape.parse(message.structured_output)
+                known["output"] = _plain(output, message.structured_output)
+            except ValueError as error:
+                end = dataclasses.replace(end, output_missing=True)
+                debug |= {"output": str(error), "said": message.result}
+        so_far = self._result([self._under_way()])
+        # The CLI's result holds only the last block of the last message: taken where it is not the end of the text.
+        if not message.is_error and message.result and not so_far.text.endswith(message.result):
+            known["text"] = message.result
+        known["session"] = message.session_id or so_far.session
+        known["stop"] = message.stop_reason or so_far.stop
+        told = {call.id for call in so_far.denied}
+        known["denied"] = [
+            asdict(DeniedCall(denial["tool_use_id"], denial["tool_name"], "refused by the CLI"))
+            for denial in message.permission_denials or ()
+            if denial["tool_use_id"] not in told
+        ]
+        if message.deferred_tool_use is not None:
+            call = message.deferred_tool_use
+            known["pending"] = [asdict(PendingCall(call.id, call.name, call.input))]
+        return self.end(code_of(end), **known), output
+
+
+def result_of(run: str, events: Iterable[Event]) -> RunResult[Any]:
+    """The result that the events of a run tell; `crashed` where its last turn did not finish."""
+    told = Fold(run)
+    told.feed(events)
+    return told.result()
+
+
+def never_began(run: str, why: BaseException | Code, detail: str = "") -> RunResult[Any]:
+    """The result of a run that an exception, or a code, ended before it began."""
+    told = Fold(run)
+    told.feed([told.end(why, debug={"detail": detail}) if isinstance(why, str) else told.failed(why)])
+    return told.result()
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether an error of ours says that the run cannot be as asked; one that has a code of its own is a result."""
+    return isinstance(error, ToolkitError) and code_of(End(error=type(error).__name__)) == "internal"
+
+
+def _plain(output: Any, given: Any) -> Any:
+    """An output as JSON can hold it: as its type writes it, else as the model gave it."""
+    try:
+        return to_jsonable_python(output)
+    except PydanticSerializationError:
+        return given
+
+
+def _turn_started(turn: _Turn, event: Event, data: dict[str, Any]) -> None:
+    turn.began = event.t
+    turn.facts |= {name: data[name] for name in ("session", "model", "unenforced") if name in data}
+
+
+def _turn_finished(turn: _Turn, event: Event, data: dict[str, Any]) -> None:
+    turn.end = data
+
+
+def _message_started(turn: _Turn, event: Event, data: dict[str, Any]) -> None:
+    turn.open_calls[event.id] = None
+    turn.facts["model"] = data.get("model", turn.facts.get("model"))
+    if event.parent is None:
+        turn.streaming, turn.saying = event.id, []
+
+
+def _words(turn: _Turn, event: Event, data: dict[str, Any]) -> None:
+    if event.parent is None:
+        turn.saying.append(data["text"])
+
+
+def _block(turn: _Turn, event: Event, data: dict[str, Any]) -> None:
+    if event.parent is None and data["type"] == "text" and event.id != turn.streaming:
+        turn.said = data["text"]
+
+
+def _message_ended(turn: _Turn, event: Event, data: dict[str, Any]) -> None:
+    turn.facts["stop"] = data["stop"]
+    if event.parent is None:
+        turn.said, turn.saying, turn.streaming = data["text"] or turn.said, [], None
+
+
+def _call(turn: _Turn, event: Event, data: dict[str, Any]) -> None:
+    turn.open_calls.pop(event.id, None)
+    turn.calls.append(Call(**data))
+
+
+def _tool_started(turn: _Turn, event: Event, data: dict[str, Any]) -> None:
+    turn.open_tools[event.id] = event
+
+
+def _tool_ended(turn: _Turn, event: Event, data: dict[str, Any]) -> None:
+    turn.open_tools.pop(event.id, None)
+    turn.tools.append(ToolUse(event.id, data["name"], data["ok"], data["ms"], event.parent))
+    if data["denied"]:
+        turn.denied.append(DeniedCall(event.id, data["name"], data.get("reason") or data["text"]))
+
+
+_TAKERS = {
+    ("lifecycle", "started"): _turn_started,
+    ("lifecycle", "finished"): _turn_finished,
+    ("assistant", "started"): _message_started,
+    ("assistant", "text"): _words,
+    ("assistant", "block"): _block,
+    ("assistant", "ended"): _message_ended,
+    ("usage", "call"): _call,
+    ("tool", "started"): _tool_started,
+    ("tool", "ended"): _tool_ended,
+}

@@ -1,0 +1,253 @@
+"""One tool call of the fake CLI, from the model's wish to what the model reads.
+
+Hooks first, then permission, then the tool itself (an in-process MCP tool, one
+of the stand-ins the test gave, or structured output), then the hooks for its
+end: in the order, and with the words, of the real CLI.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from toolkit.testing.fake_cli import _frames
+from toolkit.testing.fake_cli._channel import Channel
+from toolkit.testing.fake_cli._frames import Frame
+from toolkit.testing.fake_cli._host import Hooks, Servers, Settings
+
+StandIn = str | Callable[[dict[str, Any]], Any]
+
+STRUCTURED = "StructuredOutput"
+_READS = frozenset({"Glob", "Grep", "Read", "ToolSearch", STRUCTURED})
+_NEVER_ASKS = (
+    " has been denied because Claude Code is running in don't ask mode. IMPORTANT: You *may* attempt to accomplish "
+    "this action using other tools that might naturally be used to accomplish this goal, e.g. using head instead of "
+    "cat. But you *should not* attempt to work around this denial in malicious ways, e.g. do not use your ability to "
+    "run tests to execute non-test actions. You should only try to work around this restriction in reasonable ways "
+    "that do not attempt to bypass the intent behind this denial. If you believe this capability is essential to "
+    "complete the user's request, STOP and explain to the user what you were trying to do and why you need this "
+    "permission. Let the user decide how to proceed."
+)
+
+
+@dataclass(slots=True)
+class ToolCall:
+    """A tool call and how far it has come."""
+
+    id: str
+    name: str
+    input: dict[str, Any]
+    stage: str = "waiting"
+    """waiting, asking (for permission), running, done, or interrupted (by who was asked)."""
+    block: Frame | None = None
+    """The `tool_result` block."""
+    for_host: Any = None
+    """The result as the host gets it beside the block."""
+    error: str | None = None
+    """What the model reads, if the tool failed or did not run."""
+    denied: bool = False
+    stops: bool = False
+    """A hook ends the run after this call."""
+    structured: Any = None
+
+    def fail(self, error: str, *, for_host: str | None = None, denied: bool = False) -> None:
+        """End the call with an error; `denied` if it was not allowed to run."""
+        self.block = {"type": "tool_result", "content": error, "is_error": True, "tool_use_id": self.id}
+        self.for_host = for_host or f"Error: {error}"
+        self.error = error
+        self.denied = denied
+        self.stage = "done"
+
+    def succeed(self, content: Any, for_host: Any) -> None:
+        """End the call with a result."""
+        self.block = {"tool_use_id": self.id, "type": "tool_result", "content": content}
+        self.for_host = for_host
+        self.stage = "done"
+
+
+@dataclass(slots=True)
+class Caller:
+    """Runs tool calls for one connection."""
+
+    channel: Channel
+    settings: Settings
+    hooks: Hooks
+    servers: Servers
+    stand_ins: Mapping[str, StandIn]
+
+    def offered(self) -> dict[str, Frame]:
+        """The tools the model may call, by name."""
+        tools: dict[str, Frame] = {name: {"name": name} for name in self.stand_ins}
+        if self.settings.schema is not None:
+            tools[STRUCTURED] = {"name": STRUCTURED, "inputSchema": dict(self.settings.schema)}
+        tools |= self.servers.known()
+        banned = self.settings.disallowed
+        return {name: tool for name, tool in tools.items() if not any(_names_tool(rule, name) for rule in banned)}
+
+    def reads_only(self, call: ToolCall) -> bool:
+        """Whether the call may run beside others."""
+        annotations = self.offered().get(call.name, {}).get("annotations") or {}
+        return bool(annotations.get("readOnlyHint"))
+
+    async def run(self, call: ToolCall) -> None:
+        """Carry a call through to its result."""
+        if not self.settings.knows_servers and call.name.startswith("mcp__") and call.name.count("__") > 1:
+            await self.servers.list_tools(call.name.split("__")[1])
+        if call.name not in self.offered():
+            words = f"Error: No such tool available: {call.name}"
+            call.fail(f"<tool_use_error>{words}</tool_use_error>", for_host=words)
+            return
+        if not await self._may_run(call):
+            return
+        call.stage = "running"
+        await self._execute(call)
+        if call.error is None:
+            answer = await self._hook("PostToolUse", call, tool_response=call.for_host)
+        else:
+            answer = await self._hook("PostToolUseFailure", call, error=call.error, is_interrupt=False)
+        call.stops = call.stops or answer.get("continue") is False
+
+    async def _hook(self, event: str, call: ToolCall, **more: Any) -> Frame:
+        details = {"tool_name": call.name, "tool_input": call.input, "tool_use_id": call.id}
+        return await self.hooks.run(event, {**details, **more})
+
+    async def _may_run(self, call: ToolCall) -> bool:
+        answer = await self._hook("PreToolUse", call)
+        special = answer.get("hookSpecificOutput", {})
+        decision = special.get("permissionDecision")
+        call.stops = answer.get("continue") is False
+        # A stop alone refuses nothing: the CLI runs the tool and ends the run after it.
+        if decision == "deny" or answer.get("decision") == "block":
+            reason = special.get("permissionDecisionReason") or answer.get("reason") or ""
+            call.fail(f"PreToolUse:{call.name} hook error: {reason}", denied=True)
+            return False
+        call.input = dict(special.get("updatedInput") or call.input)
+        if decision == "allow" or (decision != "ask" and self._is_allowed(call.name)):
+            return True
+        return await self._ask(call, special.get("permissionDecisionReason") if decision == "ask" else None)
+
+    def _is_allowed(self, name: str) -> bool:
+        rules = self.settings.allowed
+        return self.settings.mode == "bypassPermissions" or name in _READS or any(_names_tool(r, name) for r in rules)
+
+    async def _ask(self, call: ToolCall, why: str | None) -> bool:
+        if self.settings.mode == "dontAsk" or not self.settings.asks:
+            reason = why or f"Claude requested permissions to use {call.name}, but you haven't granted it yet."
+            if self.settings.mode == "dontAsk":
+                reason = f"Permission to use {call.name}{_NEVER_ASKS}"
+            frame = {"type": "system", "subtype": "permission_denied", "tool_name": call.name, "tool_use_id": call.id}
+            self.channel.say({**frame, "message": reason})
+            call.fail(reason, denied=True)
+            return False
+        call.stage = "asking"
+        self.channel.say(_frames.activity("requires_action"))
+        rule = {"type": "addRules", "rules": [{"toolName": call.name}], "behavior": "allow"}
+        answer = await self.channel.ask(
+            {
+                "subtype": "can_use_tool",
+                "tool_name": call.name,
+                "display_name": call.name.rpartition("__")[2].capitalize(),
+                "input": call.input,
+                "permission_suggestions": [{**rule, "destination": "localSettings"}],
+                "tool_use_id": call.id,
+            }
+        )
+        self.channel.say(_frames.activity("running"))
+        given = answer.get("response") or {}
+        if answer["subtype"] == "success" and given.get("behavior") == "allow":
+            call.input = dict(given.get("updatedInput") or call.input)
+            return True
+        if given.get("interrupt"):
+            call.fail(_frames.REJECTED, for_host="User rejected tool use", denied=True)
+            call.stage = "interrupted"
+        elif answer["subtype"] == "error":
+            call.fail(f"Tool permission request failed: Error: {answer.get('error')}", denied=True)
+        else:
+            call.fail(str(given.get("message")), denied=True)
+        return False
+
+    async def _execute(self, call: ToolCall) -> None:
+        """Run the tool, as far as its result or its error."""
+        if call.name == STRUCTURED and self.settings.schema is not None:
+            _take_structured(call, self.settings.schema)
+        elif call.name in self.stand_ins:
+            await self._stand_in(call)
+        else:
+            _, server, tool = call.name.split("__", 2)
+            answer = await self.servers.call(server, tool, call.input, call.id)
+            if "error" in answer:
+                call.fail(f"MCP error {answer['error'].get('code', '')}: {answer['error'].get('message', '')}")
+            else:
+                _take_answer(call, server, answer["result"])
+
+    async def _stand_in(self, call: ToolCall) -> None:
+        stand_in = self.stand_ins[call.name]
+        try:
+            value = stand_in(call.input) if callable(stand_in) else stand_in
+            if inspect.isawaitable(value):
+                value = await value
+        except Exception as error:
+            call.fail(str(error))
+        else:
+            call.succeed(value, value)
+
+
+def _take_answer(call: ToolCall, server: str, result: Mapping[str, Any]) -> None:
+    """End a call with what an MCP server answered."""
+    content = [_for_the_model(item, server) for item in result.get("content", ())]
+    structured = result.get("structuredContent")
+    if result.get("isError"):
+        call.fail("\n".join(item["text"] for item in content if item["type"] == "text"))
+    elif structured is not None:
+        words = _frames.compact(structured)
+        call.succeed(words, {"content": words, "structuredContent": structured})
+    else:
+        call.succeed(content or f"({call.name} completed with no output)", content)
+
+
+def _take_structured(call: ToolCall, schema: Mapping[str, Any]) -> None:
+    """End a call of the StructuredOutput tool."""
+    from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+
+    if errors := list(Draft202012Validator(dict(schema)).iter_errors(call.input)):
+        call.fail("Output does not match required schema: " + ", ".join(map(_schema_error, errors)))
+        return
+    call.structured = call.input
+    call.succeed("Structured output provided successfully", "Structured output provided successfully")
+
+
+def _names_tool(rule: str, tool: str) -> bool:
+    """Whether a permission rule names this tool: itself, its server, or its server with a star."""
+    return rule == tool or tool.startswith(rule.removesuffix("*").removesuffix("__") + "__")
+
+
+def _for_the_model(item: Mapping[str, Any], server: str) -> Frame:
+    """One piece of MCP content as the CLI shows it to the model."""
+    match item.get("type"):
+        case "image":
+            source = {"type": "base64", "media_type": item.get("mimeType"), "data": item.get("data")}
+            return {"type": "image", "source": source}
+        case "resource":
+            resource = item.get("resource", {})
+            return {
+                "type": "text",
+                "text": f"[Resource from {server} at {resource.get('uri')}] {resource.get('text', '')}",
+            }
+        case "resource_link":
+            return {"type": "text", "text": f"[Resource link: {item.get('name')}] {item.get('uri')}"}
+        case "audio":
+            return {"type": "text", "text": f"[Audio from {server}] Binary content ({item.get('mimeType')})"}
+        case _:
+            return {"type": "text", "text": str(item.get("text", ""))}
+
+
+def _schema_error(error: Any) -> str:
+    place = "/" + "/".join(map(str, error.absolute_path)) if error.absolute_path else "root"
+    if error.validator == "type":
+        return f"{place}: must be {error.validator_value}"
+    if error.validator == "required":
+        missing = next((name for name in error.validator_value if name not in error.instance), "")
+        return f"{place}: must have required property '{missing}'"
+    return f"{place}: {error.message}"

@@ -1,0 +1,221 @@
+"""What the fake CLI's host brought along: its options, its hooks and its in-process MCP servers.
+
+The options are read as the SDK would have put them on a command line. Hooks and
+servers are asked over the control protocol: a hook callback by its id, an MCP
+message by the name of its server. What comes back is passed on as it is; only a
+hook that fails is turned into the decision the real CLI makes of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from claude_agent_sdk import ClaudeAgentOptions
+
+from toolkit.testing.fake_cli import _frames
+from toolkit.testing.fake_cli._channel import Channel
+from toolkit.testing.fake_cli._frames import Frame
+
+MODEL = "claude-scripted-1"
+MODES = ("acceptEdits", "auto", "bypassPermissions", "default", "dontAsk", "plan")
+
+
+@dataclass(slots=True)
+class Settings:
+    """What changes how the CLI behaves; `mode` and `model` can change while it runs."""
+
+    cwd: str
+    model: str = MODEL
+    mode: str = "default"
+    servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    allowed: tuple[str, ...] = ()
+    disallowed: tuple[str, ...] = ()
+    asks: bool = False
+    """Somebody answers `can_use_tool`."""
+    partial: bool = False
+    echo: bool = False
+    checkpoints: bool = False
+    max_turns: int | None = None
+    max_usd: float | None = None
+    schema: Mapping[str, Any] | None = None
+    session: str | None = None
+    resume: str | None = None
+    fork: bool = False
+    knows_servers: bool = True
+    """False where nobody said which servers there are: then a tool's name tells."""
+
+    @property
+    def sdk_servers(self) -> list[str]:
+        """The servers that run in the host's process."""
+        return [name for name, config in self.servers.items() if config.get("type") == "sdk"]
+
+    @classmethod
+    def of(cls, options: ClaudeAgentOptions | None) -> Settings:
+        """Read them from the SDK's options; without any, a plain default CLI."""
+        if options is None:
+            return cls(cwd=str(Path.cwd()), mode="bypassPermissions", knows_servers=False)
+        servers = options.mcp_servers if isinstance(options.mcp_servers, dict) else {}
+        wanted = options.output_format if isinstance(options.output_format, dict) else {}
+        return cls(
+            cwd=str(options.cwd or Path.cwd()),
+            model=options.model or MODEL,
+            mode=options.permission_mode or "default",
+            servers={name: dict(config) for name, config in servers.items()},
+            allowed=tuple(options.allowed_tools),
+            disallowed=tuple(options.disallowed_tools),
+            asks=options.can_use_tool is not None or options.permission_prompt_tool_name == "stdio",
+            partial=options.include_partial_messages,
+            echo="replay-user-messages" in options.extra_args,
+            checkpoints=options.enable_file_checkpointing,
+            max_turns=options.max_turns,
+            max_usd=options.max_budget_usd,
+            schema=wanted.get("schema"),
+            session=options.session_id,
+            resume=options.resume,
+            fork=options.fork_session,
+        )
+
+
+class Hooks:
+    """The host's hooks, as it registered them with `initialize`."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._registered: Mapping[str, Any] = {}
+        self._common: Mapping[str, Any] = {}
+
+    def register(self, registered: Mapping[str, Any] | None, common: Mapping[str, Any]) -> None:
+        """Take the host's hooks; `common` is told to every one of them."""
+        self._registered = registered or {}
+        self._common = common
+
+    async def run(self, event: str, details: Mapping[str, Any]) -> Frame:
+        """Call every hook for an event and return their answers as one: a refusal or a stop outweighs the rest."""
+        merged: Frame = {}
+        for entry in self._registered.get(event) or ():
+            if _matches(entry.get("matcher"), details.get("tool_name", "")):
+                for callback_id in entry["hookCallbackIds"]:
+                    merged = _merged(merged, await self._call(callback_id, event, details, entry.get("onFailure")))
+        return merged
+
+    async def _call(self, callback_id: str, event: str, details: Mapping[str, Any], on_failure: str | None) -> Frame:
+        request = {
+            "subtype": "hook_callback",
+            "callback_id": callback_id,
+            "input": {**self._common, "hook_event_name": event, **details},
+            "tool_use_id": details.get("tool_use_id") or _frames.new_id(),
+        }
+        answer = await self._channel.ask(request)
+        if answer["subtype"] == "success":
+            return dict(answer.get("response") or {})
+        failed = f"Hook callback {callback_id} failed: the SDK host replied with an error or an invalid answer."
+        blocks = on_failure not in (None, "continue")
+        counts = 'onFailure is "block", so this failure counts as a block.'
+        outcome = counts if blocks else "Its answer was treated as empty."
+        self._channel.say(_frames.informational(f"{event}: {failed} {outcome}", tag="hook_callback_failed"))
+        if not blocks:
+            return {}
+        reason = f'[callback]: failed; blocking because onFailure is "block"\n{failed}'
+        return {"hookSpecificOutput": {"permissionDecision": "deny", "permissionDecisionReason": reason}}
+
+
+def _matches(matcher: str | None, tool: str) -> bool:
+    """Whether a hook matcher is meant for this tool: a name, names with bars between, or a pattern."""
+    if not matcher or matcher == "*":
+        return True
+    if re.fullmatch(r"[A-Za-z0-9_|]+", matcher):
+        return tool in matcher.split("|")
+    return re.search(matcher, tool) is not None
+
+
+def _merged(one: Frame, other: Frame) -> Frame:
+    weight = {"deny": 3, "ask": 2, "allow": 1}
+    first, second = one.get("hookSpecificOutput", {}), other.get("hookSpecificOutput", {})
+    if weight.get(first.get("permissionDecision"), 0) > weight.get(second.get("permissionDecision"), 0):
+        first, second = second, first
+    stops = {"continue": False} if False in (one.get("continue"), other.get("continue")) else {}
+    return {**one, **other, "hookSpecificOutput": {**first, **second}, **stops}
+
+
+class Servers:
+    """The host's in-process MCP servers, each connected when it is first needed."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._numbers: dict[str, int] = {}
+        self._info: dict[str, Frame] = {}
+        self._tools: dict[str, list[Frame]] = {}
+
+    async def connect(self, name: str) -> bool:
+        """Shake hands with a server; False if the host has none of that name."""
+        if name in self._info:
+            return True
+        params = {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "claude-code", "version": "2.1.325"},
+        }
+        answer = await self._send(name, "initialize", params)
+        if "result" not in answer:
+            return False
+        self._info[name] = answer["result"].get("serverInfo", {})
+        await self._deliver(name, {"jsonrpc": "2.0", "method": "notifications/initialized"})
+        return True
+
+    async def list_tools(self, name: str) -> None:
+        """Learn the tools of a server; one that the host does not have, has none."""
+        if name not in self._tools:
+            answer = await self._send(name, "tools/list") if await self.connect(name) else {}
+            self._tools[name] = list(answer.get("result", {}).get("tools", ()))
+
+    def known(self) -> dict[str, Frame]:
+        """Every tool listed so far, by the name the model uses."""
+        return {f"mcp__{name}__{tool['name']}": tool for name, tools in self._tools.items() for tool in tools}
+
+    def status(self) -> list[Frame]:
+        """What `mcp_status` tells of the servers."""
+        return [
+            {
+                "name": name,
+                "status": "connected",
+                "serverInfo": self._info[name],
+                "transport": "sdk",
+                "scope": "dynamic",
+                "source": "sdk",
+                "tools": [{"name": tool["name"], "annotations": tool.get("annotations", {})} for tool in tools],
+            }
+            for name, tools in self._tools.items()
+            if name in self._info
+        ]
+
+    async def call(self, name: str, tool: str, arguments: Mapping[str, Any], call_id: str) -> Frame:
+        """Call a tool; returns its JSON-RPC answer. Cancelled while it waits, it tells the server."""
+        number = self._numbers.get(name, 0)
+        meta = {"claudecode/toolUseId": call_id, "progressToken": number}
+        try:
+            return await self._send(name, "tools/call", {"name": tool, "arguments": dict(arguments), "_meta": meta})
+        except asyncio.CancelledError:
+            cancelled = {"requestId": number, "reason": "AbortError: remote-cancel"}
+            message = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancelled}
+            request = {"subtype": "mcp_message", "server_name": name, "message": message}
+            self._channel.emit({"type": "control_request", "request_id": _frames.new_id(), "request": request})
+            raise
+
+    async def _send(self, name: str, method: str, params: Mapping[str, Any] | None = None) -> Frame:
+        number = self._numbers.get(name, 0)
+        self._numbers[name] = number + 1
+        message: Frame = {"jsonrpc": "2.0", "id": number, "method": method}
+        if params is not None:
+            message["params"] = dict(params)
+        return await self._deliver(name, message)
+
+    async def _deliver(self, name: str, message: Frame) -> Frame:
+        answer = await self._channel.ask({"subtype": "mcp_message", "server_name": name, "message": message})
+        if answer["subtype"] != "success":
+            return {"error": {"message": str(answer.get("error", ""))}}
+        return dict(answer["response"]["mcp_response"])
