@@ -71,7 +71,7 @@ ROOMS = {
     ),
     "selection": Room(
         "workspace",
-        "Selection",
+        "RuleList",
         ("tests/workspace/test_selecting.py", "tests/workspace/test_gitignore.py"),
         "tests/workspace",
     ),
