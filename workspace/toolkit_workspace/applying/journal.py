@@ -25,7 +25,8 @@ from typing import Any
 from toolkit._base.files import write_json, write_new
 from toolkit._base.handles import READ_DIR, READ_FILE
 from toolkit.errors import WorkspaceConflictError, WorkspaceError
-from toolkit_workspace.record.content import ByteStore, Content, ContentGone, Hosts, Node, leads_elsewhere
+from toolkit_workspace.record import ByteStore
+from toolkit_workspace.record.content import Content, ContentGone, Hosts, Node, leads_elsewhere
 from toolkit_workspace.record.record import Row, Stamp
 
 _KEPT_ATTRIBUTES = ("user.", "system.posix_acl_access")  # never security.*: capabilities must not survive new bytes
