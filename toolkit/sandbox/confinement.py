@@ -18,7 +18,6 @@ import re
 import shutil
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar
 
 from toolkit._base.handles import open_beneath
@@ -222,9 +221,7 @@ class Confinement:
             raise
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await _finish(self._close(self._opened(self._folder)))
 
     def _open(self, folder: JailFolder) -> None:

@@ -15,9 +15,9 @@ of the jail, `toolkit.sandbox.confine`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import PurePosixPath
 
+from toolkit._base.words import nearest
 from toolkit.errors import SettingsError
 from toolkit.sandbox.domains import parse_domains
 from toolkit.sandbox.settings import Filesystem, Network, Permissions, Sandbox, SandboxSettings
@@ -75,8 +75,8 @@ def profile(
             path or control file.
     """
     if name not in PROFILES:
-        meant = get_close_matches(str(name), PROFILES, n=1)
-        hint = f"Did you mean '{meant[0]}'? " if meant else ""
+        meant = nearest(str(name), PROFILES)
+        hint = f"Did you mean '{meant}'? " if meant else ""
         raise SettingsError(f"there is no profile '{name}'", fix=f"{hint}The profiles are: {', '.join(PROFILES)}")
     allowed = parse_domains(domains)
     if allowed and name != "allowlist":

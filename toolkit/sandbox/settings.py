@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, Strict, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
+from toolkit._base.words import nearest
 from toolkit.errors import SettingsError
 
 KNOWN_CLI = "2.1.325"
@@ -254,7 +254,7 @@ def known_paths(model: type[Closed] = SandboxSettings) -> Iterator[str]:
             yield from known_paths(inner)
 
 
-def did_you_mean(path: str) -> str | None:
+def meant_key(path: str) -> str | None:
     """A sentence naming the key that was probably meant, or None."""
     place, _, leaf = path.rpartition(".")
     plain = leaf.lower().replace("_", "").replace("-", "")
@@ -264,14 +264,14 @@ def did_you_mean(path: str) -> str | None:
         by_place[its_place == place].setdefault(its_leaf.lower(), known)
     # At the top of a file stand many keys that are none of ours: there only an exact name counts as misplaced.
     for leaves, cutoff in ((by_place[True], 0.7), (by_place[False], 0.85 if place else 1.0)):
-        if found := get_close_matches(plain, leaves, n=1, cutoff=cutoff):
-            return f"Did you mean '{leaves[found[0]]}'?"
+        if near := nearest(plain, leaves, cutoff):
+            return f"Did you mean '{leaves[near]}'?"
     return None
 
 
 def unknown_key(path: str) -> SettingsError:
     """The error for a key that the model does not have."""
-    meant = did_you_mean(path)
+    meant = meant_key(path)
     if "." not in path and meant is None:
         return SettingsError(
             f"'{path}' is not a key of SandboxSettings",

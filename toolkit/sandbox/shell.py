@@ -75,8 +75,12 @@ def run_confined(command: Sequence[str], workspace: Path | str, options: ShellOp
     with JailFolder() as folder:
         opened = open_jail(jail, folder)
         prove(opened).demand()
-        with Watchdog(opened) as watchdog:
+        watchdog = Watchdog(opened)
+        watchdog.start()
+        try:
             code = _wait(opened, command, options.seconds)
+        finally:
+            watchdog.stop()
         return ShellRun(code, watchdog.exceeded, opened.plan.not_enforced)
 
 

@@ -30,11 +30,11 @@ class Diff:
     """Changes as a patch, one piece a file."""
 
     pieces: tuple[str, ...]
-    notes: tuple[str, ...]
+    remarks: tuple[str, ...]
 
     def render(self) -> str:
         """The pieces, then what is not among them."""
-        return "\n".join([*self.pieces, *(f"[{note}]" for note in self.notes)]) or "Nothing was changed."
+        return "\n".join([*self.pieces, *(f"[{remark}]" for remark in self.remarks)]) or "Nothing was changed."
 
 
 class WorkspaceTools:
@@ -118,27 +118,27 @@ class WorkspaceTools:
         return "" if clean == "." else clean
 
     def _diff(self, changes: Changes, chosen: list[int]) -> Diff:
-        pieces, notes, room = list[str](), list[str](), self._room
+        pieces, remarks, room = list[str](), list[str](), self._room
         unshown = 0
         for at in chosen:
             change = changes[at]
             if change.binary:
-                notes.append(f"{change.kind}: {safe_name(change.path)} is binary, {size_text(change.size or 0)}")
+                remarks.append(f"{change.kind}: {safe_name(change.path)} is binary, {size_text(change.size or 0)}")
                 continue
             piece = changes[at : at + 1].patch().decode("utf-8", "replace").rstrip("\n")
             if len(piece) > room and not pieces:
                 pieces.append(piece[:room])
-                notes.append(f"{len(piece) - room:,} more characters of {safe_name(change.path)} are not shown")
+                remarks.append(f"{len(piece) - room:,} more characters of {safe_name(change.path)} are not shown")
             elif len(piece) > room:
                 unshown += 1
             elif piece:
                 pieces.append(piece)
             room = max(room - len(piece), 0)
-        if len(notes) > _MOST_ROWS:
-            notes[_MOST_ROWS:] = [f"{len(notes) - _MOST_ROWS:,} more binary files"]
+        if len(remarks) > _MOST_ROWS:
+            remarks[_MOST_ROWS:] = [f"{len(remarks) - _MOST_ROWS:,} more binary files"]
         if unshown:
-            notes.append(f"{count_text(unshown, 'file')} not shown: too long; ask for one path at a time")
-        return Diff(tuple(pieces), tuple(notes))
+            remarks.append(f"{count_text(unshown, 'file')} not shown: too long; ask for one path at a time")
+        return Diff(tuple(pieces), tuple(remarks))
 
 
 def workspace(section: WorkspaceSection | Path | None = None, *, max_chars: int = 50_000) -> Toolbox:

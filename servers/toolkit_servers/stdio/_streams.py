@@ -205,7 +205,7 @@ class LineReader(_Stream):
             if line is not None:
                 item = parse_line(line) if line and not line.isspace() else None
                 if isinstance(item, SessionMessage):
-                    self._note(item)
+                    self._count(item)
                     return item
                 if item is not None:
                     self._writer.write(encode(item))
@@ -223,7 +223,7 @@ class LineReader(_Stream):
         except StopAsyncIteration:
             raise EndOfStream from None
 
-    def _note(self, item: SessionMessage) -> None:
+    def _count(self, item: SessionMessage) -> None:
         """Keep account of the requests the client waits for."""
         message = item.message
         if type(message) is JSONRPCRequest:

@@ -20,28 +20,46 @@ from typing import Any
 
 from toolkit.sandbox.gate.http import Headers, Refused, RequestHead
 
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 MESSAGES = "/v1/messages"
 PATHS = frozenset({MESSAGES, "/v1/messages/count_tokens"})
 
 _QUERY = re.compile(r"[A-Za-z0-9_.=&-]{0,256}")
-_REQUEST_HEADERS = frozenset(
-    [
-        "accept",
-        "anthropic-beta",
-        "anthropic-version",
-        "anthropic-dangerous-direct-browser-access",
-        "anthropic-client-platform",
-        "anthropic-client-version",
-        "user-agent",
-        "x-app",
-        "x-client-request-id",
-    ]
+_REQUEST_HEADERS = _words(
+    """
+    accept anthropic-beta anthropic-version anthropic-dangerous-direct-browser-access anthropic-client-platform
+    anthropic-client-version user-agent x-app x-client-request-id
+    """
 )
 _REQUEST_PREFIXES = ("x-stainless-", "x-claude-code-")
-_RESPONSE_HEADERS = frozenset(
-    ["content-type", "date", "request-id", "x-request-id", "retry-after", "retry-after-ms", "x-should-retry"]
-)
+_RESPONSE_HEADERS = _words("content-type date request-id x-request-id retry-after retry-after-ms x-should-retry")
 _RESPONSE_PREFIXES = ("anthropic-ratelimit-",)
+MAX_JSON_ITEMS = 2_000_000
+"""Commas and brackets in a body: bounds the memory its parsed form can take."""
+
+_FIELDS = _words(
+    """
+    model messages max_tokens system tools tool_choice metadata stop_sequences stream temperature top_p top_k
+    thinking betas cache_control context_management output_config output_format speed service_tier inference_geo
+    fallbacks
+    """
+)
+_FALLBACK_FIELDS = frozenset({"model", "max_tokens", "thinking", "temperature", "output_config", "speed"})
+# Tools the client carries out, and the search over the tools of the same request.
+_CLIENT_TOOLS = re.compile(
+    r"custom|(?:bash|text_editor|computer|memory)_[0-9]{8}|tool_search_tool_(?:regex|bm25)(?:_[0-9]{8})?"
+)
+_BLOCKS = _words(
+    """
+    text image document search_result thinking redacted_thinking tool_use tool_result tool_reference compaction
+    fallback server_tool_use tool_search_tool_result tool_addition tool_removal
+    """
+)
+_INLINE_SOURCES = frozenset({"base64", "text", "content"})
 
 
 def check_route(head: RequestHead) -> str:
@@ -75,62 +93,6 @@ def forwarded_response_headers(headers: Headers) -> list[tuple[str, str]]:
 
 def _listed(name: str, names: frozenset[str], prefixes: tuple[str, ...]) -> bool:
     return name in names or name.startswith(prefixes)
-
-
-MAX_JSON_ITEMS = 2_000_000
-"""Commas and brackets in a body: bounds the memory its parsed form can take."""
-
-_FIELDS = frozenset(
-    [
-        "model",
-        "messages",
-        "max_tokens",
-        "system",
-        "tools",
-        "tool_choice",
-        "metadata",
-        "stop_sequences",
-        "stream",
-        "temperature",
-        "top_p",
-        "top_k",
-        "thinking",
-        "betas",
-        "cache_control",
-        "context_management",
-        "output_config",
-        "output_format",
-        "speed",
-        "service_tier",
-        "inference_geo",
-        "fallbacks",
-    ]
-)
-_FALLBACK_FIELDS = frozenset({"model", "max_tokens", "thinking", "temperature", "output_config", "speed"})
-# Tools the client carries out, and the search over the tools of the same request.
-_CLIENT_TOOLS = re.compile(
-    r"custom|(?:bash|text_editor|computer|memory)_[0-9]{8}|tool_search_tool_(?:regex|bm25)(?:_[0-9]{8})?"
-)
-_BLOCKS = frozenset(
-    [
-        "text",
-        "image",
-        "document",
-        "search_result",
-        "thinking",
-        "redacted_thinking",
-        "tool_use",
-        "tool_result",
-        "tool_reference",
-        "compaction",
-        "fallback",
-        "server_tool_use",
-        "tool_search_tool_result",
-        "tool_addition",
-        "tool_removal",
-    ]
-)
-_INLINE_SOURCES = frozenset({"base64", "text", "content"})
 
 
 def check_offline_body(body: bytes) -> None:

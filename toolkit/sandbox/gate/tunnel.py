@@ -34,6 +34,9 @@ _NOT_PUBLIC = """
 """
 _NOT_PUBLIC_NETWORKS = [ipaddress.ip_network(text) for text in _NOT_PUBLIC.split()]
 _GLOBAL_IPV6 = ipaddress.ip_network("2000::/3")
+MAX_HELLO_BYTES = 16 * 1024
+_HANDSHAKE, _CLIENT_HELLO = 22, 1
+_SERVER_NAME, _ENCRYPTED_HELLO = 0, 0xFE0D
 
 
 def tunnel_host(target: str, domains: Sequence[str]) -> str:
@@ -126,11 +129,6 @@ async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
                 return
             writer.write(data)
             await writer.drain()
-
-
-MAX_HELLO_BYTES = 16 * 1024
-_HANDSHAKE, _CLIENT_HELLO = 22, 1
-_SERVER_NAME, _ENCRYPTED_HELLO = 0, 0xFE0D
 
 
 class NotTLS(Exception):

@@ -19,9 +19,9 @@ import secrets
 import shlex
 import stat
 import subprocess
-import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from toolkit.errors import SandboxError, UnconfinedError
@@ -30,6 +30,13 @@ from toolkit.sandbox.jail.machine import IN_CONTAINER
 # Above every range that distributions and systemd hand out, below the sign bit.
 FIRST_TENANT, LAST_TENANT = 1_879_048_192, 1_879_113_727
 _NOBODY = 65_534
+# Always there and not used by the jail, so it may be covered in a namespace of our own.
+PLACE = Path("/sys")
+_NEW_NAMESPACE = 0x20000
+_BIND, _RECURSIVE, _PRIVATE = 0x1000, 0x4000, 0x40000
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mount.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p)
 
 
 def choose_tenant() -> int | None:
@@ -105,15 +112,6 @@ def _is_mapped(uid: int) -> bool:
     return False
 
 
-# Always there and not used by the jail, so it may be covered in a namespace of our own.
-PLACE = Path("/sys")
-_NEW_NAMESPACE = 0x20000
-_BIND, _RECURSIVE, _PRIVATE = 0x1000, 0x4000, 0x40000
-
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.mount.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p)
-
-
 class Stage:
     """A mount namespace in which each path is also found at its place below PLACE.
 
@@ -130,7 +128,9 @@ class Stage:
         try:
             for path in places:
                 self._known.append(os.open(path, os.O_PATH | os.O_CLOEXEC))
-            self._namespace = _in_a_thread(places, folder)
+            # A mount namespace belongs to a thread: this one takes it on and ends; the process stays where it is.
+            with ThreadPoolExecutor(1, "toolkit-stage") as thread:
+                self._namespace = thread.submit(_build, places, folder).result()
         except OSError as error:
             _close(self._known)
             raise UnconfinedError(
@@ -146,7 +146,10 @@ class Stage:
         return _held(self._namespace)
 
     def renewing(self, tools: Mapping[str, str]) -> list[str]:
-        """Shell lines that stage a path again that was replaced by another file or folder."""
+        """Shell lines that stage a path again that was replaced by another file or folder.
+
+        A mount shows the file it was made for, also when an editor or a checkout has put a new one in its place.
+        """
         lines = []
         for (path, place), known in zip(self._places.items(), self._known, strict=True):
             again = f"{tools['umount']} -l {place}; {tools['mount']} --rbind {shlex.quote(str(path))} {place}"
@@ -170,28 +173,12 @@ def _close(handles: list[int]) -> None:
             os.close(handle)
 
 
-def _in_a_thread(places: Mapping[Path, Path], folder: Path) -> int:
-    """A namespace belongs to a thread: one takes it on and ends, the rest of the process stays where it is."""
-    made: list[int | OSError] = []
-
-    def build() -> None:
-        try:
-            made.append(_build(places, folder))
-        except OSError as error:
-            made.append(error)
-
-    builder = threading.Thread(target=build, name="toolkit-stage")
-    builder.start()
-    builder.join()
-    if isinstance(made[0], OSError):
-        raise made[0]
-    return made[0]
-
-
 def _build(places: Mapping[Path, Path], folder: Path) -> int:
     if _libc.unshare(_NEW_NAMESPACE):
         raise _error()
+    # Private first: on most machines / is shared, and what is mounted below would appear on the host as well.
     _mount(None, Path("/"), None, _RECURSIVE | _PRIVATE)
+    # A file system of its own, because the tenant may not even look into the private folder it is built in.
     _mount("stage", folder, "tmpfs", 0, "mode=0755,size=64k")
     for path, place in places.items():
         here = folder / place.name

@@ -80,7 +80,7 @@ def _parents() -> list[tuple[int, Path]]:
     found: list[tuple[int, Path]] = []
     for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
         _, controllers, path = line.split(":", 2)
-        kind = 2 if not controllers else 1
+        kind = 2 if not controllers else 1  # version 2 has one tree, whose line names no controller
         if kind == 1 and "memory" not in controllers.split(","):
             continue
         mount = mounts.get("" if kind == 2 else "memory")
@@ -107,7 +107,10 @@ def _mount_points() -> dict[str, Path]:
 
 
 def _set_memory(kind: int, group: Path, memory_bytes: int) -> bool:
-    limit, swap = ("memory.max", "memory.swap.max") if kind == 2 else ("memory.limit_in_bytes", "")
+    if kind == 2:
+        limit, swap, swap_value = "memory.max", "memory.swap.max", "0"
+    else:  # version 1 counts memory and swap together, so the same number leaves no swap
+        limit, swap, swap_value = "memory.limit_in_bytes", "memory.memsw.limit_in_bytes", str(memory_bytes)
     if kind == 2 and not (group / limit).exists():
         with contextlib.suppress(OSError):
             (group.parent / "cgroup.subtree_control").write_text("+memory", encoding="ascii")
@@ -117,13 +120,9 @@ def _set_memory(kind: int, group: Path, memory_bytes: int) -> bool:
         (group / limit).write_text(str(memory_bytes), encoding="ascii")
     except OSError:
         return False
-    if kind == 1:
-        swap, value = "memory.memsw.limit_in_bytes", str(memory_bytes)
-    else:
-        value = "0"
     with contextlib.suppress(OSError):  # only where swap is accounted
         if (group / swap).exists():
-            (group / swap).write_text(value, encoding="ascii")
+            (group / swap).write_text(swap_value, encoding="ascii")
     return True
 
 

@@ -40,23 +40,10 @@ ENVIRONMENT = {
 """The variables every confined process has; nothing is inherited."""
 
 # Programs find their libraries, certificates and time zone with these; none holds a secret.
-_ETC = (
-    "alternatives",
-    "ca-certificates",
-    "crypto-policies",
-    "ld.so.cache",
-    "ld.so.conf",
-    "ld.so.conf.d",
-    "localtime",
-    "mime.types",
-    "pki/ca-trust/extracted",
-    "pki/tls/cert.pem",
-    "pki/tls/certs",
-    "pki/tls/openssl.cnf",
-    "ssl/certs",
-    "ssl/openssl.cnf",
-    "terminfo",
-)
+_ETC = """
+alternatives ca-certificates crypto-policies ld.so.cache ld.so.conf ld.so.conf.d localtime mime.types
+pki/ca-trust/extracted pki/tls/cert.pem pki/tls/certs pki/tls/openssl.cnf ssl/certs ssl/openssl.cnf terminfo
+"""
 _MERGED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 SYNTHETIC_ETC = {
@@ -67,6 +54,34 @@ SYNTHETIC_ETC = {
     "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
     "resolv.conf": "",
 }
+_LOAD, _JUMP_EQ, _JUMP_GE, _RETURN = 0x20, 0x15, 0x35, 0x06
+_ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
+_NR, _ARCH, _SECOND_ARGUMENT = 0, 4, 24  # offsets in struct seccomp_data (little endian)
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+_X32 = 0x40000000
+
+# name: (x86_64, aarch64)
+_ABSENT = {
+    "io_uring_setup": (425, 425),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+}
+_REFUSED = {
+    "add_key": (248, 217),
+    "request_key": (249, 218),
+    "keyctl": (250, 219),
+    "bpf": (321, 280),
+    "perf_event_open": (298, 241),
+    "userfaultfd": (323, 282),
+    "open_by_handle_at": (304, 265),
+    "kexec_load": (246, 104),
+    "kexec_file_load": (320, 294),
+    "init_module": (175, 105),
+    "finit_module": (313, 273),
+    "delete_module": (176, 106),
+}
+_IOCTL = (16, 29)
+_MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +155,7 @@ def _system() -> list[str]:
             arguments += ["--symlink", str(place.readlink()), str(place)]
         elif place.is_dir():
             arguments += ["--ro-bind", str(place), str(place)]
-    for name in _ETC:
+    for name in _ETC.split():
         arguments += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
     return arguments
 
@@ -160,36 +175,6 @@ def _own_file_systems(limits: JailLimits) -> list[str]:
         *("--perms", "1777", "--size", str(limits.tmp_bytes), "--tmpfs", "/tmp"),
         *("--dir", "/var", "--symlink", "../tmp", "/var/tmp", "--dir", "/run"),
     ]
-
-
-_LOAD, _JUMP_EQ, _JUMP_GE, _RETURN = 0x20, 0x15, 0x35, 0x06
-_ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
-_NR, _ARCH, _SECOND_ARGUMENT = 0, 4, 24  # offsets in struct seccomp_data (little endian)
-_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
-_X32 = 0x40000000
-
-# name: (x86_64, aarch64)
-_ABSENT = {
-    "io_uring_setup": (425, 425),
-    "io_uring_enter": (426, 426),
-    "io_uring_register": (427, 427),
-}
-_REFUSED = {
-    "add_key": (248, 217),
-    "request_key": (249, 218),
-    "keyctl": (250, 219),
-    "bpf": (321, 280),
-    "perf_event_open": (298, 241),
-    "userfaultfd": (323, 282),
-    "open_by_handle_at": (304, 265),
-    "kexec_load": (246, 104),
-    "kexec_file_load": (320, 294),
-    "init_module": (175, 105),
-    "finit_module": (313, 273),
-    "delete_module": (176, 106),
-}
-_IOCTL = (16, 29)
-_MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 
 
 def seccomp_filter(machine: str | None = None) -> bytes:

@@ -13,8 +13,6 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from toolkit._base.processes import all_pids, stat_fields
 from toolkit.sandbox.jail.launcher import OpenJail
@@ -39,7 +37,7 @@ class Exceeded:
 
 
 class Watchdog:
-    """Watches one jail as long as its block, or until it is stopped."""
+    """Watches one jail until it is stopped."""
 
     def __init__(self, opened: OpenJail) -> None:
         jail, limits = opened.jail, opened.jail.limits
@@ -55,15 +53,6 @@ class Watchdog:
         self._thread = threading.Thread(target=self._watch, name="toolkit-watchdog", daemon=True)
         self.exceeded: Exceeded | None = None
         """What was used up, once the jail has been ended for it."""
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def start(self) -> None:
         """Begin, if there is anything to watch."""

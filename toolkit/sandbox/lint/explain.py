@@ -24,8 +24,8 @@ from toolkit.sandbox.settings import (
     Closed,
     SandboxSettings,
     describe_value_error,
-    did_you_mean,
     join_path,
+    meant_key,
     nested_model,
 )
 
@@ -122,7 +122,7 @@ class _Form:
 
     def _unknown(self, loc: Loc) -> Iterator[Problem]:
         key = join_path(*loc)
-        meant = did_you_mean(key)
+        meant = meant_key(key)
         if len(loc) == 1 and meant is None:
             return  # not about confinement: the CLI has many other settings
         is_the_switch = meant is not None and meant.endswith(("'sandbox'?", "'sandbox.enabled'?"))

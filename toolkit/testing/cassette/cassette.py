@@ -25,7 +25,7 @@ from claude_agent_sdk import ClaudeAgentOptions
 
 from toolkit._base.files import write_whole
 from toolkit.errors import TestingError
-from toolkit.testing.cassette import tape
+from toolkit.testing.cassette import _tape
 from toolkit.testing.fake_cli import FakeCLI, Frame
 from toolkit.testing.real_cli import find_cli
 
@@ -50,7 +50,7 @@ def record(path: str | os.PathLike[str], options: ClaudeAgentOptions) -> Iterato
     try:
         written = folder / "cassette.jsonl"
         launcher = folder / "claude"
-        command = shlex.join([sys.executable, "-I", "-S", str(tape.__file__), str(written), str(cli)])
+        command = shlex.join([sys.executable, "-I", "-S", str(_tape.__file__), str(written), str(cli)])
         write_whole(launcher, f'#!/bin/sh\nexec {command} "$@"\n', mode=0o700)
         yield replace(options, cli_path=launcher)
         if not written.exists():
@@ -190,8 +190,8 @@ def _line(number: int, row: Any, asked: set[str]) -> _Line | None:
     if not isinstance(row, dict):
         raise ValueError("a line is one JSON object")
     if number == 1:
-        if row.get("cassette") != tape.VERSION:
-            raise ValueError(f'the first line has to be {{"cassette": {tape.VERSION}}}')
+        if row.get("cassette") != _tape.VERSION:
+            raise ValueError(f'the first line has to be {{"cassette": {_tape.VERSION}}}')
         return None
     if "exit" in row:
         if not isinstance(row["exit"], int):

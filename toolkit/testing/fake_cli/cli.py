@@ -17,12 +17,12 @@ from typing import Any
 from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, Message, query
 
 from toolkit.errors import TestingError
-from toolkit.testing.fake_cli import frames
-from toolkit.testing.fake_cli.calls import Caller, StandIn
-from toolkit.testing.fake_cli.channel import Channel, Refused
-from toolkit.testing.fake_cli.frames import Frame
-from toolkit.testing.fake_cli.host import MODEL, MODES, Hooks, Servers, Settings
-from toolkit.testing.fake_cli.loop import AgentLoop
+from toolkit.testing.fake_cli import _frames
+from toolkit.testing.fake_cli._calls import Caller, StandIn
+from toolkit.testing.fake_cli._channel import Channel, Refused
+from toolkit.testing.fake_cli._frames import Frame
+from toolkit.testing.fake_cli._host import MODEL, MODES, Hooks, Servers, Settings
+from toolkit.testing.fake_cli._loop import AgentLoop
 from toolkit.testing.model.script import Script, Scripted
 from toolkit.testing.model.turns import TurnLike
 
@@ -105,7 +105,7 @@ class FakeCLI(Scripted, Channel):
         self.settings = Settings.of(self._options)
         """How this CLI was started."""
         keeps = self.settings.resume is not None and not self.settings.fork
-        self.session = (self.settings.resume if keeps else self.settings.session) or frames.new_id()
+        self.session = (self.settings.resume if keeps else self.settings.session) or _frames.new_id()
         self.messages: list[Frame] = list(self._sessions.get(self.settings.resume or "", ()))
         """The conversation of this session so far, as the model sees it."""
         self._user_ids: set[str] = set()
@@ -120,18 +120,18 @@ class FakeCLI(Scripted, Channel):
             return 1
         code = 0
         while (prompt := await self.prompts.get()) is not None:
-            self.say(frames.activity("running"))
+            self.say(_frames.activity("running"))
             result = await self._loop.prompt(prompt)
             self._sessions[self.session] = list(self.messages)
             self.say(result)
-            self.say(frames.activity("idle"))
+            self.say(_frames.activity("idle"))
             code = 1 if result["is_error"] else 0
         return code
 
     def echo(self, prompt: Frame) -> None:
         """Repeat a prompt to the host, if it asked for that, with the id under which files can be rewound."""
         if self.settings.echo:
-            frame = frames.stamped(frames.user(prompt["message"]["content"], isReplay=True), self.session)
+            frame = _frames.stamped(_frames.user(prompt["message"]["content"], isReplay=True), self.session)
             self._user_ids.add(frame["uuid"])
             self.emit(frame)
 
@@ -179,12 +179,12 @@ class FakeCLI(Scripted, Channel):
         self._hooks.register(request.get("hooks"), common)
         for name in self.settings.sdk_servers:
             await self._servers.connect(name)
-        return frames.initialized(self.settings.mode)
+        return _frames.initialized(self.settings.mode)
 
     def _set_model(self, model: str) -> Frame:
         self.settings.model = model
         done = f"<local-command-stdout>Set model to `{model}`</local-command-stdout>"
-        self.say(frames.user(done, isReplay=True))
+        self.say(_frames.user(done, isReplay=True))
         self.messages.append({"role": "user", "content": done})
         return {"model": model}
 

@@ -15,7 +15,7 @@ import threading
 from typing import Any, Self
 
 from toolkit.errors import TestingError
-from toolkit.testing.model.connection import Connection, HTTPRequest
+from toolkit.testing.model._connection import Connection, HTTPRequest
 from toolkit.testing.model.request import Request
 from toolkit.testing.model.script import Script, Scripted
 from toolkit.testing.model.stream import error_body, events, interrupts, message, pause

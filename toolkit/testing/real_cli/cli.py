@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from toolkit._base.files import write_whole
 from toolkit.errors import SandboxError, TestingError
-from toolkit.testing.real_cli import processes
+from toolkit.testing.real_cli import _processes
 
 if TYPE_CHECKING:
     from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, Message
@@ -135,7 +135,7 @@ class RealCLI:
             "LANG": "C.UTF-8",
             "PATH": "/usr/local/bin:/usr/bin:/bin",
             "TMPDIR": str(self.root / "tmp"),
-            processes.MARK: self._mark,
+            _processes.MARK: self._mark,
             **self._extra_env,
         }
 
@@ -192,7 +192,7 @@ class RealCLI:
             return
         finally:
             if not at_a_result:
-                processes.terminate(_pid_file(options))
+                _processes.terminate(_pid_file(options))
             await _run_out(running)
             self._unfinished -= 1
 
@@ -220,12 +220,12 @@ class RealCLI:
         task = asyncio.ensure_future(first)
         try:
             while not (await asyncio.wait([task], timeout=0.1))[0]:
-                if processes.has_ended(pid_file) and not (await asyncio.wait([task], timeout=1))[0]:
+                if _processes.has_ended(pid_file) and not (await asyncio.wait([task], timeout=1))[0]:
                     raise self._said_nothing()
             return task.result()
         except CLIConnectionError as error:
             # It may already have been gone when the SDK wrote its first line.
-            if processes.has_ended(pid_file):
+            if _processes.has_ended(pid_file):
                 raise self._said_nothing() from error
             raise
         finally:
@@ -278,7 +278,7 @@ class RealCLI:
 
     def processes(self) -> list[int]:
         """The ids of the processes of this CLI's runs that are alive now."""
-        return [process.pid for process in processes.marked(self._mark)]
+        return [process.pid for process in _processes.marked(self._mark)]
 
     def close(self) -> None:
         """Remove the directory; raise if a process had outlived its run (it is ended first)."""
@@ -286,8 +286,8 @@ class RealCLI:
             return
         # A run that was left half read is not a leak, and in a sync program nobody can finish it any more.
         abandoned = self._unfinished > 0
-        left = processes.wait_until_gone(self._mark, 0.0 if abandoned else 2.0)
-        processes.end(self._mark)
+        left = _processes.wait_until_gone(self._mark, 0.0 if abandoned else 2.0)
+        _processes.end(self._mark)
         shutil.rmtree(self._root, ignore_errors=True)
         self._root = None
         if left and not abandoned:

@@ -94,16 +94,16 @@ def cut(content: list[Block], max_chars: int) -> list[Block]:
         return content
     room = max_chars - len(_notice(total, total))
     kept: list[Block] = []
-    shown = 0
+    used = 0
     for block in content:
         text = _text_in(block)
-        part = _whole_lines(text, room - shown)
-        shown += len(part)
+        part = _whole_lines(text, room - used)
+        used += len(part)
         if part or not text:
             kept.append(_with_text(block, part))
         if len(part) < len(text):
-            room = shown
-    return [*kept, {"type": "text", "text": _notice(total - shown, total)}]
+            room = used
+    return [*kept, {"type": "text", "text": _notice(total - used, total)}]
 
 
 def _text_in(block: Block) -> str:

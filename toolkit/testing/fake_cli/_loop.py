@@ -11,9 +11,9 @@ import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from toolkit.testing.fake_cli import frames
-from toolkit.testing.fake_cli.calls import STRUCTURED, Caller, ToolCall
-from toolkit.testing.fake_cli.frames import COUNTS, Frame
+from toolkit.testing.fake_cli import _frames
+from toolkit.testing.fake_cli._calls import STRUCTURED, Caller, ToolCall
+from toolkit.testing.fake_cli._frames import COUNTS, Frame
 from toolkit.testing.model.request import Request
 from toolkit.testing.model.stream import events, interrupts, message, pause
 from toolkit.testing.model.turns import Status, Turn
@@ -72,11 +72,11 @@ class AgentLoop:
             await self._caller.servers.list_tools(server)
         content = frame["message"]["content"]
         hook = await self._caller.hooks.run("UserPromptSubmit", {"prompt": content})
-        self._cli.say(frames.init(self._cli.settings, sorted(self._caller.offered())))
+        self._cli.say(_frames.init(self._cli.settings, sorted(self._caller.offered())))
         if hook.get("decision") == "block":
             reason = hook.get("reason", "")
             words = f"UserPromptSubmit operation blocked by hook:\n{reason}\n\nOriginal prompt: {content}"
-            self._cli.say(frames.informational(words, prevent_continuation=True))
+            self._cli.say(_frames.informational(words, prevent_continuation=True))
             self._user_frames = -1
             return _success(words, reason=None)
         self._cli.echo(frame)
@@ -114,7 +114,7 @@ class AgentLoop:
                 self._cli.say({"type": "system", "subtype": "status", "status": "requesting"})
             reply = self._cli.script.answer(self._request())
             if isinstance(reply, Status):
-                frame, words = frames.api_error(reply, self._cli.settings.model)
+                frame, words = _frames.api_error(reply, self._cli.settings.model)
                 self._cli.say(frame)
                 reason = "image_error" if reply.code == 413 else "api_error"
                 end = _success(words, reason=reason, stop="stop_sequence")
@@ -142,7 +142,7 @@ class AgentLoop:
             if turn.pace:
                 await asyncio.sleep(turn.pace)
             if event["type"] == "content_block_stop":
-                self._cli.say(frames.assistant(whole, whole["content"][event["index"]], streamed=streamed))
+                self._cli.say(_frames.assistant(whole, whole["content"][event["index"]], streamed=streamed))
             if event["type"] == "message_delta" and self._calls:
                 tools = asyncio.create_task(self._run_tools())
                 await asyncio.sleep(0)
@@ -172,7 +172,7 @@ class AgentLoop:
     def _after_tools(self, calls_made: int) -> Frame | None:
         done = next((call for call in self._calls if call.structured is not None), None)
         if done is not None:
-            words = frames.compact(done.structured)
+            words = _frames.compact(done.structured)
             return {**_success(words, stop="tool_use"), "structured_output": done.structured}
         if any(call.stops for call in self._calls):
             return _success("", reason="hook_stopped", stop="tool_use")
@@ -192,7 +192,7 @@ class AgentLoop:
         words = "".join(block.get("text", "") for block in whole["content"][-1:])
         if self._cli.settings.schema is not None and not self._nudged:
             self._nudged = True
-            self._tell(frames.NUDGE, isSynthetic=True)
+            self._tell(_frames.NUDGE, isSynthetic=True)
             return None
         hook = await self._caller.hooks.run("Stop", {"stop_hook_active": False, "last_assistant_message": words})
         if hook.get("decision") == "block":
@@ -219,28 +219,28 @@ class AgentLoop:
             self._user_frames += 1
             if call.denied:
                 self._denials.append({"tool_name": call.name, "tool_use_id": call.id, "tool_input": call.input})
-            self._cli.say(frames.user([call.block], tool_use_result=call.for_host))
+            self._cli.say(_frames.user([call.block], tool_use_result=call.for_host))
         self._cli.messages.append({"role": "user", "content": results})
 
     def _tell(self, words: str, **extra: Any) -> None:
         """Say something to the model in the user's name."""
         content = [{"type": "text", "text": words}]
         self._user_frames += 1
-        self._cli.say(frames.user(content, **extra))
+        self._cli.say(_frames.user(content, **extra))
         self._cli.messages.append({"role": "user", "content": content})
 
     def _after_interrupt(self) -> Frame:
         if self._streaming is not None:
             self._tell("[Request interrupted by user]")
             if self._cli.settings.partial:
-                for event in frames.aborted(self._streaming["usage"]):
+                for event in _frames.aborted(self._streaming["usage"]):
                     self._cli.say({"type": "stream_event", "event": event, "parent_tool_use_id": None})
             reason, stop = "aborted_streaming", None
         else:
             for call in self._calls:
                 if call.block is None:
                     ran = call.stage == "running"
-                    words = frames.REJECTED + (frames.STOPPED_RUNNING if ran else "")
+                    words = _frames.REJECTED + (_frames.STOPPED_RUNNING if ran else "")
                     call.fail(words, for_host="User rejected tool use", denied=not ran)
             self._tell_results()
             self._tell("[Request interrupted by user for tool use]")
@@ -255,7 +255,7 @@ class AgentLoop:
             total[name] += usage.get(name, 0)
 
     def _cost(self) -> float:
-        return sum(frames.cost(total["input_tokens"], total["output_tokens"]) for total in self._totals.values())
+        return sum(_frames.cost(total["input_tokens"], total["output_tokens"]) for total in self._totals.values())
 
     def failed(self, words: str) -> Frame:
         """The result of a CLI that could not even begin."""
@@ -293,6 +293,6 @@ def _model_usage(total: Mapping[str, int]) -> Frame:
         "cacheReadInputTokens": total["cache_read_input_tokens"],
         "cacheCreationInputTokens": total["cache_creation_input_tokens"],
         "webSearchRequests": 0,
-        "costUSD": frames.cost(total["input_tokens"], total["output_tokens"]),
+        "costUSD": _frames.cost(total["input_tokens"], total["output_tokens"]),
         "contextWindow": 1000000,
     }

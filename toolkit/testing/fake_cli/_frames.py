@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from toolkit.testing.model.turns import Status
 
 if TYPE_CHECKING:
-    from toolkit.testing.fake_cli.host import Settings
+    from toolkit.testing.fake_cli._host import Settings
 
 Frame: TypeAlias = dict[str, Any]
 """One JSON line of the protocol between the SDK and the CLI."""

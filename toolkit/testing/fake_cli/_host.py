@@ -17,9 +17,9 @@ from typing import Any
 
 from claude_agent_sdk import ClaudeAgentOptions
 
-from toolkit.testing.fake_cli import frames
-from toolkit.testing.fake_cli.channel import Channel
-from toolkit.testing.fake_cli.frames import Frame
+from toolkit.testing.fake_cli import _frames
+from toolkit.testing.fake_cli._channel import Channel
+from toolkit.testing.fake_cli._frames import Frame
 
 MODEL = "claude-scripted-1"
 MODES = ("acceptEdits", "auto", "bypassPermissions", "default", "dontAsk", "plan")
@@ -108,7 +108,7 @@ class Hooks:
             "subtype": "hook_callback",
             "callback_id": callback_id,
             "input": {**self._common, "hook_event_name": event, **details},
-            "tool_use_id": details.get("tool_use_id") or frames.new_id(),
+            "tool_use_id": details.get("tool_use_id") or _frames.new_id(),
         }
         answer = await self._channel.ask(request)
         if answer["subtype"] == "success":
@@ -117,7 +117,7 @@ class Hooks:
         blocks = on_failure not in (None, "continue")
         counts = 'onFailure is "block", so this failure counts as a block.'
         outcome = counts if blocks else "Its answer was treated as empty."
-        self._channel.say(frames.informational(f"{event}: {failed} {outcome}", tag="hook_callback_failed"))
+        self._channel.say(_frames.informational(f"{event}: {failed} {outcome}", tag="hook_callback_failed"))
         if not blocks:
             return {}
         reason = f'[callback]: failed; blocking because onFailure is "block"\n{failed}'
@@ -203,7 +203,7 @@ class Servers:
             cancelled = {"requestId": number, "reason": "AbortError: remote-cancel"}
             message = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancelled}
             request = {"subtype": "mcp_message", "server_name": name, "message": message}
-            self._channel.emit({"type": "control_request", "request_id": frames.new_id(), "request": request})
+            self._channel.emit({"type": "control_request", "request_id": _frames.new_id(), "request": request})
             raise
 
     async def _send(self, name: str, method: str, params: Mapping[str, Any] | None = None) -> Frame:

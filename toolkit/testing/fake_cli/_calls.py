@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from toolkit.testing.fake_cli import frames
-from toolkit.testing.fake_cli.channel import Channel
-from toolkit.testing.fake_cli.frames import Frame
-from toolkit.testing.fake_cli.host import Hooks, Servers, Settings
+from toolkit.testing.fake_cli import _frames
+from toolkit.testing.fake_cli._channel import Channel
+from toolkit.testing.fake_cli._frames import Frame
+from toolkit.testing.fake_cli._host import Hooks, Servers, Settings
 
 StandIn = str | Callable[[dict[str, Any]], Any]
 
@@ -142,7 +142,7 @@ class Caller:
             call.fail(reason, denied=True)
             return False
         call.stage = "asking"
-        self.channel.say(frames.activity("requires_action"))
+        self.channel.say(_frames.activity("requires_action"))
         rule = {"type": "addRules", "rules": [{"toolName": call.name}], "behavior": "allow"}
         answer = await self.channel.ask(
             {
@@ -154,13 +154,13 @@ class Caller:
                 "tool_use_id": call.id,
             }
         )
-        self.channel.say(frames.activity("running"))
+        self.channel.say(_frames.activity("running"))
         given = answer.get("response") or {}
         if answer["subtype"] == "success" and given.get("behavior") == "allow":
             call.input = dict(given.get("updatedInput") or call.input)
             return True
         if given.get("interrupt"):
-            call.fail(frames.REJECTED, for_host="User rejected tool use", denied=True)
+            call.fail(_frames.REJECTED, for_host="User rejected tool use", denied=True)
             call.stage = "interrupted"
         elif answer["subtype"] == "error":
             call.fail(f"Tool permission request failed: Error: {answer.get('error')}", denied=True)
@@ -201,7 +201,7 @@ def _take_answer(call: ToolCall, server: str, result: Mapping[str, Any]) -> None
     if result.get("isError"):
         call.fail("\n".join(item["text"] for item in content if item["type"] == "text"))
     elif structured is not None:
-        words = frames.compact(structured)
+        words = _frames.compact(structured)
         call.succeed(words, {"content": words, "structuredContent": structured})
     else:
         call.succeed(content or f"({call.name} completed with no output)", content)

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator
 
 from claude_agent_sdk import CLIConnectionError, ProcessError, Transport
 
-from toolkit.testing.fake_cli.frames import Frame, stamped
+from toolkit.testing.fake_cli._frames import Frame, stamped
 
 
 class Refused(Exception):
