@@ -208,7 +208,7 @@ class WorkspaceSection:
             return fingerprint_of(root)
 
     def changes(self) -> Changes:
-        """What differs from the prepared state, or from what was applied last; nothing is run to find out.
+        """What differs from what was prepared, or from what was applied last; nothing is run to find out.
 
         Raises:
             WorkspaceError: the workspace or its record cannot be read.
@@ -265,7 +265,7 @@ class WorkspaceSection:
         return self._moments().rewind(snapshot)
 
     def diff(self, a: Snapshot | str | None = None, b: Snapshot | str | None = None) -> Changes:
-        """What changed from `a` (the prepared state if not given) to `b` (now if not given)."""
+        """What changed from `a` (what was prepared if not given) to `b` (now if not given)."""
         return self._moments().diff(a, b)
 
     def _with_bases(self) -> Workspace:
