@@ -9,15 +9,25 @@ appended to one store beside the workspace. What was not kept is lost, and said 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
 from toolkit._base.files import write_all
 from toolkit._base.handles import READ_DIR, READ_FILE, open_beneath
-from toolkit_workspace.record.content import Content, ContentGone, Hosts, is_too_fresh, open_file, open_stored
+from toolkit_workspace.record.content import (
+    Content,
+    ContentGone,
+    Hosts,
+    Source,
+    is_too_fresh,
+    open_file,
+    open_stored,
+    pieces_of,
+)
 from toolkit_workspace.record.record import FRESH_NS, Record, Row, Rows, join
 
 LARGEST_KEPT = 1 << 20
@@ -48,6 +58,20 @@ class ByteStore:
             finally:
                 os.close(fd)
         return start
+
+    def keep(self, source: Source) -> tuple[Content, str]:
+        """Append bytes from elsewhere; where they are from now on, and their digest."""
+        digest, size = hashlib.sha256(), 0
+
+        def passing() -> Iterator[bytes]:
+            nonlocal size
+            for piece in pieces_of(source):
+                digest.update(piece)
+                size += len(piece)
+                yield piece
+
+        start = self.append(passing())
+        return self.content(start, size), digest.hexdigest()
 
     def content(self, offset: int, size: int) -> Content:
         return Content(partial(open_stored, self.file), size, offset)
