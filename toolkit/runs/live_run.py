@@ -7,7 +7,7 @@ import dataclasses
 import inspect
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
@@ -65,15 +65,15 @@ class LiveRun(Generic[OutputT]):
         if self.spec.transport is None:
             self.spec.check_key()
         self._folder: RunFolder = new_run(self.spec)
-        self._log = EventLog(self._folder.events)
+        self._log = EventLog(self._folder.events, self._fold)
         self._reader = self._log.follow()
         self._bus = Bus(self._log)
-        self._approvals = self._make_approvals()
+        self._approvals = self._make_approvals(self._log)
         if self.spec.approve is not None:
             self._socket = ApprovalSocket(self._folder.folder, self._approvals)
             await self._socket.open()
         self._latest = asyncio.get_running_loop().create_future()
-        self._task = asyncio.create_task(self._drive(self._latest))
+        self._task = asyncio.create_task(self._drive(self._latest, self._log))
         return self
 
     async def __aexit__(
@@ -197,13 +197,13 @@ class LiveRun(Generic[OutputT]):
             raise RunError(f"run {self.id} is over", fix=f"See: toolkit runs show {self.id}")
         return self._engine
 
-    async def _drive(self, first: asyncio.Future[RunResult[Any]]) -> None:
+    async def _drive(self, first: asyncio.Future[RunResult[Any]], log: EventLog) -> None:
         """The whole life of the run, in one task: the SDK wants to be closed where it was opened."""
         pending: asyncio.Future[RunResult[Any]] | None = first
         try:
             place = await self._find_place()
             self._folder.started(place)
-            engine = Engine(self.spec, self._boxes, place.folder, self._folder.home, self._emit, self.approvals)
+            engine = Engine(self.spec, self._boxes, place.folder, self._folder.home, log.append, self.approvals)
             try:
                 text = await self._prompt_text(place)
                 await engine.open()
@@ -259,18 +259,9 @@ class LiveRun(Generic[OutputT]):
         else:
             future.set_result(self._with_objects(self._fold.turn()))
 
-    def _emit(self, events: Sequence[Event]) -> None:
-        """Take events into the result and show them to the readers.
-
-        Raises:
-            OSError: they cannot be stored; the result has them all the same.
-        """
-        self._fold.feed(events)
-        self._begun(self._log).append(*events)
-
     def _end_turn(self, end: Event) -> None:
         try:
-            self._emit([end])
+            self._begun(self._log).append(end)
             self._folder.finished(self._fold.result(), self._changes)
         except OSError:  # a full disk: what cannot be stored is still given
             _log.exception("the end of run %s cannot be stored", self.id)
@@ -285,7 +276,8 @@ class LiveRun(Generic[OutputT]):
             return await asyncio.to_thread(place.changes)
         except WorkspaceError as error:
             what = f"the changes cannot be told: {error.what}"
-            self._emit([Event("lifecycle", "warning", time.time(), self.id, self.id, None, {"what": what})])
+            warning = Event("lifecycle", "warning", time.time(), self.id, self.id, None, {"what": what})
+            self._begun(self._log).append(warning)
             return None
 
     async def _finish(self) -> None:
@@ -334,14 +326,14 @@ class LiveRun(Generic[OutputT]):
         except (OSError, WorkspaceError):
             _log.exception("the workspace of run %s cannot be looked at", self.id)
 
-    def _make_approvals(self) -> Approvals:
+    def _make_approvals(self, log: EventLog) -> Approvals:
         spec = self.spec
         readers = {f"mcp__{box.name}__{tool.name}" for box in self._boxes for tool in box if tool.options.read_only}
 
         def emit(stream: Stream, kind: str, id: str | None, **data: Any) -> None:
-            if not self._begun(self._log).closed:
+            if not log.closed:
                 event = Event(stream, kind, time.time(), self.id, id or self.id, None, data)
-                self._emit([event])
+                log.append(event)
                 if stream == "approval" and self._socket is not None:
                     self._socket.tell(event)
 

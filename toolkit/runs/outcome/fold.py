@@ -41,6 +41,10 @@ class _Turn:
     streaming: str | None = None
     """The message under way."""
     calls: list[Call] = field(default_factory=list)
+    explained: Tokens = field(default_factory=Tokens)
+    """The tokens of the calls."""
+    unattributed: Tokens = field(default_factory=Tokens)
+    """Tokens of the turn that no call explains; only its end tells."""
     open_calls: dict[str, None] = field(default_factory=dict)
     tools: list[ToolUse] = field(default_factory=list)
     open_tools: dict[str, Event] = field(default_factory=dict)
@@ -55,10 +59,6 @@ class _Turn:
         if self.end is not None:
             return int(self.end["ms"])
         return 0 if self.began is None else round((self.last - self.began) * 1000)
-
-    @property
-    def unattributed(self) -> Tokens:
-        return Tokens() if self.end is None else Tokens(**self.end["unattributed"])
 
     def all_tools(self) -> list[ToolUse]:
         """The tools that ended, and those that were cut off."""
@@ -105,8 +105,9 @@ class Fold:
     def _result(self, turns: list[_Turn]) -> RunResult[Any]:
         last = turns[-1]
         end = last.end or {}
-        calls = tuple(call for turn in turns for call in turn.calls)
-        unattributed = sum((turn.unattributed for turn in turns), Tokens())
+        explained, unattributed = last.explained, last.unattributed
+        for turn in turns[:-1]:
+            explained, unattributed = explained + turn.explained, unattributed + turn.unattributed
         crash = {"calls_without_usage": list(last.open_calls)} if last.open_calls else {}
         return RunResult(
             run=self.run,
@@ -115,8 +116,8 @@ class Fold:
             output=end.get("output"),
             session=end.get("session", last.facts.get("session")),
             stop=end.get("stop", last.facts.get("stop")),
-            calls=calls,
-            total=sum((call.tokens for call in calls), unattributed),
+            calls=tuple(call for turn in turns for call in turn.calls),
+            total=explained + unattributed,
             unattributed=unattributed,
             cost=sum((turn.end["cost"] for turn in turns if turn.end is not None), 0.0),
             ms=sum(turn.ms for turn in turns),
@@ -210,7 +211,7 @@ def _turn_started(turn: _Turn, event: Event, data: dict[str, Any]) -> None:
 
 
 def _turn_finished(turn: _Turn, event: Event, data: dict[str, Any]) -> None:
-    turn.end = data
+    turn.end, turn.unattributed = data, Tokens(**data["unattributed"])
 
 
 def _message_started(turn: _Turn, event: Event, data: dict[str, Any]) -> None:
@@ -238,7 +239,9 @@ def _message_ended(turn: _Turn, event: Event, data: dict[str, Any]) -> None:
 
 def _call(turn: _Turn, event: Event, data: dict[str, Any]) -> None:
     turn.open_calls.pop(event.id, None)
-    turn.calls.append(Call(**data))
+    call = Call(**data)
+    turn.calls.append(call)
+    turn.explained += call.tokens
 
 
 def _tool_started(turn: _Turn, event: Event, data: dict[str, Any]) -> None:

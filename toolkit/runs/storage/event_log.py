@@ -17,11 +17,12 @@ import os
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
+from operator import itemgetter
 from pathlib import Path
 
-from toolkit._base.files import write_all
 from toolkit.errors import RunError
 from toolkit.runs.outcome.events import Event
+from toolkit.runs.outcome.fold import Fold
 
 _KEPT = 1024
 """The latest events, which a reader that keeps up gets without reading the file."""
@@ -35,10 +36,11 @@ _TURN = (b"finished", b"started")
 
 
 class EventLog:
-    """An append-only list of events with any number of readers."""
+    """An append-only list of events with any number of readers; `fold` takes in whatever is appended."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, fold: Fold | None = None) -> None:
         self.path = path
+        self._fold = fold
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._recent: deque[tuple[Event, int]] = deque(maxlen=_KEPT)
         self._count = 0
@@ -49,44 +51,30 @@ class EventLog:
         self._wake: set[asyncio.Event] = set()
 
     def append(self, *events: Event) -> None:
-        """Write events and wake the readers.
+        """Write events, with whatever waits to be written, and wake the readers.
 
         Raises:
-            OSError: they could not be written; what was written before is whole.
+            OSError: they could not be written; what was written before is whole, and the fold has them all the same.
         """
-        self._waiting += [(event, event.to_json().encode() + b"\n") for event in events]
-        if all(event.kind in _PIECES for event in events) and not self._must_flush():
+        if self._fold is not None:
+            self._fold.feed(events)
+        is_pieces = bool(events)
+        for event in events:
+            self._waiting.append((event, event.to_json().encode() + b"\n"))
+            is_pieces = is_pieces and event.kind in _PIECES
+        if is_pieces and self._can_wait():
             return
-        self._flush()
-
-    def _must_flush(self) -> bool:
-        """Let pieces of a stream wait for one another, a moment; nobody has been shown them yet."""
-        if self._timer is None:
-            try:
-                self._timer = asyncio.get_running_loop().call_later(_MOMENT, self._flush_pieces)
-            except RuntimeError:  # no event loop runs: there is nothing to wait with
-                return True
-        return False
-
-    def _flush_pieces(self) -> None:
-        """Write the pieces that waited; where that fails they wait on, for the next event to say so."""
-        pieces = self._waiting
-        try:
-            self._flush()
-        except OSError:
-            self._waiting = pieces + self._waiting
-
-    def _flush(self) -> None:
-        """Write what waits, whole, and show it to the readers."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         waiting, self._waiting = self._waiting, []
         if not waiting or self._closed:
             return
-        lines = b"".join(line for _, line in waiting)
+        lines = b"".join(map(itemgetter(1), waiting))
         try:
-            write_all(self._fd, [lines])
+            written = os.write(self._fd, lines)
+            while written < len(lines):
+                written += os.write(self._fd, lines[written:])
         except OSError:
             os.ftruncate(self._fd, self._size)
             raise
@@ -94,7 +82,25 @@ class EventLog:
             self._size += len(line)
             self._recent.append((event, self._size))
         self._count += len(waiting)
-        self._notify()
+        for wake in self._wake:
+            wake.set()
+
+    def _can_wait(self) -> bool:
+        """Let pieces of a stream wait for one another, a moment; nobody has been shown them yet."""
+        if self._timer is None:
+            try:
+                self._timer = asyncio.get_running_loop().call_later(_MOMENT, self._write_pieces)
+            except RuntimeError:  # no event loop runs: there is nothing to wait with
+                return False
+        return True
+
+    def _write_pieces(self) -> None:
+        """Write the pieces that waited; where that fails they wait on, for the next event to say so."""
+        pieces = self._waiting
+        try:
+            self.append()
+        except OSError:
+            self._waiting = pieces + self._waiting
 
     @property
     def closed(self) -> bool:
@@ -105,11 +111,12 @@ class EventLog:
         """No more events will come: readers end when they have read all."""
         if not self._closed:
             try:
-                self._flush()
+                self.append()
             finally:
                 self._closed = True
                 os.close(self._fd)
-                self._notify()
+                for wake in self._wake:
+                    wake.set()
 
     async def follow(self) -> AsyncIterator[Event]:
         """Every event from the first on, waiting for more until the log is closed."""
@@ -145,10 +152,6 @@ class EventLog:
             file.seek(offset)
             lines = [line for line in (file.readline() for _ in range(min(_KEPT, first - index))) if line]
         return [Event.from_json(line) for line in lines], offset + sum(map(len, lines))
-
-    def _notify(self) -> None:
-        for wake in self._wake:
-            wake.set()
 
 
 class EventFile:

@@ -13,23 +13,23 @@ import shutil
 import time
 import uuid
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from claude_agent_sdk import ClaudeSDKClient, Message, ResultMessage, SystemMessage
+from claude_agent_sdk import ClaudeSDKClient, ResultMessage, SystemMessage
 
 from toolkit.errors import RunError
 from toolkit.runs.asking.approvals import Approvals
 from toolkit.runs.asking.guard import Guard, before_deadline, only_offered, within_budget
 from toolkit.runs.outcome.codes import Code, End
-from toolkit.runs.outcome.events import Event, Stream, Tokens
+from toolkit.runs.outcome.events import Stream, Tokens
 from toolkit.runs.sessions.transcripts import SessionId, held, sessions_home
 from toolkit.runs.spec import RunSpec
 from toolkit.runs.turn.options import confine_run, make_options, native_tools, offered, session_options
-from toolkit.runs.turn.translate import Translator
+from toolkit.runs.turn.translate import Translator, Work
 from toolkit.sandbox import Confinement
 from toolkit.tools import Budget, Deadline, Toolbox, ToolContext
 
@@ -37,10 +37,9 @@ _PATIENCE = 2.0
 """Seconds between asking the CLI to stop and making it."""
 _STDERR_LINES, _STDERR_WIDTH = 50, 500
 
-_AGENTS = ("local_agent", "local_workflow")
-_OVER = ("completed", "failed", "stopped", "killed")
 
-Emit = Callable[[Sequence[Event]], None]
+Emit = Callable[..., None]
+"""Takes events, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +161,7 @@ class Engine:
             # Without its result a turn may still be under way in there, and its end would pass for that of the next.
             self.is_over = message is None
             self.greeted.set()
-            self._emit(self._translator.close())
+            self._emit(*self._translator.close())
             if self._jail is not None:
                 self._jail.tidy()
         reported = (message.model_usage, message.total_cost_usd) if message is not None else (None, None)
@@ -180,12 +179,12 @@ class Engine:
     async def _pump(self, prompt: str) -> tuple[ResultMessage | None, End]:
         try:
             await self.client.query(_frames(prompt, self.prompts[-1]))
-            work = _Work()
+            work = Work()
             async for message in self.client.receive_messages():
                 if isinstance(message, SystemMessage) and message.subtype == "init":
                     self._greet(message.data)
                 if events := self._translator.feed(message):
-                    self._emit(events)
+                    self._emit(*events)
                 if self._distrust:
                     return None, End(error="UnconfinedError", guard="unconfined", detail=self._distrust)
                 result = work.done(message)
@@ -237,7 +236,7 @@ class Engine:
         self._tell("lifecycle", "started", self._spec.run_id, **facts)
 
     def _tell(self, stream: Stream, kind: str, id: str, **data: Any) -> None:
-        self._emit([self._translator.event(stream, kind, id, **data)])
+        self._emit(self._translator.event(stream, kind, id, **data))
 
     def _unenforced(self) -> tuple[str, ...]:
         """Limits asked for that this machine cannot enforce."""
@@ -336,41 +335,3 @@ def _end_of(message: ResultMessage) -> End:
         api_status=message.api_error_status,
         detail="\n".join(message.errors or ()),
     )
-
-
-class _Work:
-    """Follows the messages for one prompt, and knows when the work for it is over.
-
-    A result message ends one turn of the CLI. A subagent may go on in the background,
-    and its end wakes the CLI for another turn with another result: only then is the
-    work done. The CLI says so with its session state; where it does not, the tasks it
-    announced decide. Commands in the background are not waited for: a server never ends.
-    """
-
-    def __init__(self) -> None:
-        self._result: ResultMessage | None = None
-        self._cli_state: str | None = None
-        self._agents: set[str] = set()
-
-    def done(self, message: Message) -> ResultMessage | None:
-        """The last result, once this message shows that nothing more will come."""
-        if isinstance(message, ResultMessage):
-            self._result = message
-            if message.is_error:
-                return message
-        elif isinstance(message, SystemMessage):
-            self._follow(message)
-        return self._result if self._cli_state in (None, "idle") and not self._agents else None
-
-    def _follow(self, message: SystemMessage) -> None:
-        data = message.data
-        if message.subtype == "session_state_changed":
-            self._cli_state = data.get("state")
-        elif message.subtype == "task_started" and data.get("task_type") in _AGENTS:
-            self._agents.add(data["task_id"])
-        elif message.subtype == "task_notification" or _is_over(data):
-            self._agents.discard(data.get("task_id", ""))
-
-
-def _is_over(data: dict[str, Any]) -> bool:
-    return data.get("subtype") == "task_updated" and (data.get("patch") or {}).get("status") in _OVER

@@ -1,4 +1,4 @@
-"""The SDK's messages become events, and every model call is counted once.
+"""What the SDK's messages mean: the events of a run, when its work is over, and what each model call used.
 
 Translator is a pure state machine, with no clock and no IO of its own. It relies on
 the stream for text and usage, on the assistant frames for tool calls and on the user
@@ -15,7 +15,7 @@ were cut off.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from claude_agent_sdk import (
     AssistantMessage,
     Message,
     RateLimitEvent,
+    ResultMessage,
     StreamEvent,
     SystemMessage,
     TextBlock,
@@ -40,6 +41,8 @@ _DELTAS = {"text_delta": "text", "thinking_delta": "thinking"}
 """The kind of an event by the API's type of delta; the text is under that same name."""
 _MOST_TEXT = 200_000
 """Characters of a tool's result that an event carries."""
+_AGENTS = ("local_agent", "local_workflow")
+_OVER = ("completed", "failed", "stopped", "killed")
 
 
 @dataclass(slots=True)
@@ -65,6 +68,7 @@ class Translator:
         self._run = run
         self._clock = clock
         self.meter = Meter(run)
+        self._events: list[Event] = []
         self._message: _OpenMessage | None = None
         self._streamed: set[str] = set()
         self._tools: dict[str, _OpenTool] = {}
@@ -76,129 +80,135 @@ class Translator:
         """An event of this run, now."""
         return Event(stream, kind, self._clock(), self._run, id, parent, data)
 
-    def feed(self, message: Message) -> Sequence[Event]:
+    def feed(self, message: Message) -> list[Event]:
         """The events in one message. Messages that say nothing new give none."""
         if isinstance(message, StreamEvent):
-            event = message.event
+            event, parent = message.event, message.parent_tool_use_id
             if event.get("type") == "content_block_delta":  # by far the most of a run
-                return self._delta(event["index"], event["delta"], message.parent_tool_use_id)
-            return list(self._stream(event, message.parent_tool_use_id))
-        if isinstance(message, AssistantMessage):
-            return list(self._assistant(message))
-        if isinstance(message, UserMessage):
-            return list(self._user(message))
-        if isinstance(message, SystemMessage):
-            return list(self._system(message))
-        return list(self._rate_limit(message)) if isinstance(message, RateLimitEvent) else ()
+                self._delta(event["index"], event["delta"], parent)
+            else:
+                self._stream(event, parent)
+        elif isinstance(message, AssistantMessage):
+            self._assistant(message)
+        elif isinstance(message, UserMessage):
+            self._user(message)
+        elif isinstance(message, SystemMessage):
+            self._system(message)
+        elif isinstance(message, RateLimitEvent):
+            self._rate_limit(message)
+        events, self._events = self._events, []
+        return events
 
     def close(self) -> list[Event]:
         """Close what is open: the message under way, the calls it made, the tools that never answered."""
-        return list(self._close())
-
-    def _close(self) -> Iterator[Event]:
         if self._compacting:  # it failed: there is no count of what is left
             self._compacting = False
-            yield self.event("compaction", "ended", self._run, trigger=None, before=None, after=None)
+            self._add("compaction", "ended", self._run, trigger=None, before=None, after=None)
         if self._message is not None:
-            yield from self._end_message(self._message)
+            self._end_message(self._message)
         for call in self.meter.cut_off():
-            yield self._usage(call)
+            self._add_call(call)
         for call_id in list(self._tools):
-            yield self._end_tool(call_id, ok=False, text="", interrupted=True)
+            self._end_tool(call_id, ok=False, text="", interrupted=True)
+        events, self._events = self._events, []
+        return events
 
-    def _stream(self, event: dict[str, Any], parent: str | None) -> Iterator[Event]:
+    def _add(self, stream: Stream, kind: str, id: str, parent: str | None = None, /, **data: Any) -> None:
+        self._events.append(Event(stream, kind, self._clock(), self._run, id, parent, data))
+
+    def _stream(self, event: dict[str, Any], parent: str | None) -> None:
         kind, message = event.get("type"), self._message
         if kind == "message_start":
-            yield from self._start_message(event["message"], parent)
+            self._start_message(event["message"], parent)
         elif message is None:
             return
         elif kind == "content_block_start":
             message.blocks[event["index"]] = (event["content_block"]["type"], [])
         elif kind == "content_block_stop":
-            yield from self._end_block(message, event["index"])
+            self._end_block(message, event["index"])
         elif kind == "message_delta":
             message.stop = event["delta"].get("stop_reason")
             call = self.meter.ended(message.id, event.get("usage"))
             if call is not None:
-                yield self._usage(call)
+                self._add_call(call)
         elif kind == "message_stop":
-            yield from self._end_message(message)
+            self._end_message(message)
 
-    def _start_message(self, message: dict[str, Any], parent: str | None) -> Iterator[Event]:
+    def _start_message(self, message: dict[str, Any], parent: str | None) -> None:
         if self._message is not None:  # a retry inside the CLI: the first attempt never ended
-            yield from self._end_message(self._message)
+            self._end_message(self._message)
         self._message = _OpenMessage(message["id"], parent)
         self._streamed.add(message["id"])
         self.meter.started(message["id"], message["model"], message.get("usage"))
-        yield self.event("assistant", "started", message["id"], parent, model=message["model"])
+        self._add("assistant", "started", message["id"], parent, model=message["model"])
 
-    def _delta(self, index: int, delta: dict[str, Any], parent: str | None) -> tuple[Event, ...]:
+    def _delta(self, index: int, delta: dict[str, Any], parent: str | None) -> None:
         kind, message = _DELTAS.get(delta.get("type", "")), self._message
         text = delta.get(kind, "") if kind is not None else ""
         if kind is None or message is None or not text:
-            return ()
+            return
         block = message.blocks.get(index)
         if block is None:
             block = message.blocks[index] = (kind, [])
         block[1].append(text)
-        return (Event("assistant", kind, self._clock(), self._run, message.id, parent, {"text": text}),)
+        self._events.append(Event("assistant", kind, self._clock(), self._run, message.id, parent, {"text": text}))
 
-    def _end_block(self, message: _OpenMessage, index: int) -> Iterator[Event]:
+    def _end_block(self, message: _OpenMessage, index: int) -> None:
         kind, parts = message.blocks.pop(index, ("", []))
         text = "".join(parts)
         if kind == "text":
             message.text.append(text)
         if kind in ("text", "thinking") and text:
-            yield self.event("assistant", "block", message.id, message.parent, type=kind, text=text)
+            self._add("assistant", "block", message.id, message.parent, type=kind, text=text)
 
-    def _end_message(self, message: _OpenMessage) -> Iterator[Event]:
+    def _end_message(self, message: _OpenMessage) -> None:
         for index in list(message.blocks):
-            yield from self._end_block(message, index)
+            self._end_block(message, index)
         self._message = None
         text = "".join(message.text)
-        yield self.event("assistant", "ended", message.id, message.parent, stop=message.stop, text=text)
+        self._add("assistant", "ended", message.id, message.parent, stop=message.stop, text=text)
 
-    def _assistant(self, message: AssistantMessage) -> Iterator[Event]:
+    def _assistant(self, message: AssistantMessage) -> None:
         if message.model == _SYNTHETIC or message.error is not None:
             return
         id = message.message_id or message.uuid or self._run
         parent = message.parent_tool_use_id
         for block in message.content:
             if isinstance(block, ToolUseBlock):
-                yield from self._start_tool(block, parent)
+                self._start_tool(block, parent)
             elif id not in self._streamed and isinstance(block, TextBlock):
-                yield self.event("assistant", "block", id, parent, type="text", text=block.text)
+                self._add("assistant", "block", id, parent, type="text", text=block.text)
             elif id not in self._streamed and isinstance(block, ThinkingBlock):
-                yield self.event("assistant", "block", id, parent, type="thinking", text=block.thinking)
+                self._add("assistant", "block", id, parent, type="thinking", text=block.thinking)
 
-    def _start_tool(self, block: ToolUseBlock, parent: str | None) -> Iterator[Event]:
+    def _start_tool(self, block: ToolUseBlock, parent: str | None) -> None:
         if block.id in self._tools:
             return
         self._tools[block.id] = _OpenTool(block.name, self._clock(), parent)
-        yield self.event("tool", "started", block.id, parent, name=block.name, arguments=block.input)
+        self._add("tool", "started", block.id, parent, name=block.name, arguments=block.input)
 
-    def _user(self, message: UserMessage) -> Iterator[Event]:
+    def _user(self, message: UserMessage) -> None:
         if isinstance(message.content, str):
             return
         for block in message.content:
             if isinstance(block, ToolResultBlock) and block.tool_use_id in self._tools:
-                yield self._end_tool(block.tool_use_id, ok=not block.is_error, text=result_text(block.content))
+                self._end_tool(block.tool_use_id, ok=not block.is_error, text=result_text(block.content))
 
-    def _end_tool(self, call_id: str, *, ok: bool, text: str, interrupted: bool = False) -> Event:
+    def _end_tool(self, call_id: str, *, ok: bool, text: str, interrupted: bool = False) -> None:
         tool = self._tools.pop(call_id)
         ms = round((self._clock() - tool.started) * 1000)
         reason = self.denied.get(call_id)
         how = {"denied": reason is not None, "reason": reason, "interrupted": interrupted}
         kept = text if len(text) <= _MOST_TEXT else text[:_MOST_TEXT] + f"… ({len(text)} characters)"
-        return self.event("tool", "ended", call_id, tool.parent, name=tool.name, ok=ok, text=kept, ms=ms, **how)
+        self._add("tool", "ended", call_id, tool.parent, name=tool.name, ok=ok, text=kept, ms=ms, **how)
 
-    def _usage(self, call: Call) -> Event:
-        return self.event("usage", "call", call.id, **dataclasses.asdict(call))
+    def _add_call(self, call: Call) -> None:
+        self._add("usage", "call", call.id, **dataclasses.asdict(call))
 
-    def _system(self, message: SystemMessage) -> Iterator[Event]:
+    def _system(self, message: SystemMessage) -> None:
         data = message.data
         if message.subtype == "api_retry":
-            yield self.event(
+            self._add(
                 "lifecycle",
                 "retry",
                 self._run,
@@ -209,20 +219,20 @@ class Translator:
             )
         elif message.subtype == "mirror_error":
             what = f"part of the conversation could not be kept, so it may not be resumed whole: {data.get('error')}"
-            yield self.event("lifecycle", "warning", self._run, what=what)
+            self._add("lifecycle", "warning", self._run, what=what)
         elif message.subtype == "status" and data.get("status") == "compacting":
             self._compacting = True
-            yield self.event("compaction", "started", self._run, trigger=data.get("trigger"))
+            self._add("compaction", "started", self._run, trigger=data.get("trigger"))
         elif message.subtype == "compact_boundary":
             meta = data.get("compact_metadata") or {}
             counts = {"before": meta.get("pre_tokens"), "after": meta.get("post_tokens")}
             self._compacting = False
-            yield self.event("compaction", "ended", self._run, trigger=meta.get("trigger"), **counts)
+            self._add("compaction", "ended", self._run, trigger=meta.get("trigger"), **counts)
 
-    def _rate_limit(self, message: RateLimitEvent) -> Iterator[Event]:
+    def _rate_limit(self, message: RateLimitEvent) -> None:
         info = message.rate_limit_info
         if info.status != "allowed":
-            yield self.event("lifecycle", "warning", self._run, what=f"rate limit: {info.status}")
+            self._add("lifecycle", "warning", self._run, what=f"rate limit: {info.status}")
 
 
 def result_text(content: Any) -> str:
@@ -234,6 +244,44 @@ def result_text(content: Any) -> str:
         kind = item.get("type") if isinstance(item, dict) else None
         parts.append(str(item["text"]) if kind == "text" else f"[{kind}]")
     return "\n".join(parts)
+
+
+class Work:
+    """Follows the messages for one prompt, and knows when the work for it is over.
+
+    A result message ends one turn of the CLI. A subagent may go on in the background,
+    and its end wakes the CLI for another turn with another result: only then is the
+    work done. The CLI says so with its session state; where it does not, the tasks it
+    announced decide. Commands in the background are not waited for: a server never ends.
+    """
+
+    def __init__(self) -> None:
+        self._result: ResultMessage | None = None
+        self._cli_state: str | None = None
+        self._agents: set[str] = set()
+
+    def done(self, message: Message) -> ResultMessage | None:
+        """The last result, once this message shows that nothing more will come."""
+        if isinstance(message, ResultMessage):
+            self._result = message
+            if message.is_error:
+                return message
+        elif isinstance(message, SystemMessage):
+            self._follow(message)
+        return self._result if self._cli_state in (None, "idle") and not self._agents else None
+
+    def _follow(self, message: SystemMessage) -> None:
+        data = message.data
+        if message.subtype == "session_state_changed":
+            self._cli_state = data.get("state")
+        elif message.subtype == "task_started" and data.get("task_type") in _AGENTS:
+            self._agents.add(data["task_id"])
+        elif message.subtype == "task_notification" or _is_over(data):
+            self._agents.discard(data.get("task_id", ""))
+
+
+def _is_over(data: dict[str, Any]) -> bool:
+    return data.get("subtype") == "task_updated" and (data.get("patch") or {}).get("status") in _OVER
 
 
 def tokens_of(usage: Mapping[str, Any] | None) -> Tokens:
@@ -295,7 +343,10 @@ class Meter:
     @property
     def used(self) -> Tokens:
         """All tokens so far, calls under way included."""
-        return sum((tokens for _, tokens in self._open.values()), self._explained + self._unattributed)
+        total = self._explained + self._unattributed
+        for _, tokens in self._open.values():
+            total += tokens
+        return total
 
     def close_turn(self, model_usage: Mapping[str, Mapping[str, Any]] | None, cost: float | None) -> TurnUsage:
         """What the turn used, by the CLI's totals for its process, and what of it no call explains."""

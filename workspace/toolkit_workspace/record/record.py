@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -35,6 +36,10 @@ _COARSE_CLOCK = 5  # CLOCK_REALTIME_COARSE: the clock most file systems stamp wi
 _LONGEST_WAIT_NS = 100_000_000
 
 
+stamp_numbers = attrgetter("st_size", "st_mtime_ns", "st_ctime_ns", "st_ino")
+"""The numbers of a `Stamp` from a stat; as a plain tuple, which is quicker and compares the same."""
+
+
 class Stamp(NamedTuple):
     """What tells one version of a file from another without reading it."""
 
@@ -45,7 +50,7 @@ class Stamp(NamedTuple):
 
     @classmethod
     def of(cls, st: os.stat_result) -> Stamp:
-        return cls(st.st_size, st.st_mtime_ns, st.st_ctime_ns, st.st_ino)
+        return cls(*stamp_numbers(st))
 
 
 NO_STAMP = Stamp(0, 0, 0, 0)
