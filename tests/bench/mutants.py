@@ -1,0 +1,223 @@
+"""Break the source a little, one place at a time, and see whether the tests of its room notice.
+
+    python -m tests.bench.mutants [--sample N] [ROOM ...]
+
+A mutant is one changed comparison, condition, constant, return value or guard in a
+module on which safety or money rests. Each is tried in a private copy of the tree:
+first with the test files nearest to it, then with all tests of its room. Which ones
+are tried is always the same for the same source.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.bench._mutating import Mutant, mutants_of
+
+ROOT = Path(__file__).parents[2]
+SAMPLE = 300
+_NEAREST_SECONDS = 120
+_ROOM_SECONDS = 600
+_TOGETHER = ("-n", "auto", "--dist", "loadfile")
+_NOT_COPIED = shutil.ignore_patterns(".git", ".*venv", "__pycache__", ".*_cache", "dist")
+
+
+@dataclass(frozen=True)
+class Room:
+    """Modules to be mutated, found by a class or function they define, and the tests that should notice."""
+
+    below: str
+    defines: str
+    nearest: tuple[str, ...]
+    """The test files that know it best, tried first."""
+    tests: str
+    """All tests of its room."""
+
+    def module(self, root: Path = ROOT) -> Path:
+        """The one module that defines it.
+
+        Raises:
+            LookupError: there is none, or more than one: the table below is out of date.
+        """
+        definition = re.compile(rf"^(class|def|async def) {self.defines}\b", re.MULTILINE)
+        files = sorted((root / self.below).rglob("*.py"))
+        found = [file for file in files if definition.search(file.read_text(encoding="utf-8"))]
+        if len(found) != 1:
+            raise LookupError(f"{self.defines!r} is defined in {len(found)} modules below {self.below}")
+        return found[0]
+
+
+ROOMS = {
+    "policy": Room(
+        "toolkit/runs", "Policy", ("tests/runs/test_policy.py", "tests/runs/test_approvals.py"), "tests/runs"
+    ),
+    "guard": Room("toolkit/runs", "Guard", ("tests/runs/test_policy.py", "tests/runs/test_ends.py"), "tests/runs"),
+    "gate policy": Room(
+        "toolkit/sandbox",
+        "check_route",
+        ("tests/sandbox/test_gate_refusals.py", "tests/sandbox/test_gate.py"),
+        "tests/sandbox",
+    ),
+    "selection": Room(
+        "workspace",
+        "RuleList",
+        ("tests/workspace/test_selecting.py", "tests/workspace/test_gitignore.py"),
+        "tests/workspace",
+    ),
+    "decide": Room("workspace", "Decider", ("tests/workspace/test_applying.py",), "tests/workspace"),
+    "steps": Room(
+        "workspace",
+        "Step",
+        ("tests/workspace/test_applying.py", "tests/workspace/test_applying_races.py"),
+        "tests/workspace",
+    ),
+    "usage": Room("toolkit/runs", "TurnUsage", ("tests/runs/test_turns.py", "tests/runs/test_stored.py"), "tests/runs"),
+    "gate usage": Room("toolkit/sandbox", "Ledger", ("tests/sandbox/test_gate.py",), "tests/sandbox"),
+}
+
+EXPLAINED: dict[str, str] = {}
+"""Survivors that change nothing anybody could notice: `ROOM: OLD → NEW` as printed, and why."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A mutant and what became of it."""
+
+    room: str
+    file: str
+    mutant: Mutant
+    is_noticed: bool
+
+    @property
+    def is_explained(self) -> bool:
+        return f"{self.room}: {self.mutant}" in EXPLAINED
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.mutant.line}  {self.room}: {self.mutant}"
+
+
+def chosen(rooms: Sequence[str], sample: int) -> list[tuple[str, Path, Mutant]]:
+    """About `sample` mutants, as many of each room as there are, up to its share."""
+    every = {room: mutants_of(ROOMS[room].module().read_bytes()) for room in rooms}
+    left, picked = sample, []
+    for number, (room, mutants) in enumerate(sorted(every.items(), key=lambda item: len(item[1]))):
+        share = min(len(mutants), left // (len(every) - number))
+        left -= share
+        some = random.Random(room).sample(mutants, share)
+        file = ROOMS[room].module().relative_to(ROOT)
+        picked += [(room, file, one) for one in sorted(some, key=lambda one: (one.start, one.end, one.new))]
+    return picked
+
+
+class Copy:
+    """A private copy of the tree in which one module at a time is broken."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._time = 1_000_000_000
+        shutil.copytree(ROOT, folder, symlinks=True, ignore=_NOT_COPIED)
+
+    def notices(self, room: str, file: Path, mutant: Mutant) -> bool:
+        """Whether a test fails with the mutant in place."""
+        place = self.folder / file
+        source = place.read_bytes()
+        self._write(place, mutant.text(source))
+        try:
+            nearest = self.fails(ROOMS[room].nearest, _NEAREST_SECONDS)
+            return nearest or self.fails([*_TOGETHER, ROOMS[room].tests], _ROOM_SECONDS)
+        finally:
+            self._write(place, source)
+
+    def fails(self, arguments: Sequence[str], seconds: float) -> bool:
+        """Whether these tests fail, or take longer than they may.
+
+        Raises:
+            RuntimeError: nothing was tested.
+        """
+        paths = [str(self.folder / name) for name in ("", "servers", "workspace")]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TMPDIR": str(self.folder / "temp")}
+        (self.folder / "temp").mkdir(exist_ok=True)
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *arguments]
+        with subprocess.Popen(
+            command,
+            cwd=self.folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        ) as process:
+            try:
+                said, _ = process.communicate(timeout=seconds)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
+                return True
+        shutil.rmtree(self.folder / "temp", ignore_errors=True)
+        if process.returncode in (4, 5) or process.returncode < 0:
+            raise RuntimeError(f"pytest ended with {process.returncode}:\n{said.decode(errors='replace')}")
+        return process.returncode != 0
+
+    def _write(self, place: Path, text: bytes) -> None:
+        """Write a module with a time of its own: byte code is told from older one by the second and the size."""
+        place.write_bytes(text)
+        self._time += 2
+        os.utime(place, (self._time, self._time))
+
+
+def try_all(
+    rooms: Sequence[str], *, sample: int = SAMPLE, tell: Callable[[Tried], object] = lambda one: None
+) -> list[Tried]:
+    """Try the chosen mutants, one after the other, and tell of each as it is known.
+
+    Raises:
+        RuntimeError: the tests fail without any mutant.
+    """
+    tried = []
+    with tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True) as folder:
+        copy = Copy(Path(folder, "copy"))
+        for tests in dict.fromkeys(ROOMS[room].tests for room in rooms):
+            if copy.fails([*_TOGETHER, tests], _ROOM_SECONDS):
+                raise RuntimeError(f"{tests} fails without any mutant")
+        for room, file, mutant in chosen(rooms, sample):
+            tried.append(Tried(room, file.as_posix(), mutant, copy.notices(room, file, mutant)))
+            tell(tried[-1])
+    return tried
+
+
+def shares(tried: Sequence[Tried]) -> Iterator[tuple[str, int, int]]:
+    """Room, how many of its mutants were noticed, and of how many; explained ones are left out."""
+    for room in dict.fromkeys(one.room for one in tried):
+        counted = [one for one in tried if one.room == room and (one.is_noticed or not one.is_explained)]
+        yield room, sum(one.is_noticed for one in counted), len(counted)
+
+
+def main(words: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.mutants")
+    parser.add_argument("rooms", nargs="*", metavar="ROOM", help=f"one of: {', '.join(ROOMS)}; all if none is named")
+    parser.add_argument("--sample", type=int, default=SAMPLE, help="how many mutants are tried in all")
+    options = parser.parse_args(words)
+    if unknown := sorted({*options.rooms} - {*ROOMS}):
+        parser.error(f"no room called {', '.join(unknown)}; there are: {', '.join(ROOMS)}")
+
+    def tell(one: Tried) -> None:
+        print(f"{'noticed ' if one.is_noticed else 'SURVIVED'}  {one}", flush=True)
+
+    tried = try_all(options.rooms or list(ROOMS), sample=options.sample, tell=tell)
+    for room, noticed, count in shares(tried):
+        print(f"{noticed:4} of {count:4} noticed  {room}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

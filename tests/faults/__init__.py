@@ -1,0 +1,9 @@
+"""Let one file-system call of an operation go wrong, at every call in turn, and see whether every promise holds.
+
+preload.c       counts the calls below a folder and lets one of them go wrong
+preload.py      builds it; the faults there are
+operations.py   what is done to a workspace or a run, through public doors only
+judges.py       what has to be true afterwards, whatever went wrong
+play.py         the process that plays rounds: arrange, act with the fault, judge
+player.py       its other side, for the tests, the bench and `python -m tests.faults`
+"""

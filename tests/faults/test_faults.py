@@ -1,0 +1,91 @@
+"""Whatever call fails, however a process ends: every promise holds, but for those that are known not to yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+
+import pytest
+
+from tests.faults.known import KNOWN
+from tests.faults.operations import OPERATIONS
+from tests.faults.player import Played, Player, faults_of, player
+from tests.faults.preload import COMPILER, FAULTS, calls_in
+from tests.needs import needs
+
+pytestmark = needs(COMPILER, "there is no C compiler to build the preloaded library with")
+
+POINTS = 2
+"""How many points of each operation and fault are tried here; `./dev bench faults` tries all."""
+
+
+@pytest.fixture(scope="module")
+def playing() -> Iterator[Player]:
+    with player() as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def sampled(playing: Player) -> dict[str, list[Played]]:
+    """Some rounds of every operation."""
+    return {
+        operation: [
+            playing.play(operation, fault, point)
+            for fault in faults_of(operation)
+            for point in playing.sample(operation, fault, POINTS)
+        ]
+        for operation in OPERATIONS
+    }
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_no_promise_is_broken_but_the_known_ones(operation: str, sampled: dict[str, list[Played]]) -> None:
+    unknown = [str(one) for one in sampled[operation] if one.breaks - KNOWN.keys()]
+    assert unknown == []
+
+
+@pytest.mark.parametrize(("operation", "fault", "promise"), KNOWN)
+def test_what_is_known_to_be_broken_still_is(
+    operation: str, fault: str, promise: str, playing: Player, sampled: dict[str, list[Played]]
+) -> None:
+    """Fails as soon as it is mended: then its line in known.py goes."""
+    known = (operation, fault, promise)
+    if any(known in one.breaks for one in sampled[operation]):
+        return
+    hint = KNOWN[known]
+    points = sorted(playing.points(operation, fault), key=lambda point: not _suits(playing, operation, point, hint))
+    assert any(known in playing.play(operation, fault, point).breaks for point in points), (
+        "this promise is kept now: remove it from tests/faults/known.py"
+    )
+
+
+def _suits(playing: Player, operation: str, point: int, hint: str) -> bool:
+    calls = playing.calls(operation)
+    return point <= len(calls) and fnmatchcase(f"{calls[point - 1].name} {calls[point - 1].path}", hint)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_comes_to_the_call_it_was_meant_for(fault: str, playing: Player) -> None:
+    point = playing.points("apply", fault)[-1]
+    call = playing.calls("apply")[point - 1]
+    played = playing.play("apply", fault, point)
+    assert played.hit.startswith(f"call {point} {call.name} ")
+    assert (played.end == "killed") == (fault == "kill")
+
+
+def test_every_kind_of_call_is_counted(playing: Player) -> None:
+    names = {call.name.removesuffix("64") for operation in OPERATIONS for call in playing.calls(operation)}
+    wanted = "open openat openat2 read pread write rename linkat unlinkat mkdir mkdirat rmdir fsync fchmod stat fstat"
+    assert not {*wanted.split(), "fstatat", "lstat", "readdir", "flock", "symlinkat", "readlinkat"} - names
+
+
+def test_an_undisturbed_operation_breaks_nothing(playing: Player) -> None:
+    for operation in OPERATIONS:
+        played = playing.play(operation, "EIO", len(playing.calls(operation)) + 1000)
+        assert (played.hit, played.end, played.broken) == ("nothing", "done", ())
+
+
+def test_a_trace_is_read_back_as_calls() -> None:
+    (call,) = calls_in("cai\tfsync\t/a b\n")
+    assert (call.name, call.path) == ("fsync", "/a b")
+    assert [fault for fault in FAULTS if call.suits(fault)] == ["kill", "EIO", "ENOSPC", "EINTR"]
