@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from toolkit.errors import RunError, WorkspaceError
 from toolkit.runs import Limits, RunResult, RunSpec, Tokens, load_run, run_many

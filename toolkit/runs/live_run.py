@@ -8,22 +8,23 @@ import inspect
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from toolkit.errors import RunError, WorkspaceError
 from toolkit.runs.asking.approval_socket import ApprovalSocket
-from toolkit.runs.asking.approvals import Approvals
-from toolkit.runs.asking.decisions import Remembered
+from toolkit.runs.asking.approvals import Approvals, Remembered
 from toolkit.runs.listeners import Bus
 from toolkit.runs.outcome.events import Event, Stream
 from toolkit.runs.outcome.fold import Fold, is_refusal
 from toolkit.runs.outcome.result import RunResult
-from toolkit.runs.place import Place, find_place, load_boxes, project_of
 from toolkit.runs.spec import RunSpec
 from toolkit.runs.storage.event_log import EventLog
-from toolkit.runs.storage.run_folder import RunFolder, new_run
+from toolkit.runs.storage.run_folder import Place, RunFolder, find_place, new_run
 from toolkit.runs.turn.engine import Engine
+from toolkit.tools import Toolbox
+from toolkit_servers.target import load_target
 
 if TYPE_CHECKING:
     from toolkit_workspace import Changes
@@ -61,7 +62,7 @@ class LiveRun(Generic[OutputT]):
         self._place: Place | None = None
 
     async def __aenter__(self) -> Self:
-        self._boxes = load_boxes(self.spec)
+        self._boxes = _load_boxes(self.spec)
         if self.spec.transport is None:
             self.spec.check_key()
         self._folder: RunFolder = new_run(self.spec)
@@ -126,7 +127,7 @@ class LiveRun(Generic[OutputT]):
         """
         task = self._begun(self._task)
         answer = await asyncio.shield(self._begun(self._latest))
-        return self._with_objects(self._fold.turn()) if task.done() else answer
+        return self._with_objects(answer) if task.done() else answer
 
     async def send(self, prompt: str) -> RunResult[OutputT]:
         """Go on with the conversation: another turn in the same process, when the one before has ended.
@@ -339,7 +340,7 @@ class LiveRun(Generic[OutputT]):
 
         return Approvals(
             spec.rules(readers.__contains__),
-            Remembered(project_of(spec), home=spec.home),
+            Remembered(_project_of(spec), home=spec.home),
             emit,
             approve=spec.approve,
             timeout=spec.approval_timeout,
@@ -356,6 +357,33 @@ class LiveRun(Generic[OutputT]):
             added = await added if inspect.isawaitable(added) else added
             text = f"{added}\n\n{text}" if added else text
         return text
+
+
+def _load_boxes(spec: RunSpec) -> list[Toolbox]:
+    """The toolboxes of a run: TARGETs are loaded, disabled tools left out.
+
+    Raises:
+        TargetError, ToolDefinitionError: a target that gives no tools.
+        RunError: two of them have the same name.
+    """
+    boxes = [box if isinstance(box, Toolbox) else load_target(box).toolbox for box in spec.tools]
+    names = [box.name for box in boxes]
+    for name in names:
+        if names.count(name) > 1:
+            raise RunError(f"two servers are called '{name}'", fix="Give one Toolbox another name")
+    policy = spec.rules()
+    offered = [[tool for tool in box.tools if not policy.disabled(f"mcp__{box.name}__{tool}")] for box in boxes]
+    return [box.only(*names) for box, names in zip(boxes, offered, strict=True) if names]
+
+
+def _project_of(spec: RunSpec) -> str:
+    """What decisions for a project are kept under: the first host folder of its workspace, or the current one."""
+    given = spec.workspace
+    if isinstance(given, str | Path):
+        return str(Path(given).resolve())
+    if given is None or not given.mounts:
+        return str(Path.cwd())
+    return str(Path(given.mounts[0].host_path).resolve())
 
 
 async def _asked(what: str, request: Awaitable[T]) -> T:

@@ -11,37 +11,36 @@ from toolkit._base.lazy import lazy_names
 
 if TYPE_CHECKING:
     from toolkit.sandbox.checks import check as check
-    from toolkit.sandbox.confinement import LITTER as LITTER
-    from toolkit.sandbox.confinement import Confinement as Confinement
-    from toolkit.sandbox.confinement import confine as confine
-    from toolkit.sandbox.confinement import remove_litter as remove_litter
-    from toolkit.sandbox.gate.gate import Gate as Gate
-    from toolkit.sandbox.gate.gate import Refusal as Refusal
-    from toolkit.sandbox.gate.usage import GateUsage as GateUsage
-    from toolkit.sandbox.gate.usage import ModelCall as ModelCall
-    from toolkit.sandbox.gate.usage import SpendLimit as SpendLimit
-    from toolkit.sandbox.host import find_api as find_api
-    from toolkit.sandbox.host import find_cli as find_cli
-    from toolkit.sandbox.host import python_environment as python_environment
-    from toolkit.sandbox.jail.proof import CheckReport as CheckReport
-    from toolkit.sandbox.jail.proof import CheckRow as CheckRow
+    from toolkit.sandbox.confinement import (
+        LITTER as LITTER,
+        Confinement as Confinement,
+        confine as confine,
+        remove_litter as remove_litter,
+    )
+    from toolkit.sandbox.gate.gate import Gate as Gate, Refusal as Refusal
+    from toolkit.sandbox.gate.usage import GateUsage as GateUsage, ModelCall as ModelCall, SpendLimit as SpendLimit
+    from toolkit.sandbox.host import (
+        find_api as find_api,
+        find_cli as find_cli,
+        python_environment as python_environment,
+    )
+    from toolkit.sandbox.jail.proof import CheckReport as CheckReport, CheckRow as CheckRow
     from toolkit.sandbox.jail.walls import Jail as Jail
-    from toolkit.sandbox.limits import HeldLimit as HeldLimit
-    from toolkit.sandbox.limits import JailLimits as JailLimits
-    from toolkit.sandbox.limits import limit_names as limit_names
-    from toolkit.sandbox.lint.explain import Problem as Problem
-    from toolkit.sandbox.lint.explain import explain_file as explain_file
-    from toolkit.sandbox.lint.explain import explain_text as explain_text
-    from toolkit.sandbox.profiles import CONTROL_FILES as CONTROL_FILES
-    from toolkit.sandbox.profiles import PROFILES as PROFILES
-    from toolkit.sandbox.profiles import READ_ONLY_TOOLS as READ_ONLY_TOOLS
-    from toolkit.sandbox.profiles import TOOLS as TOOLS
-    from toolkit.sandbox.profiles import profile as profile
-    from toolkit.sandbox.settings import KNOWN_CLI as KNOWN_CLI
-    from toolkit.sandbox.settings import SandboxSettings as SandboxSettings
-    from toolkit.sandbox.shell import ShellOptions as ShellOptions
-    from toolkit.sandbox.shell import ShellRun as ShellRun
-    from toolkit.sandbox.shell import run_confined as run_confined
+    from toolkit.sandbox.limits import HeldLimit as HeldLimit, JailLimits as JailLimits, limit_names as limit_names
+    from toolkit.sandbox.lint.explain import (
+        Problem as Problem,
+        explain_file as explain_file,
+        explain_text as explain_text,
+    )
+    from toolkit.sandbox.profiles import (
+        CONTROL_FILES as CONTROL_FILES,
+        PROFILES as PROFILES,
+        READ_ONLY_TOOLS as READ_ONLY_TOOLS,
+        TOOLS as TOOLS,
+        profile as profile,
+    )
+    from toolkit.sandbox.settings import KNOWN_CLI as KNOWN_CLI, SandboxSettings as SandboxSettings
+    from toolkit.sandbox.shell import ShellOptions as ShellOptions, ShellRun as ShellRun, run_confined as run_confined
 
 _HOMES = {
     "toolkit.sandbox.checks": ("check",),

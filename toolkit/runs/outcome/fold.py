@@ -129,9 +129,9 @@ class Fold:
             debug=end.get("debug", crash),
         )
 
-    def end(self, code: Code, **known: Any) -> Event:
+    def end(self, code: Code, so_far: RunResult[Any] | None = None, **known: Any) -> Event:
         """The event that ends the turn: what its events tell, and what is known only now."""
-        so_far = self._result([self._under_way()])
+        so_far = so_far or self._result([self._under_way()])
         data: dict[str, Any] = {"turn": len(self._turns), "ok": code == "ok", "code": code, "message": MESSAGES[code]}
         data |= {name: getattr(so_far, name) for name in ("text", "session", "model", "stop", "ms", "cost")}
         data |= {"output": None, "denied": [], "pending": [], "unenforced": list(so_far.unenforced), "debug": {}}
@@ -175,7 +175,7 @@ class Fold:
         if message.deferred_tool_use is not None:
             call = message.deferred_tool_use
             known["pending"] = [asdict(PendingCall(call.id, call.name, call.input))]
-        return self.end(code_of(end), **known), output
+        return self.end(code_of(end), so_far, **known), output
 
 
 def result_of(run: str, events: Iterable[Event]) -> RunResult[Any]:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from toolkit._base.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from toolkit.runs.sessions.transcripts import default_store as default_store
-    from toolkit.runs.sessions.transcripts import one_at_a_time as one_at_a_time
+    from toolkit.runs.sessions.transcripts import default_store as default_store, one_at_a_time as one_at_a_time
 
 _HOMES = {
     "toolkit.runs.sessions.transcripts": (

@@ -8,8 +8,7 @@ from toolkit._base.lazy import lazy_names
 
 if TYPE_CHECKING:
     from toolkit.runs.storage.event_log import EventLog as EventLog
-    from toolkit.runs.storage.run_folder import FORMAT as FORMAT
-    from toolkit.runs.storage.run_folder import runs_home as runs_home
+    from toolkit.runs.storage.run_folder import FORMAT as FORMAT, runs_home as runs_home
     from toolkit.runs.storage.stored_runs import find_run as find_run
 
 _HOMES = {

@@ -8,8 +8,7 @@ from toolkit._base.lazy import lazy_names
 
 if TYPE_CHECKING:
     from toolkit.runs.turn.engine import Engine as Engine
-    from toolkit.runs.turn.translate import Meter as Meter
-    from toolkit.runs.turn.translate import Translator as Translator
+    from toolkit.runs.turn.translate import Meter as Meter, Translator as Translator
 
 _HOMES = {
     "toolkit.runs.turn.engine": ("Engine",),
