@@ -24,16 +24,8 @@ from typing import Any
 from toolkit._base.files import write_json, write_new
 from toolkit._base.handles import READ_DIR, READ_FILE
 from toolkit.errors import WorkspaceConflictError, WorkspaceError
-from toolkit_workspace.record.content import (
-    ByteStore,
-    Content,
-    ContentGone,
-    Hosts,
-    Node,
-    Source,
-    leads_elsewhere,
-    pieces_of,
-)
+from toolkit_workspace.record import ByteStore
+from toolkit_workspace.record.content import Content, ContentGone, Hosts, Node, Source, leads_elsewhere, pieces_of
 from toolkit_workspace.record.record import Row, Stamp
 
 

@@ -10,19 +10,20 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from types import TracebackType
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from toolkit._base.files import write_all
 from toolkit._base.handles import READ_DIR, READ_FILE, open_beneath
 from toolkit.errors import WorkspaceError, WorkspaceSecurityError
 from toolkit_workspace.record.record import FRESH_NS, MountRecord, Record, Row, stamp_numbers
+
+if TYPE_CHECKING:
+    from toolkit_workspace.record.keeping import ByteStore
 
 NodeKind = Literal["f", "d", "l", "s"]
 """A file, a folder, a link, or something special (FIFO, socket, device) that is never opened."""
@@ -191,45 +192,6 @@ def open_file(root: Callable[[], int], path: bytes) -> int:
         os.close(fd)
         raise ContentGone(f"{os.fsdecode(path)!r} is no longer a file")
     return fd
-
-
-class ByteStore:
-    """Bytes one after the other in a file that only grows; an offset stays good for ever.
-
-    One file instead of many: it costs one sync, and no files are made.
-    """
-
-    def __init__(self, file: Path) -> None:
-        self.file = file
-        self._lock = threading.Lock()
-
-    def append(self, pieces: Iterable[bytes]) -> int:
-        """Add bytes and say where they start; they are in the file when this returns."""
-        with self._lock:
-            fd = os.open(self.file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-            try:
-                start = os.lseek(fd, 0, os.SEEK_END)
-                write_all(fd, pieces)
-            finally:
-                os.close(fd)
-        return start
-
-    def keep(self, source: Source) -> tuple[Content, str]:
-        """Append bytes from elsewhere; where they are from now on, and their digest."""
-        digest, size = hashlib.sha256(), 0
-
-        def passing() -> Iterator[bytes]:
-            nonlocal size
-            for piece in pieces_of(source):
-                digest.update(piece)
-                size += len(piece)
-                yield piece
-
-        start = self.append(passing())
-        return self.content(start, size), digest.hexdigest()
-
-    def content(self, offset: int, size: int) -> Content:
-        return Content(partial(open_stored, self.file), size, offset)
 
 
 def open_stored(file: Path) -> int:
