@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 from toolkit.errors import RunError, WorkspaceError
 from toolkit.runs.asking.approval_socket import ApprovalSocket
 from toolkit.runs.asking.approvals import Approvals, Remembered
+from toolkit.runs.asking.policy import Policy
 from toolkit.runs.listeners import Bus
 from toolkit.runs.outcome.events import Event, Stream
 from toolkit.runs.outcome.fold import Fold, is_refusal
@@ -62,14 +63,15 @@ class LiveRun(Generic[OutputT]):
         self._place: Place | None = None
 
     async def __aenter__(self) -> Self:
-        self._boxes = _load_boxes(self.spec)
+        policy = self.spec.rules(self._is_read_only)
+        self._boxes = _load_boxes(self.spec, policy)
         if self.spec.transport is None:
             self.spec.check_key()
         self._folder: RunFolder = new_run(self.spec)
         self._log = EventLog(self._folder.events, self._fold)
         self._reader = self._log.follow()
         self._bus = Bus(self._log)
-        self._approvals = self._make_approvals(self._log)
+        self._approvals = self._make_approvals(self._log, policy)
         if self.spec.approve is not None:
             self._socket = ApprovalSocket(self._folder.folder, self._approvals)
             await self._socket.open()
@@ -327,9 +329,14 @@ class LiveRun(Generic[OutputT]):
         except (OSError, WorkspaceError):
             _log.exception("the workspace of run %s cannot be looked at", self.id)
 
-    def _make_approvals(self, log: EventLog) -> Approvals:
+    def _is_read_only(self, tool: str) -> bool:
+        """Whether one of our own tools says that it changes nothing."""
+        return any(
+            tool == f"mcp__{box.name}__{one.name}" and one.options.read_only for box in self._boxes for one in box
+        )
+
+    def _make_approvals(self, log: EventLog, policy: Policy) -> Approvals:
         spec = self.spec
-        readers = {f"mcp__{box.name}__{tool.name}" for box in self._boxes for tool in box if tool.options.read_only}
 
         def emit(stream: Stream, kind: str, id: str | None, **data: Any) -> None:
             if not log.closed:
@@ -339,7 +346,7 @@ class LiveRun(Generic[OutputT]):
                     self._socket.tell(event)
 
         return Approvals(
-            spec.rules(readers.__contains__),
+            policy,
             Remembered(_project_of(spec), home=spec.home),
             emit,
             approve=spec.approve,
@@ -359,7 +366,7 @@ class LiveRun(Generic[OutputT]):
         return text
 
 
-def _load_boxes(spec: RunSpec) -> list[Toolbox]:
+def _load_boxes(spec: RunSpec, policy: Policy) -> list[Toolbox]:
     """The toolboxes of a run: TARGETs are loaded, disabled tools left out.
 
     Raises:
@@ -371,7 +378,6 @@ def _load_boxes(spec: RunSpec) -> list[Toolbox]:
     for name in names:
         if names.count(name) > 1:
             raise RunError(f"two servers are called '{name}'", fix="Give one Toolbox another name")
-    policy = spec.rules()
     offered = [[tool for tool in box.tools if not policy.disabled(f"mcp__{box.name}__{tool}")] for box in boxes]
     return [box.only(*names) for box, names in zip(boxes, offered, strict=True) if names]
 

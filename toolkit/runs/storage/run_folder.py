@@ -110,8 +110,10 @@ class RunFolder:
 
     def close(self) -> None:
         """The run lives no more, and came to its end by itself."""
-        with self._lock:
+        try:
             self._write("run.json", {**self._facts, "ended": time.time()})
+        finally:
+            self.let_go()
 
     def let_go(self) -> None:
         """Give up the lock."""
