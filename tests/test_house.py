@@ -211,7 +211,8 @@ def _given_out(door: str) -> frozenset[str]:
     """The names a door imports to hand them on, at once or on first use."""
     nodes = list(ast.walk(ast.parse(_modules()[door].read_text(encoding="utf-8"))))
     at_once = {alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names}
-    return frozenset(at_once | {str(node.value) for node in nodes if isinstance(node, ast.Constant)})
+    on_first_use = {name for node in nodes if isinstance(node, ast.Constant) for name in str(node.value).split()}
+    return frozenset(at_once | on_first_use)
 
 
 def _uses() -> list[tuple[str, str]]:

@@ -40,31 +40,9 @@ if TYPE_CHECKING:
     )
 
 _HOMES = {
-    "toolkit.errors": ("ToolError", "ToolkitError"),
-    "toolkit.runs": (
-        "Conversation",
-        "Decision",
-        "Event",
-        "Limits",
-        "Prompt",
-        "RunResult",
-        "RunSpec",
-        "run",
-        "run_many",
-        "run_sync",
-        "start",
-    ),
-    "toolkit.tools": (
-        "Audio",
-        "Image",
-        "Resource",
-        "Text",
-        "Tool",
-        "Toolbox",
-        "ToolContext",
-        "ToolResult",
-        "tool",
-    ),
+    "toolkit.errors": "ToolError ToolkitError",
+    "toolkit.runs": "Conversation Decision Event Limits Prompt RunResult RunSpec run run_many run_sync start",
+    "toolkit.tools": "Audio Image Resource Text Tool Toolbox ToolContext ToolResult tool",
 }
 
 __getattr__, __dir__, _names = lazy_names(__name__, _HOMES)

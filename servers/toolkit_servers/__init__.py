@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from toolkit_servers.stdio import claim_stdio as claim_stdio, serve_stdio as serve_stdio
 
 _HOMES = {
-    "toolkit_servers.build": ("build_server",),
-    "toolkit_servers.http": ("http_app", "serve_http"),
-    "toolkit_servers.in_process": ("in_process_config",),
-    "toolkit_servers.ready": ("load_ready",),
-    "toolkit_servers.reload": ("Reload",),
-    "toolkit_servers.stdio": ("claim_stdio", "serve_stdio"),
+    "toolkit_servers.build": "build_server",
+    "toolkit_servers.http": "http_app serve_http",
+    "toolkit_servers.in_process": "in_process_config",
+    "toolkit_servers.ready": "load_ready",
+    "toolkit_servers.reload": "Reload",
+    "toolkit_servers.stdio": "claim_stdio serve_stdio",
 }
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

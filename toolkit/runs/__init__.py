@@ -38,18 +38,18 @@ if TYPE_CHECKING:
     )
 
 _HOMES = {
-    "toolkit.runs.asking.approvals": ("Approvals", "Decision", "Question"),
-    "toolkit.runs.outcome.codes": ("MESSAGES", "Code"),
-    "toolkit.runs.sessions.conversation": ("Conversation", "fingerprint"),
-    "toolkit.runs.outcome.events": ("Call", "Event", "Tokens"),
-    "toolkit.runs.launch": ("run", "run_sync", "start"),
-    "toolkit.runs.live_run": ("LiveRun",),
-    "toolkit.runs.many.batch": ("run_many",),
-    "toolkit.runs.outcome.result": ("DeniedCall", "PendingCall", "RunFailedError", "RunResult", "ToolUse"),
-    "toolkit.runs.sessions.stores": ("FileSessionStore", "SqliteSessionStore"),
-    "toolkit.runs.sessions.transcripts": ("SessionId",),
-    "toolkit.runs.spec": ("Limits", "Prompt", "RunSpec"),
-    "toolkit.runs.storage.stored_runs": ("StoredRun", "list_runs", "load_run", "remove_older_than"),
+    "toolkit.runs.asking.approvals": "Approvals Decision Question",
+    "toolkit.runs.outcome.codes": "MESSAGES Code",
+    "toolkit.runs.sessions.conversation": "Conversation fingerprint",
+    "toolkit.runs.outcome.events": "Call Event Tokens",
+    "toolkit.runs.launch": "run run_sync start",
+    "toolkit.runs.live_run": "LiveRun",
+    "toolkit.runs.many.batch": "run_many",
+    "toolkit.runs.outcome.result": "DeniedCall PendingCall RunFailedError RunResult ToolUse",
+    "toolkit.runs.sessions.stores": "FileSessionStore SqliteSessionStore",
+    "toolkit.runs.sessions.transcripts": "SessionId",
+    "toolkit.runs.spec": "Limits Prompt RunSpec",
+    "toolkit.runs.storage.stored_runs": "StoredRun list_runs load_run remove_older_than",
 }
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -43,18 +43,18 @@ if TYPE_CHECKING:
     from toolkit.sandbox.shell import ShellOptions as ShellOptions, ShellRun as ShellRun, run_confined as run_confined
 
 _HOMES = {
-    "toolkit.sandbox.checks": ("check",),
-    "toolkit.sandbox.confinement": ("LITTER", "Confinement", "confine", "remove_litter"),
-    "toolkit.sandbox.gate.gate": ("Gate", "Refusal"),
-    "toolkit.sandbox.gate.usage": ("GateUsage", "ModelCall", "SpendLimit"),
-    "toolkit.sandbox.host": ("find_api", "find_cli", "python_environment"),
-    "toolkit.sandbox.jail.proof": ("CheckReport", "CheckRow"),
-    "toolkit.sandbox.jail.walls": ("Jail",),
-    "toolkit.sandbox.limits": ("JailLimits", "HeldLimit", "limit_names"),
-    "toolkit.sandbox.lint.explain": ("Problem", "explain_file", "explain_text"),
-    "toolkit.sandbox.profiles": ("CONTROL_FILES", "PROFILES", "READ_ONLY_TOOLS", "TOOLS", "profile"),
-    "toolkit.sandbox.settings": ("KNOWN_CLI", "SandboxSettings"),
-    "toolkit.sandbox.shell": ("ShellOptions", "ShellRun", "run_confined"),
+    "toolkit.sandbox.checks": "check",
+    "toolkit.sandbox.confinement": "LITTER Confinement confine remove_litter",
+    "toolkit.sandbox.gate.gate": "Gate Refusal",
+    "toolkit.sandbox.gate.usage": "GateUsage ModelCall SpendLimit",
+    "toolkit.sandbox.host": "find_api find_cli python_environment",
+    "toolkit.sandbox.jail.proof": "CheckReport CheckRow",
+    "toolkit.sandbox.jail.walls": "Jail",
+    "toolkit.sandbox.limits": "JailLimits HeldLimit limit_names",
+    "toolkit.sandbox.lint.explain": "Problem explain_file explain_text",
+    "toolkit.sandbox.profiles": "CONTROL_FILES PROFILES READ_ONLY_TOOLS TOOLS profile",
+    "toolkit.sandbox.settings": "KNOWN_CLI SandboxSettings",
+    "toolkit.sandbox.shell": "ShellOptions ShellRun run_confined",
 }
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

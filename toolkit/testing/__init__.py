@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from toolkit.testing.real_cli import RealCLI as RealCLI
 
 _HOMES = {
-    "toolkit.testing.cassette": ("record", "replay"),
-    "toolkit.testing.fake_cli": ("FakeCLI",),
-    "toolkit.testing.model.request": ("Request",),
-    "toolkit.testing.model.scripted_api": ("ScriptedAPI",),
-    "toolkit.testing.model.turns": ("Status", "Turn", "text", "thinking", "tool_use"),
-    "toolkit.testing.real_cli": ("RealCLI",),
+    "toolkit.testing.cassette": "record replay",
+    "toolkit.testing.fake_cli": "FakeCLI",
+    "toolkit.testing.model.request": "Request",
+    "toolkit.testing.model.scripted_api": "ScriptedAPI",
+    "toolkit.testing.model.turns": "Status Turn text thinking tool_use",
+    "toolkit.testing.real_cli": "RealCLI",
 }
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -1,11 +1,6 @@
 """A workspace is a safe copy: allowed host files in a temp dir, and the way back."""
 
-from toolkit.errors import (
-    WorkspaceBudgetError,
-    WorkspaceConflictError,
-    WorkspaceError,
-    WorkspaceSecurityError,
-)
+from toolkit.errors import WorkspaceBudgetError, WorkspaceConflictError, WorkspaceError, WorkspaceSecurityError
 from toolkit_workspace.applying import Applied, AppliedChange
 from toolkit_workspace.changes import Change, Changes
 from toolkit_workspace.copying import Progress

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from toolkit_servers.target._load import Target as Target, load_target as load_target
 
 _HOMES = {
-    "toolkit_servers.target._call": ("call_once",),
-    "toolkit_servers.target._imports": ("is_user_file",),
-    "toolkit_servers.target._key_values": ("describe_arguments", "parse_arguments", "usage"),
-    "toolkit_servers.target._load": ("Target", "load_target"),
+    "toolkit_servers.target._call": "call_once",
+    "toolkit_servers.target._imports": "is_user_file",
+    "toolkit_servers.target._key_values": "describe_arguments parse_arguments usage",
+    "toolkit_servers.target._load": "Target load_target",
 }
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

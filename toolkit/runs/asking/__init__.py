@@ -13,20 +13,10 @@ if TYPE_CHECKING:
     from toolkit.runs.asking.policy import CLI_MODES as CLI_MODES, OWN_MODES as OWN_MODES, Policy as Policy
 
 _HOMES = {
-    "toolkit.runs.asking.approval_socket": (
-        "SOCKET_NAME",
-        "ApprovalClient",
-    ),
-    "toolkit.runs.asking.approvals": (
-        "Remembered",
-        "subject_of",
-    ),
-    "toolkit.runs.asking.guard": ("Guard",),
-    "toolkit.runs.asking.policy": (
-        "CLI_MODES",
-        "OWN_MODES",
-        "Policy",
-    ),
+    "toolkit.runs.asking.approval_socket": "SOCKET_NAME ApprovalClient",
+    "toolkit.runs.asking.approvals": "Remembered subject_of",
+    "toolkit.runs.asking.guard": "Guard",
+    "toolkit.runs.asking.policy": "CLI_MODES OWN_MODES Policy",
 }
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -12,19 +12,9 @@ if TYPE_CHECKING:
     from toolkit.runs.outcome.fold import Fold as Fold, result_of as result_of
 
 _HOMES = {
-    "toolkit.runs.outcome.codes": (
-        "LIMIT_CODES",
-        "End",
-        "code_of",
-    ),
-    "toolkit.runs.outcome.events": (
-        "KINDS",
-        "as_line",
-    ),
-    "toolkit.runs.outcome.fold": (
-        "Fold",
-        "result_of",
-    ),
+    "toolkit.runs.outcome.codes": "LIMIT_CODES End code_of",
+    "toolkit.runs.outcome.events": "KINDS as_line",
+    "toolkit.runs.outcome.fold": "Fold result_of",
 }
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

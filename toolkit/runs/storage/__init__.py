@@ -12,12 +12,9 @@ if TYPE_CHECKING:
     from toolkit.runs.storage.stored_runs import find_run as find_run
 
 _HOMES = {
-    "toolkit.runs.storage.event_log": ("EventLog",),
-    "toolkit.runs.storage.run_folder": (
-        "FORMAT",
-        "runs_home",
-    ),
-    "toolkit.runs.storage.stored_runs": ("find_run",),
+    "toolkit.runs.storage.event_log": "EventLog",
+    "toolkit.runs.storage.run_folder": "FORMAT runs_home",
+    "toolkit.runs.storage.stored_runs": "find_run",
 }
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from toolkit.sandbox.jail.watchdog import Watchdog as Watchdog, measure_folders as measure_folders
 
 _HOMES = {
-    "toolkit.sandbox.jail.as_root": ("is_tenant",),
-    "toolkit.sandbox.jail.canary": ("Flight", "fly"),
-    "toolkit.sandbox.jail.folder": ("JailFolder", "is_lent", "sweep"),
-    "toolkit.sandbox.jail.launcher": ("OpenJail", "open_jail"),
-    "toolkit.sandbox.jail.proof": ("preflight", "prove"),
-    "toolkit.sandbox.jail.walls": ("ENVIRONMENT", "HOME", "Jail", "seccomp_filter"),
-    "toolkit.sandbox.jail.watchdog": ("Watchdog", "measure_folders"),
+    "toolkit.sandbox.jail.as_root": "is_tenant",
+    "toolkit.sandbox.jail.canary": "Flight fly",
+    "toolkit.sandbox.jail.folder": "JailFolder is_lent sweep",
+    "toolkit.sandbox.jail.launcher": "OpenJail open_jail",
+    "toolkit.sandbox.jail.proof": "preflight prove",
+    "toolkit.sandbox.jail.walls": "ENVIRONMENT HOME Jail seccomp_filter",
+    "toolkit.sandbox.jail.watchdog": "Watchdog measure_folders",
 }
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)
