@@ -134,13 +134,13 @@ class Copy:
         source = place.read_bytes()
         self._write(place, mutant.text(source))
         try:
-            nearest = self.fails(ROOMS[room].nearest, _NEAREST_SECONDS)
-            return nearest or self.fails([*_TOGETHER, ROOMS[room].tests], _ROOM_SECONDS)
+            nearest = self.failure(ROOMS[room].nearest, _NEAREST_SECONDS)
+            return bool(nearest or self.failure([*_TOGETHER, ROOMS[room].tests], _ROOM_SECONDS))
         finally:
             self._write(place, source)
 
-    def fails(self, arguments: Sequence[str], seconds: float) -> bool:
-        """Whether these tests fail, or take longer than they may.
+    def failure(self, arguments: Sequence[str], seconds: float) -> str:
+        """How these tests fail, if only by taking longer than they may; empty if they pass.
 
         Raises:
             RuntimeError: nothing was tested.
@@ -162,11 +162,11 @@ class Copy:
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.communicate()
-                return True
+                return f"not done after {seconds} s"
         shutil.rmtree(self.folder / "temp", ignore_errors=True)
         if process.returncode in (4, 5) or process.returncode < 0:
             raise RuntimeError(f"pytest ended with {process.returncode}:\n{said.decode(errors='replace')}")
-        return process.returncode != 0
+        return said.decode(errors="replace")[-2000:] if process.returncode else ""
 
     def _write(self, place: Path, text: bytes) -> None:
         """Write a module with a time of its own: byte code is told from older one by the second and the size."""
@@ -185,10 +185,11 @@ def try_all(
     """
     tried = []
     with tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o755)  # some tests go on as another user
         copy = Copy(Path(folder, "copy"))
         for tests in dict.fromkeys(ROOMS[room].tests for room in rooms):
-            if copy.fails([*_TOGETHER, tests], _ROOM_SECONDS):
-                raise RuntimeError(f"{tests} fails without any mutant")
+            if failure := copy.failure([*_TOGETHER, tests], _ROOM_SECONDS):
+                raise RuntimeError(f"{tests} fails without any mutant: {failure}")
         for room, file, mutant in chosen(rooms, sample):
             tried.append(Tried(room, file.as_posix(), mutant, copy.notices(room, file, mutant)))
             tell(tried[-1])
