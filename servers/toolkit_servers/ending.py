@@ -101,12 +101,9 @@ class Lifeline:
 
 def end_after(seconds: float, code: int = 0) -> None:
     """End the process then, unless it has ended by itself. Returns at once."""
-
-    def wait_and_end() -> None:
-        time.sleep(seconds)
-        end_now(code)
-
-    threading.Thread(target=wait_and_end, name="toolkit-end", daemon=True).start()
+    ending = threading.Timer(seconds, end_now, [code])
+    ending.daemon = True
+    ending.start()
 
 
 def end_now(code: int = 0) -> None:
@@ -123,8 +120,6 @@ def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             stream.flush()
-    ctypes = sys.modules.get("ctypes")
-    if ctypes is not None:
+    with contextlib.suppress(Exception):
         # What C code printed waits in a buffer of its own.
-        with contextlib.suppress(Exception):
-            ctypes.CDLL(None).fflush(None)
+        sys.modules["ctypes"].CDLL(None).fflush(None)

@@ -9,6 +9,7 @@ connection.
 from __future__ import annotations
 
 import json
+from functools import cached_property
 from typing import Any
 
 from mcp.shared.message import SessionMessage
@@ -32,17 +33,9 @@ class JsonList(list[Any]):
     mcp's own checks and transports still find the list it is; only `encode` looks for the text.
     """
 
-    __slots__ = ("_json",)
-
-    def __init__(self, items: list[Any]) -> None:
-        super().__init__(items)
-        self._json: bytes | None = None
-
-    @property
+    @cached_property
     def json(self) -> bytes:
-        if self._json is None:
-            self._json = _dump(list(self))
-        return self._json
+        return _dump(list(self))
 
 
 def parse_line(line: bytes | bytearray) -> SessionMessage | JSONRPCError:
@@ -83,15 +76,11 @@ def encode(message: JSONRPCMessage) -> bytes:
         tools = result.get("tools")
         if type(tools) is JsonList:
             # The rest of the result is written with a 0 in its place, and the finished text put there.
-            rest = _dump({**result, "tools": 0})
-            before, _, after = rest.partition(b'"tools":0')
-            return b'{"jsonrpc":"2.0","id":%b,"result":%b"tools":%b%b}\n' % (
-                _dump(message.id),
-                before,
-                tools.json,
-                after,
-            )
-        return b'{"jsonrpc":"2.0","id":%b,"result":%b}\n' % (_dump(message.id), _dump(result))
+            before, _, after = _dump({**result, "tools": 0}).partition(b'"tools":0')
+            text = b'%b"tools":%b%b' % (before, tools.json, after)
+        else:
+            text = _dump(result)
+        return b'{"jsonrpc":"2.0","id":%b,"result":%b}\n' % (_dump(message.id), text)
     return _dump(message.model_dump(by_alias=True, exclude_unset=True)) + b"\n"
 
 

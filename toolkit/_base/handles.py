@@ -210,8 +210,8 @@ class DirStack:
             self._handles[self._lowest_open] = -1
             self._lowest_open += 1
 
-    def pop(self) -> None:
-        """Go up one folder.
+    def pop(self) -> int:
+        """Go up one folder; the handle of the one the walk stands in then.
 
         Raises:
             OSError: ESTALE where the folder above is no longer the one walked through.
@@ -227,6 +227,7 @@ class DirStack:
             self._lowest_open = last - 1
         os.close(self._handles.pop())
         self._known.pop()
+        return self._handles[-1] if self._handles else -1
 
     def close(self) -> None:
         for handle in self._handles:

@@ -11,6 +11,7 @@ import difflib
 import os
 import unicodedata
 from collections.abc import Iterable
+from pathlib import Path
 
 _LONGEST_NAME = 120
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
@@ -44,6 +45,12 @@ def safe_line(text: str, width: int) -> str:
 def safe_text(text: str) -> str:
     """The same text with its line breaks, and whatever steers a terminal written out."""
     return "".join(char if char.isprintable() or char in "\n\t" else f"\\x{ord(char):02x}" for char in text)
+
+
+def typed_path(file: str | Path, cwd: Path) -> str:
+    """A path as someone in `cwd` would type it: relative where it lies below."""
+    path = Path(file)
+    return str(path.relative_to(cwd) if path.is_relative_to(cwd) else path)
 
 
 def size_text(size: int) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -55,16 +55,14 @@ def sandbox() -> None:
     "--deny-read", multiple=True, metavar="PATH", help="A path nothing may read, absolute or ~/…; repeatable."
 )
 @click.option(
-    "--allow-control-file", "control_files", multiple=True, metavar="NAME", help="Let CLAUDE.md or the like be changed."
+    "--allow-control-file",
+    "allow_control_files",
+    multiple=True,
+    metavar="NAME",
+    help="Let CLAUDE.md or the like be changed.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write there instead of stdout.")
-def settings(
-    profile: str | None,
-    domains: tuple[str, ...],
-    deny_read: tuple[str, ...],
-    control_files: tuple[str, ...],
-    output: Path | None,
-) -> None:
+def settings(profile: str | None, domains: tuple[str, ...], output: Path | None, **paths: Any) -> None:
     """Print settings for the CLI that fail closed.
 
     They confine Bash and keep the file tools in the working directory. Hooks,
@@ -73,7 +71,7 @@ def settings(
     from toolkit.sandbox import profile as make
 
     name = profile or ("allowlist" if domains else "offline")
-    text = make(name, domains=domains, deny_read=deny_read, allow_control_files=control_files).as_json(indent=2)
+    text = make(name, domains=domains, **paths).as_json(indent=2)
     if name == "minimal":
         click.echo(
             "note: 'minimal' leaves WebFetch and other tools that reach the network; 'offline' does not", err=True
@@ -128,13 +126,7 @@ _REQUIRE = click.option(
 @_READABLE
 @_REQUIRE
 @json_option("Print the report as JSON.")
-def check(
-    workspace: Path | None,
-    cli_path: Path | None,
-    readable: tuple[Path, ...],
-    require: tuple[str, ...],
-    wants_json: bool,
-) -> None:
+def check(workspace: Path | None, wants_json: bool, **options: Any) -> None:
     """Prove on this machine that the jail holds.
 
     A program inside the jail tries to get out in every way it knows; each must
@@ -142,13 +134,12 @@ def check(
     """
     from toolkit.sandbox import check as run_check
 
-    report = run_check(workspace, cli_path=cli_path, readable=readable, require=require)
+    report = run_check(workspace, **options)
     if wants_json:
         echo_json(report.as_dict())
     else:
         click.echo(_table(report))
-    if not report.ok:
-        sys.exit(1)
+    sys.exit(not report.ok)
 
 
 def _table(report: CheckReport) -> str:
@@ -175,14 +166,7 @@ def _table(report: CheckReport) -> str:
 @click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="End the command after this time.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def exec_command(
-    workspace: Path,
-    readable: tuple[Path, ...],
-    require: tuple[str, ...],
-    read_only: bool,
-    memory_mb: int | None,
-    processes: int | None,
-    seconds: float | None,
-    command: tuple[str, ...],
+    command: tuple[str, ...], workspace: Path, memory_mb: int | None, processes: int | None, **options: Any
 ) -> None:
     """Run a command in the jail.
 
@@ -192,13 +176,10 @@ def exec_command(
     """
     from toolkit.sandbox import JailLimits, ShellOptions, run_confined
 
-    plain = JailLimits()
-    limits = JailLimits(
-        memory_bytes=memory_mb * 1024 * 1024 if memory_mb else plain.memory_bytes,
-        processes=processes or plain.processes,
-    )
-    options = ShellOptions(readable, limits, require, read_only, seconds)
-    done = run_confined(command, workspace, options)
+    limits = JailLimits()
+    limits = replace(limits, memory_bytes=memory_mb * 1024 * 1024) if memory_mb else limits
+    limits = replace(limits, processes=processes) if processes else limits
+    done = run_confined(command, workspace, ShellOptions(limits=limits, **options))
     if done.exceeded is not None:
         used, allowed = done.exceeded.used, done.exceeded.allowed
         click.echo(f"ended: the limit on {done.exceeded.limit} was passed ({used} of {allowed})", err=True)

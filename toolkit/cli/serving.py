@@ -13,6 +13,7 @@ import click
 from click.core import ParameterSource
 
 import toolkit_servers.target as targets  # which loads what is used of it
+from toolkit._base.words import count_text
 from toolkit.cli.terminal import as_json, command, json_option, take_stdout, write_result
 
 if TYPE_CHECKING:
@@ -45,15 +46,7 @@ $ toolkit serve files:read_only=true
 @click.option("--cwd", type=click.Path(exists=True, file_okay=False), help="Run in this folder.")
 @click.pass_context
 def serve(
-    ctx: click.Context,
-    target: str,
-    http: bool,
-    host: str,
-    port: int,
-    allowed_hosts: tuple[str, ...],
-    reload: bool,
-    check: bool,
-    cwd: str | None,
+    ctx: click.Context, /, target: str, http: bool, reload: bool, check: bool, cwd: str | None, **address: Any
 ) -> None:
     """Serve the tools in TARGET over stdio or HTTP.
 
@@ -67,13 +60,16 @@ def serve(
       planning                         plan work in steps and keep track of it
       workspace:FOLDER                 see and undo what was changed in a kept workspace
     """
-    _refuse_alone(ctx, http, "host", "port", "allowed_hosts")
+    for option in ctx.command.params:
+        is_given = ctx.get_parameter_source(str(option.name)) is not ParameterSource.DEFAULT
+        if option.name in address and is_given and not http:  # it means nothing over stdio
+            raise click.UsageError(f"{option.opts[0]} goes with --http")
     if cwd is not None:
         os.chdir(cwd)
     if check:
         _check(target)
     elif http:
-        _serve_http(target, host, port, allowed_hosts, reload)
+        _serve_http(target, reload, address)
     else:
         _serve_stdio(target, reload)
 
@@ -89,17 +85,15 @@ def _serve_stdio(spec: str, reload: bool) -> None:
     serve_stdio(_tools(target, reload), wires)
 
 
-def _serve_http(spec: str, host: str, port: int, allowed_hosts: tuple[str, ...], reload: bool) -> None:
+def _serve_http(spec: str, reload: bool, address: dict[str, Any]) -> None:
     from toolkit_servers import serve_http
 
     target = targets.load_target(spec)
-    serve_http(
-        _tools(target, reload),
-        host=host,
-        port=port,
-        allowed_hosts=allowed_hosts,
-        on_ready=lambda url: click.echo(f"Serving {target.toolbox.name} at {url}", err=True),
-    )
+
+    def on_ready(url: str) -> None:
+        click.echo(f"Serving {target.toolbox.name} at {url}", err=True)
+
+    serve_http(_tools(target, reload), **address, on_ready=on_ready)
 
 
 def _tools(target: targets.Target, reload: bool) -> Toolbox | Reload:
@@ -113,15 +107,7 @@ def _tools(target: targets.Target, reload: bool) -> Toolbox | Reload:
 def _check(spec: str) -> None:
     stdout = take_stdout()
     box = targets.load_target(spec).toolbox
-    write_result(stdout, f"{box.name}: {len(box)} {'tool' if len(box) == 1 else 'tools'}, no problems")
-
-
-def _refuse_alone(ctx: click.Context, http: bool, *parameters: str) -> None:
-    """Options that mean nothing over stdio are a slip, not to be passed over in silence."""
-    given = [name for name in parameters if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT]
-    if given and not http:
-        option = "--allow-host" if given[0] == "allowed_hosts" else f"--{given[0]}"
-        raise click.UsageError(f"{option} goes with --http")
+    write_result(stdout, f"{box.name}: {count_text(len(box), 'tool')}, no problems")
 
 
 CALL_EXAMPLE = """

@@ -19,19 +19,21 @@ if TYPE_CHECKING:
     from toolkit.testing.cassette import record as record
     from toolkit.testing.cassette import replay as replay
     from toolkit.testing.fake_cli import FakeCLI as FakeCLI
-    from toolkit.testing.model import Request as Request
-    from toolkit.testing.model import ScriptedAPI as ScriptedAPI
-    from toolkit.testing.model import Status as Status
-    from toolkit.testing.model import Turn as Turn
-    from toolkit.testing.model import text as text
-    from toolkit.testing.model import thinking as thinking
-    from toolkit.testing.model import tool_use as tool_use
+    from toolkit.testing.model.request import Request as Request
+    from toolkit.testing.model.scripted_api import ScriptedAPI as ScriptedAPI
+    from toolkit.testing.model.turns import Status as Status
+    from toolkit.testing.model.turns import Turn as Turn
+    from toolkit.testing.model.turns import text as text
+    from toolkit.testing.model.turns import thinking as thinking
+    from toolkit.testing.model.turns import tool_use as tool_use
     from toolkit.testing.real_cli import RealCLI as RealCLI
 
 _HOMES = {
     "toolkit.testing.cassette": ("record", "replay"),
     "toolkit.testing.fake_cli": ("FakeCLI",),
-    "toolkit.testing.model": ("Request", "ScriptedAPI", "Status", "Turn", "text", "thinking", "tool_use"),
+    "toolkit.testing.model.request": ("Request",),
+    "toolkit.testing.model.scripted_api": ("ScriptedAPI",),
+    "toolkit.testing.model.turns": ("Status", "Turn", "text", "thinking", "tool_use"),
     "toolkit.testing.real_cli": ("RealCLI",),
 }
 

@@ -19,7 +19,7 @@ import pytest
 
 if TYPE_CHECKING:
     from toolkit.testing import FakeCLI, RealCLI, ScriptedAPI
-    from toolkit.testing.model import Scripted
+    from toolkit.testing.model.script import Scripted
     from toolkit.tools import Reply
 
 _SCRIPTED: pytest.StashKey[list[Scripted]] = pytest.StashKey()

@@ -70,9 +70,10 @@ class ToolContext:
         self._on_log = on_log
         self._workspace = workspace
         self._env = env
-        self._cancelled = False
         self._post: Callable[[Callable[[], None]], object] | None = None
         self._home_thread = threading.get_ident()
+        self.cancelled = False
+        """True once nobody waits for the result any more: cancelled by the client, or past its timeout."""
         self.deadline = deadline
         """When the run ends; None outside a run."""
         self.budget = budget or Budget()
@@ -97,11 +98,6 @@ class ToolContext:
         """The environment meant for the tool; the process's own outside a run."""
         return os.environ if self._env is None else self._env
 
-    @property
-    def cancelled(self) -> bool:
-        """True once nobody waits for the result any more: cancelled by the client, or past its timeout."""
-        return self._cancelled
-
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         """Say how far the work is. Works from a thread too; ignored by clients that did not ask."""
         if self._on_progress is not None:
@@ -119,10 +115,10 @@ class ToolContext:
 
     def cancel(self) -> None:
         """Tell the tool that nobody waits any more; later reports go nowhere."""
-        self._cancelled = True
+        self.cancelled = True
 
     def _emit(self, report: Callable[[], None]) -> None:
-        if self._cancelled:
+        if self.cancelled:
             return
         if self._post is None or threading.get_ident() == self._home_thread:
             report()

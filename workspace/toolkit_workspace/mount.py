@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from toolkit._base.words import safe_name
@@ -16,7 +17,7 @@ from toolkit.errors import WorkspaceError, WorkspaceSecurityError
 from toolkit_workspace.selecting.pattern import read_globs
 
 
-@dataclass(frozen=True, init=False, slots=True)
+@dataclass(frozen=True, init=False)
 class HostMount:
     """One host file or folder that may be copied into a workspace."""
 
@@ -34,8 +35,6 @@ class HostMount:
     """Copy what a link out of the mount leads to, where an allowed root holds it."""
     gitignore: bool
     """Also leave behind what the tree's own .gitignore files and .git/info/exclude name."""
-    landing: str = field(repr=False, compare=False)
-    """Where it lands, relative to the workspace; "." for the workspace itself."""
 
     def __init__(
         self,
@@ -50,7 +49,6 @@ class HostMount:
         put = object.__setattr__
         put(self, "host_path", Path(host_path))
         put(self, "mount_path", None if mount_path is None else _inside(os.fspath(mount_path)))
-        put(self, "landing", self.mount_path if self.mount_path is not None else _own_name(self.host_path))
         put(self, "include_glob", _globs(include_glob, "include_glob"))
         put(self, "exclude_glob", _globs(exclude_glob, "exclude_glob"))
         if max_bytes is not None and (isinstance(max_bytes, bool) or not isinstance(max_bytes, int) or max_bytes < 0):
@@ -59,15 +57,18 @@ class HostMount:
         put(self, "follow_symlinks", bool(follow_symlinks))
         put(self, "gitignore", bool(gitignore))
 
-
-def _own_name(host_path: Path) -> str:
-    name = Path(os.path.abspath(host_path)).name  # noqa: PTH100 - links in the path must stay
-    if not name:
-        raise WorkspaceError(
-            f"mount {safe_name(str(host_path))}: it has no name to land under",
-            fix="Write where it lands: HostMount(…, mount_path='data')",
-        )
-    return name
+    @cached_property
+    def landing(self) -> str:
+        """Where it lands, relative to the workspace; "." for the workspace itself."""
+        if self.mount_path is not None:
+            return self.mount_path
+        name = Path(os.path.abspath(self.host_path)).name  # noqa: PTH100 - links in the path must stay
+        if not name:
+            raise WorkspaceError(
+                f"mount {safe_name(str(self.host_path))}: it has no name to land under",
+                fix="Write where it lands: HostMount(…, mount_path='data')",
+            )
+        return name
 
 
 def _inside(path: str) -> str:

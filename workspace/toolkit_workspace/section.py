@@ -130,7 +130,10 @@ class WorkspaceSection:
         with AllowedRoots(self.allowed_host_roots) as roots:
             sources = open_sources(self.mounts, roots)
             try:
-                return Plan(tuple(plan_source(source, roots, strict=self._strict) for source in sources))
+                plans = []
+                for source in sources:
+                    plans.append(plan_source(source, roots, strict=self._strict))
+                return Plan(tuple(plans))
             finally:
                 close_sources(sources)
 
@@ -157,13 +160,7 @@ class WorkspaceSection:
                 workspace = Workspace.create(place.absolute(), [source.record for source in sources])
                 try:
                     tallies = fill(workspace, sources, roots, strict=self._strict, progress=self._progress)
-                    # A host file changed just now could change again unseen: its bytes are kept at once.
-                    workspace.keep_bases(only_fresh=True)
-                    workspace.save()
-                    self._summaries = tuple(
-                        MountSummary.of(source.mount.landing, source.record.name is not None, tally)
-                        for source, tally in zip(sources, tallies, strict=True)
-                    )
+                    self._summaries = tuple(map(MountSummary.of, sources, tallies))
                     workspace.write_facts(**self._facts())
                 except BaseException:
                     workspace.remove()
@@ -211,7 +208,7 @@ class WorkspaceSection:
             return fingerprint_of(root)
 
     def changes(self) -> Changes:
-        """What differs from the prepared state, or from what was applied last; nothing is run to find out.
+        """What differs from what was prepared, or from what was applied last; nothing is run to find out.
 
         Raises:
             WorkspaceError: the workspace or its record cannot be read.
@@ -268,7 +265,7 @@ class WorkspaceSection:
         return self._moments().rewind(snapshot)
 
     def diff(self, a: Snapshot | str | None = None, b: Snapshot | str | None = None) -> Changes:
-        """What changed from `a` (the prepared state if not given) to `b` (now if not given)."""
+        """What changed from `a` (what was prepared if not given) to `b` (now if not given)."""
         return self._moments().diff(a, b)
 
     def _with_bases(self) -> Workspace:

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from toolkit._base.files import write_json
-from toolkit._base.handles import READ_DIR, READ_FILE, open_beneath, remove_tree
+from toolkit._base.handles import READ_DIR, READ_FILE, remove_tree
 from toolkit._base.locks import Lock, take_lock
 from toolkit._base.processes import boot_id, started_at
 from toolkit._base.words import safe_name
@@ -192,15 +192,10 @@ class Workspace:
 
     def _keep_bases(self) -> None:
         # A workspace that is removed meanwhile, or a full disk: what was not kept is a conflict later, no more.
-        with contextlib.suppress(OSError, WorkspaceError):
-            self.keep_bases()
+        with contextlib.suppress(OSError, WorkspaceError), self.opened() as root:
+            keep_bases(self.record, self.store, root, stop=self._stop.is_set)
             if not self._stop.is_set():
                 self.save()
-
-    def keep_bases(self, *, only_fresh: bool = False) -> None:
-        """Keep the bytes of small files beside the workspace, or of those that were changed just before the copy."""
-        with self.opened() as root:
-            keep_bases(self.record, self.store, root, only_fresh=only_fresh, stop=self._stop.is_set)
 
     def finish_keeping_bases(self) -> None:
         """Wait until all bytes are kept."""
@@ -348,7 +343,7 @@ def _read_facts(state_dir: Path) -> dict[str, Any]:
     except OSError:
         return {}
     try:
-        handle = open_beneath(folder, b"owner.json", READ_FILE)
+        handle = os.open("owner.json", READ_FILE, dir_fd=folder)
         try:
             facts = json.loads(os.read(handle, _MOST_OWNER_BYTES))
         finally:

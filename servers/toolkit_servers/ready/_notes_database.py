@@ -11,7 +11,6 @@ import re
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -83,7 +82,7 @@ class NotesDatabase:
     def add(self, title: str, text: str, tags: Sequence[str]) -> Note:
         """Keep a note."""
         now = time.time()
-        with self._changing() as db:
+        with self._transaction(writes=True) as db:
             row = db.execute(
                 "INSERT INTO note (title, text, created, updated) VALUES (?, ?, ?, ?)", (title, text, now, now)
             )
@@ -93,12 +92,12 @@ class NotesDatabase:
 
     def read(self, note: int) -> Note:
         """One note, whole."""
-        with self._reading() as db:
+        with self._transaction() as db:
             return _read(db, note)
 
     def update(self, note: int, title: str | None, text: str | None, tags: Sequence[str] | None) -> Note:
         """Change what is given of a note."""
-        with self._changing() as db:
+        with self._transaction(writes=True) as db:
             old = _read(db, note)
             db.execute(
                 "UPDATE note SET title = ?, text = ?, updated = ? WHERE id = ?",
@@ -111,14 +110,14 @@ class NotesDatabase:
 
     def remove(self, note: int) -> Note:
         """Forget a note; gives it back for the last time."""
-        with self._changing() as db:
+        with self._transaction(writes=True) as db:
             old = _read(db, note)
             db.execute("DELETE FROM note WHERE id = ?", (note,))
             return old
 
     def latest(self, tag: str | None, limit: int) -> tuple[list[Note], int]:
         """The notes changed last, and how many there are in all."""
-        with self._reading() as db:
+        with self._transaction() as db:
             where, values = ("WHERE id IN (SELECT note FROM tag WHERE name = ?)", [tag]) if tag else ("", [])
             total = db.execute(f"SELECT count(*) FROM note {where}", values).fetchone()[0]
             ids = db.execute(f"SELECT id FROM note {where} ORDER BY updated DESC, id DESC LIMIT ?", [*values, limit])
@@ -126,7 +125,7 @@ class NotesDatabase:
 
     def tags(self) -> dict[str, int]:
         """The tags in use, and how many notes have each."""
-        with self._reading() as db:
+        with self._transaction() as db:
             return dict(db.execute("SELECT name, count(*) FROM tag GROUP BY name ORDER BY count(*) DESC, name"))
 
     def find(self, query: str, tag: str | None, limit: int) -> list[tuple[Note, str]]:
@@ -136,7 +135,7 @@ class NotesDatabase:
         which also finds parts of words and signs that are no words.
         """
         terms = _terms(query)
-        with self._reading() as db:
+        with self._transaction() as db:
             rows: list[tuple[int, str]] = []
             for joint in (" AND ", " OR "):
                 if terms and not rows:
@@ -155,18 +154,17 @@ class NotesDatabase:
                 ).fetchall()
             return [(_read(db, note), words) for note, words in rows]
 
-    def _reading(self) -> AbstractContextManager[sqlite3.Connection]:
-        return self._transaction("BEGIN")
-
-    def _changing(self) -> AbstractContextManager[sqlite3.Connection]:
-        return self._transaction("BEGIN IMMEDIATE")  # waits its turn now instead of failing at the first write
-
     @contextlib.contextmanager
-    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
-        with _in_words(), contextlib.closing(self._connect("rw")) as db:
-            db.execute(begin)
-            yield db
-            db.execute("COMMIT")
+    def _transaction(self, *, writes: bool = False) -> Iterator[sqlite3.Connection]:
+        try:
+            with contextlib.closing(self._connect("rw")) as db:
+                # IMMEDIATE waits its turn now instead of failing at the first write.
+                db.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
+                yield db
+                db.execute("COMMIT")
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest says more than anybody asks
+            raise ToolError(_IN_WORDS.get(code, f"the notes cannot be used: {error}")) from error
 
     def _connect(self, mode: str) -> sqlite3.Connection:
         # Without a mode, SQLite would quietly make a new file where the notes have gone.
@@ -185,20 +183,12 @@ _IN_WORDS = {
 }
 
 
-@contextlib.contextmanager
-def _in_words() -> Iterator[None]:
-    try:
-        yield
-    except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest says more than anybody asks
-        raise ToolError(_IN_WORDS.get(code, f"the notes cannot be used: {error}")) from error
-
-
 def _prepare(db: sqlite3.Connection) -> None:
     """Make the tables in a new file; make sure an existing one is ours and sound."""
     db.execute("BEGIN IMMEDIATE")
     if not db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
-        for statement in _statements(_SCHEMA):
+        # One by one: `executescript` would end the transaction first.
+        for statement in re.split(r"(?<=;)\n(?=CREATE )", _SCHEMA.strip()):
             db.execute(statement)
         db.execute(f"PRAGMA application_id = {_APPLICATION}")
         db.execute(f"PRAGMA user_version = {_VERSION}")
@@ -212,16 +202,6 @@ def _prepare(db: sqlite3.Connection) -> None:
         raise sqlite3.DatabaseError(f"it is damaged: {verdict}")
     with contextlib.suppress(sqlite3.OperationalError):  # someone writes just now: the next to open it will do this
         db.execute("PRAGMA journal_mode = WAL")
-
-
-def _statements(script: str) -> Iterator[str]:
-    """The statements of a script, one by one: `executescript` would end the transaction first."""
-    statement = ""
-    for line in script.strip().splitlines():
-        statement += line + "\n"
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""
 
 
 def _terms(query: str) -> list[str]:

@@ -7,7 +7,6 @@ the same time.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -27,29 +26,6 @@ Title = Annotated[str, Field(max_length=200)]
 Tag = Annotated[str, Field(pattern=r"^\s*[^\s,]+\s*$", max_length=50), AfterValidator(lambda tag: tag.strip().lower())]
 Tags = Annotated[list[Tag], Field(max_length=20)]
 Limit = Annotated[int, Field(ge=1, le=200)]
-
-
-@dataclass(frozen=True, slots=True)
-class WholeNote:
-    """One note for the model to read."""
-
-    note: Note
-
-    def render(self) -> str:
-        """A head line, then the text."""
-        return f"{_head(self.note)}\n\n{self.note.text}"
-
-
-@dataclass(frozen=True, slots=True)
-class NoteList:
-    """Some notes, a few lines each."""
-
-    notes: tuple[tuple[Note, str], ...]
-    remark: str
-
-    def render(self) -> str:
-        """Head line and some words of each note, then a remark."""
-        return with_remarks([f"{_head(note)}\n    {one_line(words)}" for note, words in self.notes], [self.remark])
 
 
 class NoteTools:
@@ -73,7 +49,7 @@ class NoteTools:
     @tool(read_only=True, max_chars=_MOST_CHARS)
     def find_notes(
         self, query: Annotated[str, Field(pattern=r"\S", max_length=1_000)], tag: Tag | None = None, limit: Limit = 10
-    ) -> NoteList:
+    ) -> str:
         """Find notes by their words, the best match first. Look here before asking what may be known already.
 
         Args:
@@ -82,17 +58,17 @@ class NoteTools:
             limit: Most notes to give back.
         """
         found = self._database.find(query, tag, limit)
-        remark = "read_note gives a note whole" if found else self._nothing(tag)
-        return NoteList(tuple(found), remark)
+        return _listed(found, "read_note gives a note whole" if found else self._nothing(tag))
 
     @tool(read_only=True, max_chars=_MOST_CHARS)
-    def read_note(self, note: Id) -> WholeNote:
+    def read_note(self, note: Id) -> str:
         """Read one note whole.
 
         Args:
             note: Its number.
         """
-        return WholeNote(self._database.read(note))
+        found = self._database.read(note)
+        return f"{_head(found)}\n\n{found.text}"
 
     @tool(destructive=True, idempotent=True)
     def update_note(
@@ -119,7 +95,7 @@ class NoteTools:
         return f"Removed. {_head(self._database.remove(note))}"
 
     @tool(read_only=True, max_chars=_MOST_CHARS)
-    def list_notes(self, tag: Tag | None = None, limit: Limit = 30) -> NoteList:
+    def list_notes(self, tag: Tag | None = None, limit: Limit = 30) -> str:
         """List the notes changed last, and the tags there are.
 
         Args:
@@ -127,10 +103,9 @@ class NoteTools:
             limit: Most notes to give back.
         """
         latest, total = self._database.latest(tag, limit)
-        if not latest:
-            return NoteList((), self._nothing(tag))
-        listed = tuple((note, note.text[:120] + ("…" if len(note.text) > 120 else "")) for note in latest)
-        return NoteList(listed, f"{len(latest)} of {total:,} notes; {self._tags()}")
+        beginnings = [(note, note.text[:120] + ("…" if len(note.text) > 120 else "")) for note in latest]
+        remark = f"{len(latest)} of {total:,} notes; {self._tags()}" if latest else self._nothing(tag)
+        return _listed(beginnings, remark)
 
     def _nothing(self, tag: str | None) -> str:
         return f"nothing found{f' under the tag {tag}' if tag else ''}; {self._tags()}"
@@ -160,6 +135,11 @@ def _default() -> Path:
         return Path(home) / "notes.db"
     data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return Path(data) / "toolkit" / "notes.db"
+
+
+def _listed(notes: list[tuple[Note, str]], remark: str) -> str:
+    """Head line and some words of each note, then a remark."""
+    return with_remarks([f"{_head(note)}\n    {one_line(words)}" for note, words in notes], [remark])
 
 
 def _head(note: Note) -> str:

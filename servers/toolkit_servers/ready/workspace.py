@@ -11,7 +11,6 @@ import os
 import posixpath
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from toolkit._base.words import count_text, safe_name, size_text
@@ -23,18 +22,6 @@ from toolkit_workspace.moments import rewrite
 
 _MOST_ROWS = 200
 _MOST_NAMED = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Diff:
-    """Changes as a patch, one piece a file."""
-
-    pieces: tuple[str, ...]
-    remarks: tuple[str, ...]
-
-    def render(self) -> str:
-        """The pieces, then what is not among them."""
-        return "\n".join([*self.pieces, *(f"[{remark}]" for remark in self.remarks)]) or "Nothing was changed."
 
 
 class WorkspaceTools:
@@ -59,7 +46,7 @@ class WorkspaceTools:
             return changes.summary(max_rows=_MOST_ROWS) if changes else "Nothing was changed."
 
     @tool(read_only=True, timeout=120)
-    def show_diff(self, path: str = ".") -> Diff:
+    def show_diff(self, path: str = ".") -> str:
         """Show what was changed since the workspace was prepared, as a diff.
 
         Args:
@@ -117,7 +104,8 @@ class WorkspaceTools:
             raise ToolError(f"{safe_name(path)} is outside the workspace; write the path from its top on")
         return "" if clean == "." else clean
 
-    def _diff(self, changes: Changes, chosen: list[int]) -> Diff:
+    def _diff(self, changes: Changes, chosen: list[int]) -> str:
+        """The changes as a patch, one piece a file, then what is not among them."""
         pieces, remarks, room = list[str](), list[str](), self._room
         unshown = 0
         for at in chosen:
@@ -138,7 +126,7 @@ class WorkspaceTools:
             remarks[_MOST_ROWS:] = [f"{len(remarks) - _MOST_ROWS:,} more binary files"]
         if unshown:
             remarks.append(f"{count_text(unshown, 'file')} not shown: too long; ask for one path at a time")
-        return Diff(tuple(pieces), tuple(remarks))
+        return "\n".join([*pieces, *(f"[{remark}]" for remark in remarks)]) or "Nothing was changed."
 
 
 def workspace(section: WorkspaceSection | Path | None = None, *, max_chars: int = 50_000) -> Toolbox:

@@ -173,13 +173,13 @@ def _explanation(caller: FrameType) -> ToolkitError:
     import linecache
     from pathlib import Path
 
+    from toolkit._base.words import typed_path
+
     frame = _user_frame(caller)
     file, line = frame.f_code.co_filename, frame.f_lineno
-    path, cwd = Path(file), Path.cwd()
-    path = path.relative_to(cwd) if path.is_relative_to(cwd) else path
     return ToolkitError(
-        f"{path.name} prints to stdout, which belongs to the client: it goes to stderr instead",
-        where=[f"{path}:{line}  {linecache.getline(file, line).strip()}"],
+        f"{Path(file).name} prints to stdout, which belongs to the client: it goes to stderr instead",
+        where=[f"{typed_path(file, Path.cwd())}:{line}  {linecache.getline(file, line).strip()}"],
         fix="Return what the model should read; for your own eyes write print(…, file=sys.stderr). This is said once",
     )
 

@@ -18,7 +18,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from toolkit.errors import ToolkitError
+from toolkit._base.words import typed_path
+from toolkit.errors import TargetError, ToolkitError
 from toolkit.tools import Tool, Toolbox, as_tool
 from toolkit_servers.ready import is_ready, load_ready_spec
 from toolkit_servers.target import _problems as problems
@@ -54,7 +55,7 @@ class Address:
     """The same without the name."""
     name: str | None
     file: Path | None
-    module: str | None
+    """None where TARGET is a module."""
     cwd: Path
     """The folder that paths are read from, and shown relative to."""
 
@@ -71,10 +72,19 @@ class Address:
         name = match["name"] if match else None
         is_plain_folder = (cwd / place).is_dir() and not (cwd / place / "__init__.py").is_file()
         if place.endswith(".py") or "/" in place or "\\" in place or is_plain_folder:
-            return cls(spec, place, name, (cwd / place).resolve(), None, cwd)
+            return cls(spec, place, name, (cwd / place).resolve(), cwd)
         if not all(part.isidentifier() for part in place.split(".")):
-            raise problems.unreadable(spec)
-        return cls(spec, place, name, None, place, cwd)
+            fix = "Write a file (tools.py), a file and a name (tools.py:box) or a module (my_app.tools:box)"
+            raise TargetError(f"'{spec}' is not a TARGET", target=spec, fix=fix)
+        return cls(spec, place, name, None, cwd)
+
+    def typed(self, file: str | Path) -> str:
+        """A path as the user would type it."""
+        return typed_path(file, self.cwd)
+
+    def wrong(self, what: str, *where: str, fix: str) -> TargetError:
+        """Something about this target that is not as it should be."""
+        return TargetError(what, target=self.spec, where=where, fix=fix)
 
 
 def load_target(spec: str, *, cwd: Path | None = None) -> Target:
@@ -97,7 +107,7 @@ def load_target(spec: str, *, cwd: Path | None = None) -> Target:
         source = problems.source_of(module)
         file = Path(source) if source else None
         files = loaded_files(folder) | ({file} if file else set())
-        return Target(spec, toolbox, files, file, folder, address.module, address.name)
+        return Target(spec, toolbox, files, file, folder, None if address.file else address.place, address.name)
 
 
 def _import(address: Address, folder: Path) -> ModuleType:
@@ -116,7 +126,9 @@ def _toolbox_of(module: ModuleType, address: Address) -> Toolbox:
         return _named(module, address, address.name)
     boxes = {id(value): (name, value) for name, value in vars(module).items() if isinstance(value, Toolbox)}
     if len(boxes) > 1:
-        raise problems.several_toolboxes(address, [name for name, _ in boxes.values()])
+        choices = [f"{address.place}:{name}" for name, _ in boxes.values()]
+        what = f"{len(choices)} toolboxes in {address.place}, and no name to choose by"
+        raise address.wrong(what, *choices, fix=f"Say which one: {choices[0]}")
     if boxes:
         return next(box for _, box in boxes.values())
     values = vars(module).values()

@@ -10,12 +10,11 @@ import inspect
 import linecache
 import sys
 import traceback
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING
 
-from toolkit._base.words import nearest
+from toolkit._base.words import nearest, typed_path
 from toolkit.errors import TargetError, ToolDefinitionError
 from toolkit_servers.ready import READY
 from toolkit_servers.target._imports import is_user_file
@@ -26,47 +25,32 @@ if TYPE_CHECKING:
 _PUT_TOOL = "(from toolkit import tool)"
 
 
-def unreadable(spec: str) -> TargetError:
-    """TARGET has neither form."""
-    return TargetError(
-        f"'{spec}' is not a TARGET",
-        target=spec,
-        fix="Write a file (tools.py), a file and a name (tools.py:box) or a module (my_app.tools:box)",
-    )
-
-
 def require_file(address: Address, file: Path) -> None:
     """Raise unless `file` can be read as a Python file."""
     if file.is_file():
         return
-    typed, folder = _typed(file, address.cwd), file.parent
+    what, folder = f"there is no file {address.typed(file)}", file.parent
     if file.is_dir():
-        here = sorted(each.name for each in file.glob("*.py"))
-        fix = f"Name a file in it: {_typed(file / here[0], address.cwd)}" if here else "Name a Python file: tools.py"
-        raise _wrong(address, f"{typed} is a folder", fix=fix)
+        here = sorted(file.glob("*.py"))
+        fix = f"Name a file in it: {address.typed(here[0])}" if here else "Name a Python file: tools.py"
+        raise address.wrong(f"{address.typed(file)} is a folder", fix=fix)
     if not folder.is_dir():
-        raise _wrong(
-            address,
-            f"there is no file {typed}",
-            where=[f"the folder {_typed(folder, address.cwd)} does not exist"],
-            fix="Check the path; it is read from the current directory",
-        )
+        where = f"the folder {address.typed(folder)} does not exist"
+        raise address.wrong(what, where, fix="Check the path; it is read from the current directory")
     near = nearest(file.name, sorted(each.name for each in folder.glob("*.py")))
-    raise _wrong(
-        address,
-        f"there is no file {typed}",
-        where=[f"looked in {folder}"],
-        fix=f"Did you mean {_typed(folder / near, address.cwd)}?" if near else "Check the path and the name",
-    )
+    fix = f"Did you mean {address.typed(folder / near)}?" if near else "Check the path and the name"
+    raise address.wrong(what, f"looked in {folder}", fix=fix)
 
 
 def import_failed(error: BaseException, address: Address, folder: Path) -> TargetError:
     """Whatever came out of importing the target."""
     place = address.place
     if isinstance(error, SyntaxError):
-        return _syntax_error(error, address)
+        place = address.typed(error.filename) if error.filename else place
+        where = [f"{place}:{error.lineno}  {(error.text or '').strip()}".rstrip()] if error.lineno else []
+        return address.wrong(f"{place} is not valid Python: {error.msg}", *where, fix="Correct that line")
     missing = error.name if isinstance(error, ModuleNotFoundError) else None
-    if missing and address.module and f"{address.module}.".startswith(f"{missing}."):
+    if missing and address.file is None and f"{place}.".startswith(f"{missing}."):
         return _no_module(missing, address)
     where = user_lines(error, folder, address.cwd)[-1:]
     if missing:
@@ -76,54 +60,30 @@ def import_failed(error: BaseException, address: Address, folder: Path) -> Targe
         near = nearest(top, neighbours)
         install = f"Install it where toolkit runs: {sys.executable} -m pip install {top}"
         what = f"{place} imports '{missing}', which is not installed"
-        return _wrong(address, what, where=where, fix=f"Did you mean {near}?" if near else install)
+        return address.wrong(what, *where, fix=f"Did you mean {near}?" if near else install)
     if isinstance(error, SystemExit):
-        return _wrong(
-            address,
-            f"{place} ended the program while it was imported: sys.exit({error.code!r})",
-            where=where,
-            fix='Move that call under: if __name__ == "__main__":',
-        )
-    return _wrong(
-        address,
-        f"{place} could not be imported: {''.join(traceback.format_exception_only(error)).strip().splitlines()[-1]}",
-        where=where,
-        fix="Correct that line, or move it into the tool that needs it",
-    )
+        what = f"{place} ended the program while it was imported: sys.exit({error.code!r})"
+        return address.wrong(what, *where, fix='Move that call under: if __name__ == "__main__":')
+    reason = "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]
+    fix = "Correct that line, or move it into the tool that needs it"
+    return address.wrong(f"{place} could not be imported: {reason}", *where, fix=fix)
 
 
 def no_tools(address: Address, module: ModuleType) -> TargetError:
     """A module without a Toolbox or a tool."""
     neighbour = address.cwd / f"{address.spec}.py"
     if neighbour.is_file() and source_of(module) != str(neighbour):
-        return _wrong(
-            address,
-            f"no tools in the module '{address.spec}'",
-            where=[f"{source_of(module) or 'a built-in module'}  was imported: that name is taken"],
-            fix=f"To load the file in this folder, write: {neighbour.name}",
-        )
+        taken = f"{source_of(module) or 'a built-in module'}  was imported: that name is taken"
+        fix = f"To load the file in this folder, write: {neighbour.name}"
+        return address.wrong(f"no tools in the module '{address.spec}'", taken, fix=fix)
     functions = [
         value
         for name, value in vars(module).items()
         if isinstance(value, FunctionType) and value.__module__ == module.__name__ and not name.startswith("_")
     ]
-    return _wrong(
-        address,
-        f"no tools in {address.place}",
-        where=[_definition(function, address) for function in functions[:3]] or [_file_of(module, address)],
-        fix=f"Put @tool above {'it' if len(functions) == 1 else 'a function'} {_PUT_TOOL}",
-    )
-
-
-def several_toolboxes(address: Address, names: Iterable[str]) -> TargetError:
-    """A module in which nobody can tell which Toolbox is meant."""
-    choices = [f"{address.place}:{name}" for name in names]
-    return _wrong(
-        address,
-        f"{len(choices)} toolboxes in {address.place}, and no name to choose by",
-        where=choices,
-        fix=f"Say which one: {choices[0]}",
-    )
+    where = [_definition(function, address) for function in functions[:3]] or [_file_of(module, address)]
+    fix = f"Put @tool above {'it' if len(functions) == 1 else 'a function'} {_PUT_TOOL}"
+    return address.wrong(f"no tools in {address.place}", *where, fix=fix)
 
 
 def no_such_name(address: Address, module: ModuleType, name: str, usable: list[str]) -> TargetError:
@@ -135,7 +95,7 @@ def no_such_name(address: Address, module: ModuleType, name: str, usable: list[s
         fix = f"Name one of these: {address.place}:{usable[0]}"
     else:
         fix = f"Put @tool above a function {_PUT_TOOL}"
-    return _wrong(address, f"{address.place} has no '{name}'", where=[_file_of(module, address) + has], fix=fix)
+    return address.wrong(f"{address.place} has no '{name}'", _file_of(module, address) + has, fix=fix)
 
 
 def refuse_missing_names(address: Address, module: ModuleType) -> None:
@@ -143,12 +103,9 @@ def refuse_missing_names(address: Address, module: ModuleType) -> None:
     missing = next((name for name in module.__all__ if not hasattr(module, name)), None)
     if missing is not None:
         near = nearest(missing, vars(module))
-        raise _wrong(
-            address,
-            f"{address.place} lists '{missing}' in __all__, but has no such name",
-            where=[_assignment(module, "__all__", address)],
-            fix=f"Did you mean {near}?" if near else "Remove it from the list",
-        )
+        what = f"{address.place} lists '{missing}' in __all__, but has no such name"
+        fix = f"Did you mean {near}?" if near else "Remove it from the list"
+        raise address.wrong(what, _assignment(module, "__all__", address), fix=fix)
 
 
 def refuse_hidden_tools(address: Address, module: ModuleType) -> None:
@@ -161,7 +118,7 @@ def refuse_hidden_tools(address: Address, module: ModuleType) -> None:
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or not any(map(_is_tool, node.decorator_list)):
             continue
         if node.name in seen:
-            typed = _typed(Path(file), address.cwd)
+            typed = address.typed(file)
             raise ToolDefinitionError(
                 f"two tools are called '{node.name}': the second replaces the first",
                 tool=node.name,
@@ -174,38 +131,22 @@ def refuse_hidden_tools(address: Address, module: ModuleType) -> None:
 def not_a_tool(address: Address, module: ModuleType, name: str, value: object) -> TargetError:
     """A name that stands for something else."""
     if isinstance(value, FunctionType):
-        where = [_definition(value, address)]
-        return _wrong(
-            address, f"'{name}' is a function, but not a tool", where=where, fix=f"Put @tool above it {_PUT_TOOL}"
-        )
+        what, fix = f"'{name}' is a function, but not a tool", f"Put @tool above it {_PUT_TOOL}"
+        return address.wrong(what, _definition(value, address), fix=fix)
     kind = f"the class {value.__name__}" if isinstance(value, type) else f"of type {type(value).__name__}"
-    return _wrong(
-        address,
-        f"'{name}' is {kind}, not a Toolbox or a tool",
-        where=[_assignment(module, name, address)],
-        fix=f"Name a Toolbox, a decorated function or a list of them, or leave ':{name}' off to take every tool",
-    )
+    fix = f"Name a Toolbox, a decorated function or a list of them, or leave ':{name}' off to take every tool"
+    return address.wrong(f"'{name}' is {kind}, not a Toolbox or a tool", _assignment(module, name, address), fix=fix)
 
 
 def user_lines(error: BaseException, folder: Path, cwd: Path) -> list[str]:
     """`file:line  source` of the user's lines an exception came through, the last one at the end."""
     frames = [each for each in traceback.extract_tb(error.__traceback__) if is_user_file(each.filename, folder)]
-    return [f"{_typed(each.filename, cwd)}:{each.lineno}  {each.line or ''}".rstrip() for each in frames[-5:]]
+    return [f"{typed_path(each.filename, cwd)}:{each.lineno}  {each.line or ''}".rstrip() for each in frames[-5:]]
 
 
 def source_of(module: ModuleType) -> str | None:
     """The module's file; a built-in module and a folder without __init__.py have none."""
     return getattr(module, "__file__", None)
-
-
-def _wrong(address: Address, what: str, *, where: Sequence[str] = (), fix: str) -> TargetError:
-    return TargetError(what, target=address.spec, where=where, fix=fix)
-
-
-def _typed(file: str | Path, cwd: Path) -> str:
-    """A path as the user would type it."""
-    path = Path(file)
-    return str(path.relative_to(cwd) if path.is_relative_to(cwd) else path)
 
 
 def _definition(function: FunctionType, address: Address) -> str:
@@ -215,17 +156,7 @@ def _definition(function: FunctionType, address: Address) -> str:
         signature = str(inspect.signature(function))
     except (TypeError, ValueError):
         signature = "(…)"
-    return f"{_typed(code.co_filename, address.cwd)}:{code.co_firstlineno}  def {function.__name__}{signature}"
-
-
-def _syntax_error(error: SyntaxError, address: Address) -> TargetError:
-    place = _typed(error.filename, address.cwd) if error.filename else address.place
-    return _wrong(
-        address,
-        f"{place} is not valid Python: {error.msg}",
-        where=[f"{place}:{error.lineno}  {(error.text or '').strip()}".rstrip()] if error.lineno else [],
-        fix="Correct that line",
-    )
+    return f"{address.typed(code.co_filename)}:{code.co_firstlineno}  def {function.__name__}{signature}"
 
 
 def _no_module(missing: str, address: Address) -> TargetError:
@@ -233,16 +164,11 @@ def _no_module(missing: str, address: Address) -> TargetError:
     parent = address.cwd.joinpath(*above)
     here = {each.stem for each in parent.glob("*.py")} | {each.parent.name for each in parent.glob("*/__init__.py")}
     near = nearest(last, [*sorted(here), *(() if above else READY)])
-    meant = ".".join([*above, near or ""]) + address.spec.removeprefix(missing)
-    holder = address.place.partition(".")[0]
-    return _wrong(
-        address,
-        f"there is no module '{missing}'",
-        where=[f"looked in {address.cwd} and in what is installed for {sys.executable}"],
-        fix=f"Did you mean {meant}?"
-        if near
-        else f"Run this from the folder that holds {holder}, or give a file: tools.py",
-    )
+    fix = f"Run this from the folder that holds {address.place.partition('.')[0]}, or give a file: tools.py"
+    if near:
+        fix = f"Did you mean {'.'.join([*above, near])}{address.spec.removeprefix(missing)}?"
+    where = f"looked in {address.cwd} and in what is installed for {sys.executable}"
+    return address.wrong(f"there is no module '{missing}'", where, fix=fix)
 
 
 def _assignment(module: ModuleType, name: str, address: Address) -> str:
@@ -263,4 +189,4 @@ def _is_tool(decorator: ast.expr) -> bool:
 
 def _file_of(module: ModuleType, address: Address) -> str:
     file = source_of(module)
-    return _typed(Path(file), address.cwd) if file else f"module {module.__name__}"
+    return address.typed(file) if file else f"module {module.__name__}"

@@ -57,6 +57,17 @@ def json_option(what: str = "Print JSON.") -> Option:
     return click.option("--json", "wants_json", is_flag=True, help=what)
 
 
+apply_options = with_options(
+    click.option(
+        "--mount", "mounts", multiple=True, help="Only this mount, by its place in the workspace. Repeatable."
+    ),
+    click.option("--dry-run", is_flag=True, help="Say what would be done and write nothing."),
+    click.option("--conflict-markers", is_flag=True, help="Write both versions where texts do not merge."),
+    json_option("Print what was done as JSON."),
+)
+"""The options of every command that takes changes back to the host."""
+
+
 class Duration(click.ParamType[float]):
     """A length of time in seconds: 90, 90s, 10m, 1h30m, 30d."""
 

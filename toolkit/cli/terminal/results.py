@@ -6,9 +6,16 @@ import contextlib
 import json
 import os
 import sys
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import click
+
+from toolkit._base.words import safe_name, safe_text
+
+if TYPE_CHECKING:
+    from toolkit.workspace import Applied, Changes
+
+_MOST_ROWS = 500
 
 
 def take_stdout() -> TextIO:
@@ -58,3 +65,31 @@ def as_json(value: Any) -> str:
 def echo_json(value: Any) -> None:
     """Print a value as JSON in plain ASCII, where no user's code has run."""
     click.echo(json.dumps(value, indent=2))
+
+
+def print_changes(stdout: TextIO, changes: Changes, form: Literal["table", "patch", "json"]) -> None:
+    """The changes on stdout; what no patch can hold is named on stderr."""
+    if form == "json":
+        write_result(stdout, as_json(changes.to_json()))
+    elif form == "table":
+        write_result(stdout, changes.summary(max_rows=_MOST_ROWS))
+    else:
+        patch = changes.patch()
+        # Byte by byte for a file or pipe; a terminal gets none of the codes that could rewrite its screen.
+        write_result(stdout, safe_text(patch.decode("utf-8", "backslashreplace")) if stdout.isatty() else patch)
+        for path, reason in changes.not_in_patch():
+            click.echo(f"not in the patch: {safe_name(path)} ({reason})", err=True)
+
+
+def print_applied(stdout: TextIO, applied: Applied, *, wants_json: bool) -> None:
+    """What was done to the host, or would be, on stdout; what was left on stderr."""
+    if wants_json:
+        write_result(stdout, as_json(applied.to_json()))
+        return
+    would_be = "would be " if applied.dry_run else ""
+    for one in applied.changes:
+        write_result(stdout, f"{would_be}{one.action:8}  {safe_name(one.path)}")
+    for path, reason in applied.left:
+        click.echo(f"left: {safe_name(path)} ({reason})", err=True)
+    if not applied.changes:
+        click.echo("nothing to apply", err=True)

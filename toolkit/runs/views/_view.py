@@ -1,4 +1,7 @@
-"""What all views are: fed the events of a run one by one, they give what their vocabulary says about each."""
+"""What all views are: fed the events of a run one by one, they give what their vocabulary says about each.
+
+`Texts` is what most of them need for it: what the model said in a turn, nothing twice, nothing lost.
+"""
 
 from __future__ import annotations
 
@@ -46,3 +49,49 @@ def listener(view: View[T], handle: Callable[[T], Awaitable[None] | None]) -> Ca
                 _log.exception("a handler failed on %s", event.name)
 
     return listen
+
+
+class Texts:
+    """The texts of the main conversation in the turn under way, message by message.
+
+    A message usually streams; one that was asked for again after a broken connection
+    arrives whole. A message that broke off and was asked for again counts only in its
+    second form. What subagents say is theirs and is not counted.
+    """
+
+    def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        self._messages: dict[str, list[str]] = {}
+        self._streamed = ""
+        self._broken: str | None = None
+
+    def feed(self, event: Event) -> str:
+        """Take an event; the text in it that was not seen before."""
+        if event.name == "lifecycle.started":
+            self._begin()
+        if event.stream != "assistant" or event.parent is not None:
+            return ""
+        if event.kind == "started":
+            self._messages.pop(self._broken or "", None)
+            self._broken = None
+        elif event.kind == "text":
+            self._streamed = event.id
+            return self._add(event)
+        elif event.kind == "block" and event.data["type"] == "text":
+            streamed, self._streamed = self._streamed, ""
+            return "" if streamed == event.id else self._add(event)
+        elif event.kind == "ended" and event.data["stop"] is None:
+            self._broken = event.id
+        return ""
+
+    @property
+    def messages(self) -> list[str]:
+        """The text of every message that has any, in order."""
+        return [text for parts in self._messages.values() if (text := "".join(parts))]
+
+    def _add(self, event: Event) -> str:
+        text = str(event.data["text"])
+        self._messages.setdefault(event.id, []).append(text)
+        return text

@@ -13,8 +13,7 @@ from typing import Any
 
 from toolkit.runs.outcome.codes import Code
 from toolkit.runs.outcome.events import Call, Event, Tokens
-from toolkit.runs.views._texts import Texts
-from toolkit.runs.views._view import View, said
+from toolkit.runs.views._view import Texts, View, said
 
 SOURCE = "anthropic_sdk"
 EXECUTOR = "claude_sdk"
@@ -43,16 +42,13 @@ class Cogni(View[CogniEvent]):
         if delta:
             yield {"type": "text_delta", "delta": delta}
         elif event.name == "tool.started":
-            data = event.data
-            yield _tool(event, "tool_call_start", toolName=data["name"], args=data["arguments"])
+            yield _tool(event, "tool_call_start", toolName=event.data["name"], args=event.data["arguments"])
         elif event.name == "tool.ended":
             yield _tool(event, "tool_call_result", result=event.data["text"], isError=not event.data["ok"])
         elif event.name == "usage.call":
             yield {"type": "usage_report", "fact": _fact(Call(**event.data))}
         elif event.name == "lifecycle.finished":
-            rest = _unexplained(event)
-            if rest is not None:
-                yield {"type": "usage_report", "fact": rest}
+            yield from ({"type": "usage_report", "fact": rest} for rest in _unexplained(event))
             yield {"type": "assistant_final", "content": event.data["text"]}
             yield {"type": "done"}
 
@@ -67,14 +63,14 @@ def final(events: Iterable[Event], *, request_id: str = "") -> dict[str, Any] | 
 
     `error` is there unless the run is ok; it is a code, never a text of the SDK's.
     """
-    last = _last_finished(events)
-    if last is None:
+    ends = [event for event in events if event.name == "lifecycle.finished"]
+    if not ends:
         return None
-    data = last.data
+    data = ends[-1].data
     total = Tokens(**data["total"])
     answer = {
         "ok": data["ok"],
-        "runId": last.run,
+        "runId": ends[-1].run,
         "requestId": request_id,
         "content": data["text"],
         "usage": {"promptTokens": total.total - total.output, "completionTokens": total.output},
@@ -101,8 +97,7 @@ def usage_facts(events: Iterable[Event]) -> list[UsageFact]:
         if event.name == "usage.call":
             turn.append(_fact(Call(**event.data)))
         elif event.name == "lifecycle.finished":
-            rest = _unexplained(event)
-            facts += _priced([*turn, rest] if rest is not None else turn, event.data["cost"])
+            facts += _priced([*turn, *_unexplained(event)], event.data["cost"])
             turn = []
     return facts + turn
 
@@ -128,14 +123,14 @@ def _fact(call: Call) -> UsageFact:
     }
 
 
-def _unexplained(finished: Event) -> UsageFact | None:
-    """The fact for what the turn used beside its calls; its model is not known."""
+def _unexplained(finished: Event) -> list[UsageFact]:
+    """The fact for what the turn used beside its calls, if there is any; its model is not known."""
     rest = Tokens(**finished.data["unattributed"])
     if rest.total == 0:
-        return None
+        return []
     name = f"unattributed-{finished.data['turn']}"
     call = Call(name, "", rest.input, rest.output, rest.cache_read, rest.cache_write, finished.run)
-    return {**_fact(call), "model": None}
+    return [{**_fact(call), "model": None}]
 
 
 def _priced(facts: list[UsageFact], cost: float) -> list[UsageFact]:
@@ -149,11 +144,3 @@ def _priced(facts: list[UsageFact], cost: float) -> list[UsageFact]:
 def _tool(event: Event, kind: str, **fields: Any) -> CogniEvent:
     parent = {} if event.parent is None else {"parentToolCallId": event.parent}
     return {"type": kind, "toolCallId": event.id, **fields, **parent}
-
-
-def _last_finished(events: Iterable[Event]) -> Event | None:
-    last = None
-    for event in events:
-        if event.name == "lifecycle.finished":
-            last = event
-    return last

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 from toolkit.errors import RunError
 from toolkit.runs.asking.decisions import Decision, Kind
 from toolkit.runs.outcome.events import Call, Event, Tokens
-from toolkit.runs.views._texts import Texts
-from toolkit.runs.views._view import View, said
+from toolkit.runs.views._view import Texts, View, said
 
 if TYPE_CHECKING:
     from toolkit.runs.asking.approvals import Approvals
@@ -56,21 +55,15 @@ class Lace(View[Emitted]):
             self._used += Call(**data).tokens
             yield Emitted("token_usage_update", {"usage": usage(self._used)})
         elif event.name == "approval.asked":
-            yield Emitted("approval_request", self._request(event))
+            asked = {"toolName": data["tool"], "input": data["input"], "isReadOnly": data["read_only"]}
+            answer = {"requestId": event.id, "resolve": self._resolver(event.id)}
+            yield Emitted("approval_request", {**asked, **answer})
         elif event.name == "lifecycle.finished":
-            answer = self._response(data)
-            yield Emitted("token_usage_update", {"usage": answer["usage"]})
-            yield Emitted("complete", {"response": answer})
-
-    def _request(self, event: Event) -> dict[str, Any]:
-        data = event.data
-        return {
-            "toolName": data["tool"],
-            "input": data["input"],
-            "isReadOnly": data["read_only"],
-            "requestId": event.id,
-            "resolve": self._resolver(event.id),
-        }
+            used = usage(Tokens(**data["total"]))
+            yield Emitted("token_usage_update", {"usage": used})
+            spoken = {"content": "\n\n".join(self._texts.messages), "toolCalls": list(self._calls)}
+            end = {"stopReason": "stop" if data["ok"] else "error", "usage": used}
+            yield Emitted("complete", {"response": {**spoken, **end}})
 
     def _resolver(self, request: str) -> Callable[[Decision | Kind | bool], None] | None:
         approvals, loop = self._approvals, self._loop
@@ -82,14 +75,6 @@ class Lace(View[Emitted]):
             loop.call_soon_threadsafe(approvals.answer, request, chosen)
 
         return resolve
-
-    def _response(self, data: dict[str, Any]) -> dict[str, Any]:
-        return {
-            "content": "\n\n".join(self._texts.messages),
-            "toolCalls": list(self._calls),
-            "stopReason": "stop" if data["ok"] else "error",
-            "usage": usage(Tokens(**data["total"])),
-        }
 
 
 def view(events: Iterable[Event]) -> list[Emitted]:

@@ -18,8 +18,7 @@ from toolkit._base.words import did_you_mean
 from toolkit.errors import RunError
 from toolkit.runs.outcome.events import Event
 from toolkit.runs.outcome.result import RunResult
-from toolkit.runs.views._texts import Texts
-from toolkit.runs.views._view import View, listener, said
+from toolkit.runs.views._view import Texts, View, listener, said
 
 Break = Literal["text_end", "message_end"]
 Answer = Callable[..., Any]

@@ -83,7 +83,7 @@ class Caller:
         if self.settings.schema is not None:
             tools[STRUCTURED] = {"name": STRUCTURED, "inputSchema": dict(self.settings.schema)}
         tools |= self.servers.known()
-        banned = self.settings.disallowed
+        banned = self.settings.given.disallowed_tools
         return {name: tool for name, tool in tools.items() if not any(_names_tool(rule, name) for rule in banned)}
 
     def reads_only(self, call: ToolCall) -> bool:
@@ -129,7 +129,7 @@ class Caller:
         return await self._ask(call, special.get("permissionDecisionReason") if decision == "ask" else None)
 
     def _is_allowed(self, name: str) -> bool:
-        rules = self.settings.allowed
+        rules = self.settings.given.allowed_tools
         return self.settings.mode == "bypassPermissions" or name in _READS or any(_names_tool(r, name) for r in rules)
 
     async def _ask(self, call: ToolCall, why: str | None) -> bool:

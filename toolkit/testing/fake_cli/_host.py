@@ -25,79 +25,41 @@ MODEL = "claude-scripted-1"
 MODES = ("acceptEdits", "auto", "bypassPermissions", "default", "dontAsk", "plan")
 
 
-@dataclass(slots=True)
 class Settings:
-    """What changes how the CLI behaves; `mode` and `model` can change while it runs."""
+    """How the CLI was started; `mode` and `model` can change while it runs. Without options: a plain default CLI."""
 
-    cwd: str
-    model: str = MODEL
-    mode: str = "default"
-    servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    allowed: tuple[str, ...] = ()
-    disallowed: tuple[str, ...] = ()
-    asks: bool = False
-    """Somebody answers `can_use_tool`."""
-    partial: bool = False
-    echo: bool = False
-    checkpoints: bool = False
-    max_turns: int | None = None
-    max_usd: float | None = None
-    schema: Mapping[str, Any] | None = None
-    session: str | None = None
-    resume: str | None = None
-    fork: bool = False
-    knows_servers: bool = True
-    """False where nobody said which servers there are: then a tool's name tells."""
-
-    @property
-    def sdk_servers(self) -> list[str]:
+    def __init__(self, options: ClaudeAgentOptions | None) -> None:
+        self.given = given = options or ClaudeAgentOptions(permission_mode="bypassPermissions")
+        """The host's options, for all that is used as it was given."""
+        self.knows_servers = options is not None
+        """False where nobody said which servers there are: then a tool's name tells."""
+        self.cwd = str(given.cwd or Path.cwd())
+        self.model = given.model or MODEL
+        self.mode: str = given.permission_mode or "default"
+        self.servers = given.mcp_servers if isinstance(given.mcp_servers, dict) else {}
+        self.sdk_servers = [name for name, config in self.servers.items() if config.get("type") == "sdk"]
         """The servers that run in the host's process."""
-        return [name for name, config in self.servers.items() if config.get("type") == "sdk"]
-
-    @classmethod
-    def of(cls, options: ClaudeAgentOptions | None) -> Settings:
-        """Read them from the SDK's options; without any, a plain default CLI."""
-        if options is None:
-            return cls(cwd=str(Path.cwd()), mode="bypassPermissions", knows_servers=False)
-        servers = options.mcp_servers if isinstance(options.mcp_servers, dict) else {}
-        wanted = options.output_format if isinstance(options.output_format, dict) else {}
-        return cls(
-            cwd=str(options.cwd or Path.cwd()),
-            model=options.model or MODEL,
-            mode=options.permission_mode or "default",
-            servers={name: dict(config) for name, config in servers.items()},
-            allowed=tuple(options.allowed_tools),
-            disallowed=tuple(options.disallowed_tools),
-            asks=options.can_use_tool is not None or options.permission_prompt_tool_name == "stdio",
-            partial=options.include_partial_messages,
-            echo="replay-user-messages" in options.extra_args,
-            checkpoints=options.enable_file_checkpointing,
-            max_turns=options.max_turns,
-            max_usd=options.max_budget_usd,
-            schema=wanted.get("schema"),
-            session=options.session_id,
-            resume=options.resume,
-            fork=options.fork_session,
-        )
+        self.asks = given.can_use_tool is not None or given.permission_prompt_tool_name == "stdio"
+        """Somebody answers `can_use_tool`."""
+        self.partial = given.include_partial_messages
+        self.echo = "replay-user-messages" in given.extra_args
+        self.schema: Mapping[str, Any] | None = (given.output_format or {}).get("schema")
+        self.resume = given.resume
 
 
+@dataclass(slots=True)
 class Hooks:
     """The host's hooks, as it registered them with `initialize`."""
 
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
-        self._registered: Mapping[str, Any] = {}
-        self._common: Mapping[str, Any] = {}
-
-    def register(self, registered: Mapping[str, Any] | None, common: Mapping[str, Any]) -> None:
-        """Take the host's hooks; `common` is told to every one of them."""
-        self._registered = registered or {}
-        self._common = common
+    channel: Channel
+    registered: Mapping[str, Any] = field(default_factory=dict)
+    common: Mapping[str, Any] = field(default_factory=dict)
+    """What every one of them is told."""
 
     async def run(self, event: str, details: Mapping[str, Any]) -> Frame:
         """Call every hook for an event and return their answers as one: a refusal or a stop outweighs the rest."""
         merged: Frame = {}
-        for entry in self._registered.get(event) or ():
+        for entry in self.registered.get(event) or ():
             if _matches(entry.get("matcher"), details.get("tool_name", "")):
                 for callback_id in entry["hookCallbackIds"]:
                     merged = _merged(merged, await self._call(callback_id, event, details, entry.get("onFailure")))
@@ -107,17 +69,17 @@ class Hooks:
         request = {
             "subtype": "hook_callback",
             "callback_id": callback_id,
-            "input": {**self._common, "hook_event_name": event, **details},
+            "input": {**self.common, "hook_event_name": event, **details},
             "tool_use_id": details.get("tool_use_id") or _frames.new_id(),
         }
-        answer = await self._channel.ask(request)
+        answer = await self.channel.ask(request)
         if answer["subtype"] == "success":
             return dict(answer.get("response") or {})
         failed = f"Hook callback {callback_id} failed: the SDK host replied with an error or an invalid answer."
         blocks = on_failure not in (None, "continue")
         counts = 'onFailure is "block", so this failure counts as a block.'
         outcome = counts if blocks else "Its answer was treated as empty."
-        self._channel.say(_frames.informational(f"{event}: {failed} {outcome}", tag="hook_callback_failed"))
+        self.channel.say(_frames.informational(f"{event}: {failed} {outcome}", tag="hook_callback_failed"))
         if not blocks:
             return {}
         reason = f'[callback]: failed; blocking because onFailure is "block"\n{failed}'

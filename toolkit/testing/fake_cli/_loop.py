@@ -95,7 +95,7 @@ class AgentLoop:
         whole = await self._ask_the_model()
         if whole["type"] == "result":
             return whole
-        if (limit := self._cli.settings.max_usd) is not None and self._cost() > limit:
+        if (limit := self._cli.settings.given.max_budget_usd) is not None and self._cost() > limit:
             words = f"Reached maximum budget (${limit:g})"
             return _error("error_max_budget_usd", "budget_exhausted", words, stop="tool_use")
         if not self._calls:
@@ -183,7 +183,7 @@ class AgentLoop:
             words += f" — last StructuredOutput error: {failed[-1]}"
             reason = "structured_output_retry_exhausted"
             return _error("error_max_structured_output_retries", reason, words, stop="tool_use")
-        if (limit := self._cli.settings.max_turns) and calls_made >= limit:
+        if (limit := self._cli.settings.given.max_turns) and calls_made >= limit:
             return _error("error_max_turns", "max_turns", f"Reached maximum number of turns ({limit})", stop="tool_use")
         return None
 

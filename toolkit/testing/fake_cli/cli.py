@@ -102,10 +102,10 @@ class FakeCLI(Scripted, Channel):
 
     async def connect(self) -> None:
         """Start a fresh CLI with the options of this run."""
-        self.settings = Settings.of(self._options)
+        self.settings = Settings(self._options)
         """How this CLI was started."""
-        keeps = self.settings.resume is not None and not self.settings.fork
-        self.session = (self.settings.resume if keeps else self.settings.session) or _frames.new_id()
+        keeps = self.settings.resume is not None and not self.settings.given.fork_session
+        self.session = (self.settings.resume if keeps else self.settings.given.session_id) or _frames.new_id()
         self.messages: list[Frame] = list(self._sessions.get(self.settings.resume or "", ()))
         """The conversation of this session so far, as the model sees it."""
         self._user_ids: set[str] = set()
@@ -160,7 +160,8 @@ class FakeCLI(Scripted, Channel):
             case "mcp_status":
                 return {"mcpServers": self._servers.status()}
             case "rewind_files":
-                if not self.settings.checkpoints or request.get("user_message_id") not in self._user_ids:
+                known = self._user_ids if self.settings.given.enable_file_checkpointing else ()
+                if request.get("user_message_id") not in known:
                     raise Refused("No file checkpoint found for this message.")
                 return {"canRewind": True, "skippedLinks": 0}
             case "mcp_message":
@@ -170,13 +171,13 @@ class FakeCLI(Scripted, Channel):
                 raise Refused(f"Unsupported control request subtype: {subtype}")
 
     async def _initialize(self, request: Frame) -> Frame:
-        common = {
+        self._hooks.registered = request.get("hooks") or {}
+        self._hooks.common = {
             "session_id": self.session,
             "transcript_path": f"{self.settings.cwd}/{self.session}.jsonl",
             "cwd": self.settings.cwd,
             "permission_mode": self.settings.mode,
         }
-        self._hooks.register(request.get("hooks"), common)
         for name in self.settings.sdk_servers:
             await self._servers.connect(name)
         return _frames.initialized(self.settings.mode)

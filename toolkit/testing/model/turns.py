@@ -31,11 +31,7 @@ _ERROR_TYPES = {
     500: "api_error",
     529: "overloaded_error",
 }
-_FIELDS: dict[str, tuple[str, type]] = {
-    "text": ("text", str),
-    "thinking": ("thinking", str),
-    "tool_use": ("name", str),
-}
+_FIELDS = {"text": "text", "thinking": "thinking", "tool_use": "name"}
 # What may stand in an answer's head; how long the body is, is the server's business.
 _HEADER = re.compile(r"(?ai)(?!content-length:|transfer-encoding:)[\w!#$%&'*+.^`|~-]+:([!-~]([ -~]*[!-~])?)?")
 _A_TURN_IS = 'A turn is a list of blocks ([text("hi")]), a Turn, a Status, or a function of the request.'
@@ -172,10 +168,10 @@ def _check_blocks(blocks: Any) -> None:
                 f"block {position} is no block: {_short(block)}",
                 fix='Write text("…"), thinking("…"), tool_use("name", argument=…), or a dict with a "type".',
             )
-        field_name, kind = _FIELDS.get(block["type"], ("type", str))
-        if not isinstance(block.get(field_name), kind):
+        name = _FIELDS.get(block["type"], "type")
+        if not isinstance(block.get(name), str):
             raise TestingError(
-                f"block {position} needs {field_name!r} as {kind.__name__}: {_short(block)}",
+                f"block {position} needs {name!r} as str: {_short(block)}",
                 fix=f"Write it with {block['type']}(…), which fills it in.",
             )
 

@@ -10,7 +10,6 @@ import contextlib
 import os
 import signal
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 from toolkit._base.processes import all_pids, is_running
@@ -18,30 +17,22 @@ from toolkit._base.processes import all_pids, is_running
 MARK = "TOOLKIT_TESTING_RUN"
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
-    """A running process: its id and its command line."""
-
-    pid: int
-    command: str
-
-
-def marked(mark: str) -> list[Process]:
-    """The processes that were started under this mark and still run; zombies are not counted."""
+def marked(mark: str) -> dict[int, str]:
+    """The ids and command lines of what was started under this mark and still runs; zombies are not counted."""
     wanted = f"{MARK}={mark}".encode()
-    found = []
+    found = {}
     for pid in all_pids():
         entry = Path("/proc") / str(pid)
         try:
             if wanted in (entry / "environ").read_bytes().split(b"\0") and is_running(pid):
-                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-                found.append(Process(pid, command))
+                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ")
+                found[pid] = command.decode(errors="replace").strip()
         except OSError:
             continue  # it ended meanwhile, or belongs to somebody else
     return found
 
 
-def wait_until_gone(mark: str, seconds: float) -> list[Process]:
+def wait_until_gone(mark: str, seconds: float) -> dict[int, str]:
     """Wait for the run's processes to end; return those that did not."""
     deadline = time.monotonic() + seconds
     while (left := marked(mark)) and time.monotonic() < deadline:
@@ -52,9 +43,9 @@ def wait_until_gone(mark: str, seconds: float) -> list[Process]:
 def end(mark: str) -> None:
     """Kill what is left of a run."""
     for _ in range(50):  # a process may fork while we look
-        for process in marked(mark):
+        for pid in marked(mark):
             with contextlib.suppress(ProcessLookupError):
-                os.kill(process.pid, signal.SIGKILL)
+                os.kill(pid, signal.SIGKILL)
         if not wait_until_gone(mark, 0.2):
             break
 

@@ -278,7 +278,7 @@ class RealCLI:
 
     def processes(self) -> list[int]:
         """The ids of the processes of this CLI's runs that are alive now."""
-        return [process.pid for process in _processes.marked(self._mark)]
+        return list(_processes.marked(self._mark))
 
     def close(self) -> None:
         """Remove the directory; raise if a process had outlived its run (it is ended first)."""
@@ -293,7 +293,7 @@ class RealCLI:
         if left and not abandoned:
             raise TestingError(
                 f"{len(left)} process(es) outlived their run and were ended",
-                where=[f"{process.pid}: {process.command[:200]}" for process in left],
+                where=[f"{pid}: {command[:200]}" for pid, command in left.items()],
                 fix="Stop what the run started before it ends.",
             )
 

@@ -65,18 +65,10 @@ class Workers:
         self._lock = threading.Lock()
         self._idle: deque[SimpleQueue[_Job | None]] = deque()
         self._waiting: deque[_Job] = deque()
-        self._running = 0
-        self._given_up = 0
-
-    @property
-    def running(self) -> int:
+        self.running = 0
         """Calls that are running and awaited."""
-        return self._running
-
-    @property
-    def given_up(self) -> int:
+        self.given_up = 0
         """Threads still busy with a call nobody waits for."""
-        return self._given_up
 
     async def run(self, work: Callable[[], Any]) -> Any:
         """Run `work` in a thread and give its result; when cancelled, give the thread up at once."""
@@ -95,10 +87,10 @@ class Workers:
 
     def _submit(self, job: _Job) -> None:
         with self._lock:
-            if self._running >= self._most_at_once:
+            if self.running >= self._most_at_once:
                 self._waiting.append(job)
                 return
-            self._running += 1
+            self.running += 1
         self._start(job)
 
     def _start(self, job: _Job) -> None:
@@ -129,7 +121,7 @@ class Workers:
         with self._lock:
             job.finished = True
             if job.given_up:  # its place was freed when it was given up, and nobody waits to be told
-                self._given_up -= 1
+                self.given_up -= 1
                 return
         self._free_place()
         with contextlib.suppress(RuntimeError):  # the event loop has closed: nobody is left to tell
@@ -143,13 +135,13 @@ class Workers:
             if job.finished:
                 return
             job.given_up = True
-            self._given_up += 1
+            self.given_up += 1
         self._free_place()
 
     def _free_place(self) -> None:
         with self._lock:
             if not self._waiting:
-                self._running -= 1
+                self.running -= 1
                 return
             job = self._waiting.popleft()
         self._start(job)

@@ -20,6 +20,7 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
+from toolkit._base.words import typed_path
 from toolkit.errors import ToolDefinitionError
 
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -190,9 +191,7 @@ def _place(function: Any) -> tuple[str, str]:
     code: types.CodeType | None = getattr(function, "__code__", None)
     if code is None:
         return f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', function)}", ""
-    path = Path(code.co_filename)
-    if path.is_relative_to(Path.cwd()):
-        path = path.relative_to(Path.cwd())
+    path = typed_path(code.co_filename, Path.cwd())
     for number in range(code.co_firstlineno, code.co_firstlineno + 50):
         line = linecache.getline(code.co_filename, number)
         if code.co_name == "<lambda>" or re.match(rf"\s*(async\s+)?def\s+{re.escape(code.co_name)}\b", line):

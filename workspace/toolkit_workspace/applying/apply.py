@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,9 +121,9 @@ def _carry_out(workspace: Workspace, hosts: Hosts, decider: Decider) -> None:
     What a snapshot still needs and the record to go back to; the journal, with all bytes; the steps on the
     host; the record as it is now; and only then the journal is put aside.
     """
-    known = [workspace.record.get(step.path) for step in decider.steps.values()]
     if (workspace.state_dir / "snapshots").exists():
-        Snapshots(workspace).keep_before_apply([row for row in known if row is not None])
+        rows = [hosts.record.get(step.path) for step in decider.steps.values()]
+        Snapshots(workspace).keep_before_apply([row for row in rows if row is not None])
     workspace.save()
     try:
         journal = Journal.begin(_open_journal(workspace), _ordered(decider.steps.values()), decider.updates)
@@ -166,8 +166,8 @@ def _finish(workspace: Workspace, hosts: Hosts, journal: Journal) -> None:
     if not before.exists():  # a resumed apply may have come this far already
         os.link(workspace.record_file, before)
     for update in journal.updates:
-        _rebase(workspace, hosts, journal, update)
-    workspace.record.trust_host_stamps()
+        _rebase(hosts, update, journal.by_place)
+    hosts.record.trust_host_stamps()
     workspace.save(durable=True)
     journal.close(_done_journal(workspace))
 
@@ -182,22 +182,22 @@ def _take_back(workspace: Workspace, hosts: Hosts, journal: Journal) -> None:
     shutil.rmtree(journal.folder)
 
 
-def _rebase(workspace: Workspace, hosts: Hosts, journal: Journal, update: Update) -> None:
+def _rebase(hosts: Hosts, update: Update, steps: Mapping[tuple[int, bytes], Step]) -> None:
     """Make the workspace's version of a path the one further changes are told from."""
     row = update.row
     if row is None:
-        workspace.record.discard(update.path)
+        hosts.record.discard(update.path)
         return
     seen = hosts.look(row.mount, row.host_path)
-    is_base = row.kind != "f" or (seen is not None and _is_base(row, seen, journal.step_at(row.mount, row.host_path)))
-    base = workspace.store.append(update.content.chunks()) if update.content is not None else -1
+    base = hosts.store.append(update.content.chunks()) if update.content is not None else -1
+    is_base = row.kind != "f" or _is_base(row, seen, steps.get((row.mount, row.host_path)))
     host = Stamp.of(seen.st) if seen and seen.st else NO_STAMP
-    workspace.record.put(row._replace(host=host, base=base, host_is_base=is_base))
+    hosts.record.put(row._replace(host=host, base=base, host_is_base=is_base))
 
 
-def _is_base(row: Row, seen: Node, step: Step | None) -> bool:
+def _is_base(row: Row, seen: Node | None, step: Step | None) -> bool:
     """Whether the host file holds the very bytes the workspace has."""
-    if not row.host_is_base or seen.content is None or seen.st is None:
+    if not row.host_is_base or seen is None or seen.content is None or seen.st is None:
         return False
     if step is None:  # nothing to write: it held them when it was decided
         return row.host == Stamp.of(seen.st)

@@ -14,10 +14,10 @@ from typing import Literal
 
 from toolkit._base.files import umask
 from toolkit._base.handles import READ_DIR, open_beneath
-from toolkit_workspace.applying.journal import HostVersion, Source, Step, Update
+from toolkit_workspace.applying.journal import HostVersion, Step, Update
 from toolkit_workspace.applying.merge import Conflict, marked_bytes, merged_bytes
 from toolkit_workspace.changes.changes import Change
-from toolkit_workspace.record.content import Content, ContentGone, Hosts, Node
+from toolkit_workspace.record.content import Content, ContentGone, Hosts, Node, Source
 from toolkit_workspace.record.keeping import LARGEST_FRESH, LARGEST_KEPT
 from toolkit_workspace.record.record import NO_STAMP, Record, Row, Stamp
 
@@ -261,8 +261,8 @@ class Decider:
             raise Conflict(f"renamed in the workspace, but {case.change.old_path!r} was deleted on the host")
         source, action = self._merged(case, row, origin)
         is_merged = action in ("merged", "marked")
-        was = HostVersion.of(origin)
-        self._create(case, replace(was, mode=case.mode_for(was.mode), mtime_ns=None, content=source))
+        mode = case.mode_for(origin.mode)
+        self._create(case, replace(HostVersion.of(origin), mode=mode, mtime_ns=None, content=source))
         self._update(case, is_merged=is_merged)
         return action if is_merged else "created"
 
@@ -296,8 +296,9 @@ class Decider:
         return base is not None and base.equals(seen.content)
 
     def _write(self, case: Case, seen: Node, source: Source, *, is_merged: bool) -> None:
+        mode = case.mode_for(seen.mode)
         was = HostVersion.of(seen)
-        self._step(case, was, replace(was, mode=case.mode_for(was.mode), mtime_ns=None, content=source))
+        self._step(case, was, replace(was, mode=mode, mtime_ns=None, content=source))
         self._update(case, is_merged=is_merged)
 
     def _has_bytes_already(self, case: Case, seen: Node) -> Action:

@@ -11,27 +11,22 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import json
 import os
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from toolkit._base.files import write_json, write_new
 from toolkit._base.handles import READ_DIR, READ_FILE
 from toolkit.errors import WorkspaceConflictError, WorkspaceError
-from toolkit_workspace.record.content import ByteStore, Content, ContentGone, Hosts, Node, leads_elsewhere
+from toolkit_workspace.record import ByteStore
+from toolkit_workspace.record.content import Content, ContentGone, Hosts, Node, Source, leads_elsewhere, pieces_of
 from toolkit_workspace.record.record import Row, Stamp
-
-_KEPT_ATTRIBUTES = ("user.", "system.posix_acl_access")  # never security.*: capabilities must not survive new bytes
-
-Source = Content | bytes
-"""Bytes to put on the host: where they are, or the bytes themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +47,10 @@ class HostVersion:
     def of(cls, node: Node) -> HostVersion:
         """All that has to be known to put back what is there now."""
         assert node.st is not None
-        owner, is_file = (node.st.st_uid, node.st.st_gid), node.kind == "f"
-        mtime_ns = node.st.st_mtime_ns if is_file else None
-        return cls(node.kind, node.mode, node.target, node.content, "", mtime_ns, owner, _attributes(node.content))
+        owner, content = (node.st.st_uid, node.st.st_gid), node.content
+        if content is None:
+            return cls(node.kind, node.mode, node.target, owner=owner)
+        return cls(node.kind, node.mode, None, content, "", node.st.st_mtime_ns, owner, content.attributes())
 
     def is_like(self, other: HostVersion | None) -> bool:
         """Whether both are the same to whoever reads the path."""
@@ -66,31 +62,19 @@ class HostVersion:
             return self.target == other.target
         return self.sha256 == other.sha256 and self.mode & 0o777 == other.mode & 0o777
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "mode": self.mode,
-            "target": None if self.target is None else os.fsdecode(self.target),
-            "content": _place(self.content),
-            "sha256": self.sha256,
-            "mtime_ns": self.mtime_ns,
-            "owner": self.owner,
-            "attributes": [[name, value.hex()] for name, value in self.attributes],
-        }
+    def to_json(self) -> list[Any]:
+        target = None if self.target is None else os.fsdecode(self.target)
+        attributes = [(name, value.hex()) for name, value in self.attributes]
+        return [self.kind, self.mode, target, _place(self.content), self.sha256, self.mtime_ns, self.owner, attributes]
 
     @classmethod
-    def from_json(cls, facts: dict[str, Any], store: ByteStore) -> HostVersion:
-        target, owner = facts["target"], facts["owner"]
-        return cls(
-            facts["kind"],
-            facts["mode"],
-            None if target is None else os.fsencode(target),
-            facts["content"] and store.content(*facts["content"]),
-            facts["sha256"],
-            facts["mtime_ns"],
-            owner and (owner[0], owner[1]),
-            tuple((name, bytes.fromhex(value)) for name, value in facts["attributes"]),
-        )
+    def from_json(cls, facts: list[Any], store: ByteStore) -> HostVersion:
+        kind, mode, target, place, sha256, mtime_ns, owner, attributes = facts
+        content = None if place is None else store.content(*place)
+        owner = None if owner is None else (owner[0], owner[1])
+        attributes = tuple((name, bytes.fromhex(value)) for name, value in attributes)
+        target = None if target is None else os.fsencode(target)
+        return cls(kind, mode, target, content, sha256, mtime_ns, owner, attributes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +136,7 @@ class Journal:
         self.steps = tuple(steps)
         self.updates = tuple(updates)
         self._name = name
-        self._by_place = {(step.mount, step.host_path): step for step in steps}
+        self.by_place = {(step.mount, step.host_path): step for step in steps}
 
     @classmethod
     def begin(cls, folder: Path, steps: Iterable[Step], updates: Iterable[Update]) -> Journal:
@@ -164,16 +148,20 @@ class Journal:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(mode=0o700)
         store = ByteStore(folder / "bytes")
-        steps = [replace(step, old=_kept(step.old, store), new=_kept(step.new, store)) for step in steps]
-        updates = [replace(one, content=one.content and _keep(one.content, store)[0]) for one in updates]
         store.append([])  # there is a file to sync, even without bytes
+        keep = cache(store.keep)  # what goes to the host and is also the next base is written down once
+
+        def kept(version: HostVersion | None) -> HostVersion | None:
+            if version is None or version.content is None:
+                return version
+            content, digest = keep(version.content)
+            return replace(version, content=content, sha256=digest)
+
+        steps = [replace(step, old=kept(step.old), new=kept(step.new)) for step in steps]
+        updates = [replace(one, content=one.content and keep(one.content)[0]) for one in updates]
         _sync(os.open(store.file, os.O_RDONLY | os.O_CLOEXEC))
         name = secrets.token_hex(4)
-        facts = {
-            "name": name,
-            "steps": [step.to_json() for step in steps],
-            "updates": [one.to_json() for one in updates],
-        }
+        facts = {"steps": [step.to_json() for step in steps], "updates": [one.to_json() for one in updates]}
         # The plan is last, whole or not at all: once it is there, the apply has begun and its bytes are safe.
         write_json(folder / "plan.json", {"name": name, **facts}, durable=True)
         _sync(os.open(folder, READ_DIR))
@@ -196,10 +184,6 @@ class Journal:
             return None
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise WorkspaceError("the journal of an apply cannot be read", where=[f"{file}: {error}"]) from error
-
-    def step_at(self, mount: int, host_path: bytes) -> Step | None:
-        """The step for a place, if there is one."""
-        return self._by_place.get((mount, host_path))
 
     def forwards(self, hosts: Hosts) -> None:
         """Make every step that is not yet made."""
@@ -271,19 +255,16 @@ class _Move:
                 return
             raise leads_elsewhere(hosts.mounts[mount], host_path, error) from error
         try:
-            now = self._now(hosts)
+            try:
+                node = hosts.look_in(folder, name, mount, host_path)
+                digest = node.content.sha256() if node and node.content else ""
+            except ContentGone:
+                raise self._met_something_else() from None
+            now = None if node is None else HostVersion(node.kind, node.mode, node.target, sha256=digest)
             if not self._is_made(now):
                 self._change(folder, name, now)
         finally:
             os.close(folder)
-
-    def _now(self, hosts: Hosts) -> HostVersion | None:
-        try:
-            node = hosts.look(self.step.mount, self.step.host_path)
-            digest = node.content.sha256() if node and node.content else ""
-        except ContentGone:
-            raise self._met_something_else() from None
-        return None if node is None else HostVersion(node.kind, node.mode, node.target, sha256=digest)
 
     def _is_made(self, now: HostVersion | None) -> bool:
         """Whether the goal is reached already; refuses a place that holds a third thing."""
@@ -356,7 +337,7 @@ class _Move:
                 with contextlib.suppress(PermissionError):
                     os.chown(self.temporary, *goal.owner, dir_fd=folder, follow_symlinks=False)
             return
-        write_new(folder, self.temporary, _pieces(goal.content), dress=partial(_dress, goal=goal), durable=True)
+        write_new(folder, self.temporary, pieces_of(goal.content), dress=partial(_dress, goal=goal), durable=True)
 
     def _met_something_else(self) -> WorkspaceConflictError:
         path = os.fsdecode(self.step.path)
@@ -390,22 +371,6 @@ def _dress(fd: int, goal: HostVersion) -> None:
         os.utime(fd, ns=(goal.mtime_ns, goal.mtime_ns))
 
 
-def _attributes(content: Content | None) -> tuple[tuple[str, bytes], ...]:
-    if content is None:
-        return ()
-    try:
-        fd = content.open()
-    except ContentGone:  # unreadable or gone: whoever needs the bytes will say so
-        return ()
-    try:
-        names = [name for name in os.listxattr(fd) if name.startswith(_KEPT_ATTRIBUTES)]
-        return tuple((name, os.getxattr(fd, name)) for name in sorted(names))
-    except OSError:  # a file system without attributes
-        return ()
-    finally:
-        os.close(fd)
-
-
 def _sync(handle: int) -> None:
     """Force a file or folder to the disk, and close it."""
     try:
@@ -417,29 +382,3 @@ def _sync(handle: int) -> None:
 def _place(source: Source | None) -> tuple[int, int] | None:
     """Where bytes lie in the journal's store."""
     return (source.offset, source.size) if isinstance(source, Content) else None
-
-
-def _pieces(source: Source | None) -> Iterable[bytes]:
-    return source.chunks() if isinstance(source, Content) else [source or b""]
-
-
-def _keep(source: Source, store: ByteStore) -> tuple[Content, str]:
-    """Bytes as they are in the store from now on, and their digest."""
-    digest, size = hashlib.sha256(), 0
-
-    def passing() -> Iterator[bytes]:
-        nonlocal size
-        for piece in _pieces(source):
-            digest.update(piece)
-            size += len(piece)
-            yield piece
-
-    start = store.append(passing())
-    return store.content(start, size), digest.hexdigest()
-
-
-def _kept(version: HostVersion | None, store: ByteStore) -> HostVersion | None:
-    if version is None or version.content is None:
-        return version
-    content, digest = _keep(version.content, store)
-    return replace(version, content=content, sha256=digest)

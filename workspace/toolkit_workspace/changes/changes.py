@@ -7,12 +7,12 @@ and not by stamps. Reading changes runs nothing in the workspace: no git, no hoo
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, overload
 
 from toolkit.errors import WorkspaceError
-from toolkit_workspace.changes.marks import LinkReader, case_twins, links_below, marks_of
+from toolkit_workspace.changes.marks import LinkReader, links_below, marks_of
 from toolkit_workspace.changes.patch import patch_of, why_not_in_patch
 from toolkit_workspace.changes.renames import pair_renames
 from toolkit_workspace.changes.scan import Pair, scan
@@ -91,6 +91,9 @@ class Changes(Sequence[Change]):
     def __getitem__(self, index: int | slice) -> Change | Changes:
         return self._with(self._items[index]) if isinstance(index, slice) else self._items[index]
 
+    def __iter__(self) -> Iterator[Change]:
+        return iter(self._items)
+
     def __len__(self) -> int:
         return len(self._items)
 
@@ -159,7 +162,7 @@ class Changes(Sequence[Change]):
                 "these changes came from another process, without their contents",
                 fix="Ask the workspace itself: WorkspaceSection.open(temp_dir).changes()",
             )
-        return patch_of(self)
+        return patch_of(self._items)
 
     def to_json(self) -> list[dict[str, Any]]:
         """The facts of every change as plain values."""
@@ -170,7 +173,7 @@ def changes_of(workspace: Workspace) -> Changes:
     """What differs from what was prepared. Runs nothing in the workspace and changes nothing there."""
     with Hosts(workspace.record, workspace.store) as hosts, workspace.opened() as root:
         pairs = scan(workspace, root, hosts)
-        return changes_from(pairs, workspace.record, links_below(root))
+        return changes_from(pairs, hosts.record, links_below(root))
 
 
 def changes_from(pairs: Sequence[Pair], record: Record, read_link: LinkReader) -> Changes:
@@ -178,11 +181,9 @@ def changes_from(pairs: Sequence[Pair], record: Record, read_link: LinkReader) -
     pairs = _split_by_kind(pairs)
     if any(pair.new is None for pair in pairs) and any(pair.old is None for pair in pairs):
         pairs = pair_renames(pairs)
-    twins = case_twins(pairs, record)
-    items = []
-    for pair in pairs:
-        mount = _mount_of(record.mounts, pair.path)
-        items.append(_change(pair, mount, marks_of(pair, mount.at if mount else b"", twins, read_link)))
+    mounts = [_mount_of(record.mounts, pair.path) for pair in pairs]
+    marks = marks_of(pairs, mounts, record, read_link)
+    items = [_change(*facts) for facts in zip(pairs, mounts, marks, strict=True)]
     return Changes(items, tuple(mount.landing for mount in record.mounts))
 
 
@@ -215,9 +216,9 @@ def _change(pair: Pair, mount: MountRecord | None, marks: tuple[str, ...]) -> Ch
         kind=_kind(pair),
         path=os.fsdecode(pair.path),
         type=_TYPES[there.kind],
-        mount=None if mount is None else mount.landing,
+        mount=mount.landing if mount else None,
         old_path=None if pair.old_path is None else os.fsdecode(pair.old_path),
-        binary=any(node.is_binary for node in (old, new) if node),
+        binary=bool((old and old.is_binary) or (new and new.is_binary)),
         content_changed=there.kind == "f" and not pair.has_same_bytes,
         old_mode=old.mode if old else None,
         mode=new.mode if new else None,

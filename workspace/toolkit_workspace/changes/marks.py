@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Sequence
 from toolkit._base.handles import READ_DIR, open_beneath
 from toolkit_workspace.changes.scan import Pair
 from toolkit_workspace.record.content import Node
-from toolkit_workspace.record.record import Record
+from toolkit_workspace.record.record import MountRecord, Record
 
 _OBEYED_FOLDERS = {
     ".claude": "settings and commands of an agent",
@@ -51,8 +51,16 @@ LinkReader = Callable[[bytes], bytes | None]
 """The target of the link at a path, None where there is no link."""
 
 
-def marks_of(pair: Pair, at: bytes, twins: Collection[bytes], read_link: LinkReader) -> tuple[str, ...]:
-    """The reasons to look twice at what a path is now; `at` is where its mount begins in the workspace."""
+def marks_of(
+    pairs: Sequence[Pair], mounts: Sequence[MountRecord | None], record: Record, read_link: LinkReader
+) -> list[tuple[str, ...]]:
+    """For each pair, which lies in one of `mounts`, the reasons to look twice at what the path is now."""
+    twins = _case_twins(pairs, record)
+    ats = [mount.at if mount else b"" for mount in mounts]
+    return [_marks(pair, at, twins, read_link) for pair, at in zip(pairs, ats, strict=True)]
+
+
+def _marks(pair: Pair, at: bytes, twins: Collection[bytes], read_link: LinkReader) -> tuple[str, ...]:
     new = pair.new
     if new is None:
         return ()
@@ -108,7 +116,7 @@ def _marks_for_kind(old: Node | None, new: Node) -> list[str]:
     return marks
 
 
-def case_twins(pairs: Sequence[Pair], record: Record) -> set[bytes]:
+def _case_twins(pairs: Sequence[Pair], record: Record) -> set[bytes]:
     """New paths that another name in the same folder equals but for case or Unicode form."""
     by_parent: dict[bytes, set[bytes]] = {}
     for pair in pairs:

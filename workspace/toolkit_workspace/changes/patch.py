@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from toolkit_workspace.changes.lines import matching_blocks, split_lines
+from toolkit_workspace.changes.lines import Block, matching_blocks, split_lines
 from toolkit_workspace.record.content import Node, is_binary
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def _blob(version: Version | None) -> str:
 
 def _body(old: Version | None, new: Version | None) -> Iterator[bytes]:
     before, after = old.data if old else b"", new.data if new else b""
-    if any(is_binary(data) or len(data) > _LARGEST_TEXT for data in (before, after)):
+    if is_binary(before) or is_binary(after) or max(len(before), len(after)) > _LARGEST_TEXT:
         yield b"GIT binary patch\n"
         yield _literal(after)
         yield _literal(before)
@@ -160,7 +160,7 @@ def _body(old: Version | None, new: Version | None) -> Iterator[bytes]:
         return
     yield b"--- " + (_file_line(b"a/" + old.path) if old else b"/dev/null") + b"\n"
     yield b"+++ " + (_file_line(b"b/" + new.path) if new else b"/dev/null") + b"\n"
-    yield from _hunks(split_lines(before), split_lines(after))
+    yield from _hunks(before, after)
 
 
 def _file_line(path: bytes) -> bytes:
@@ -179,25 +179,26 @@ def _literal(data: bytes) -> bytes:
     return b"".join([*lines, b"\n"])
 
 
-def _hunks(a: list[bytes], b: list[bytes]) -> Iterator[bytes]:
-    for edits in _near_edits(a, b):
+def _hunks(before: bytes, after: bytes) -> Iterator[bytes]:
+    a, b = split_lines(before), split_lines(after)
+    for edits in _near_edits(matching_blocks(a, b)):
         (i, _, j, _), (_, a_end, _, b_end) = edits[0], edits[-1]
-        before, after = min(_CONTEXT, i), min(_CONTEXT, len(a) - a_end)
-        yield b"@@ -%s +%s @@\n" % (_range(i - before, a_end + after), _range(j - before, b_end + after))
-        i -= before
+        above, below = min(_CONTEXT, i), min(_CONTEXT, len(a) - a_end)
+        yield b"@@ -%s +%s @@\n" % (_range(i - above, a_end + below), _range(j - above, b_end + below))
+        i -= above
         for a_from, a_to, b_from, b_to in edits:
             yield from (_line(b" ", line) for line in a[i:a_from])
             yield from (_line(b"-", line) for line in a[a_from:a_to])
             yield from (_line(b"+", line) for line in b[b_from:b_to])
             i = a_to
-        yield from (_line(b" ", line) for line in a[i : i + after])
+        yield from (_line(b" ", line) for line in a[i : i + below])
 
 
-def _near_edits(a: list[bytes], b: list[bytes]) -> list[list[tuple[int, int, int, int]]]:
+def _near_edits(blocks: Sequence[Block]) -> list[list[tuple[int, int, int, int]]]:
     """The replaced stretches of both sides, those whose context would touch put together."""
     groups: list[list[tuple[int, int, int, int]]] = []
     i = j = 0
-    for at_a, at_b, length in matching_blocks(a, b):
+    for at_a, at_b, length in blocks:
         if at_a > i or at_b > j:
             edit = (i, at_a, j, at_b)
             if groups and i - groups[-1][-1][1] <= 2 * _CONTEXT:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import stat
 from collections import deque
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +20,7 @@ from pathlib import Path
 from toolkit._base.handles import PATH_HANDLE, READ_DIR, open_beneath
 from toolkit.errors import WorkspaceError
 from toolkit_workspace.record.content import Hosts, Node, node_of
-from toolkit_workspace.record.record import Record, Rows
+from toolkit_workspace.record.record import Kind, Record, Rows
 from toolkit_workspace.workspace import Workspace
 
 _MOST_LEVELS = 60  # folders held open at once; what is deeper is reached from the top again
@@ -49,7 +50,7 @@ class Pair:
             return True
         if self.old.kind == "l":
             return self.old.target != self.new.target
-        return self.old.permissions != self.new.permissions or not self.has_same_bytes
+        return bool((self.old.mode ^ self.new.mode) & 0o7777) or not self.has_same_bytes
 
 
 def scan(workspace: Workspace, root: int, hosts: Hosts) -> list[Pair]:
@@ -58,7 +59,7 @@ def scan(workspace: Workspace, root: int, hosts: Hosts) -> list[Pair]:
     Raises:
         WorkspaceError: something cannot be read, so nobody can say whether it differs.
     """
-    record = workspace.record
+    record = hosts.record
     try:
         with record.lock:
             touched = _touched(record, root)
@@ -68,12 +69,10 @@ def scan(workspace: Workspace, root: int, hosts: Hosts) -> list[Pair]:
             where=[str(error.filename)] if error.filename else [],
             fix="What cannot be read cannot be compared: give yourself access and try again.",
         ) from error
-    pairs = []
-    for path, one in sorted(touched.items()):
-        row = record.get(path) if one.is_known else None
-        old = None if row is None else hosts.recorded(row)
-        new = None if one.now is None else node_of(one.now, one.target, workspace.open, path)
-        pairs.append(Pair(path, old, new))
+    rows = [record.get(path) for path, one in touched.items() if one.is_known]
+    old = {row.path: hosts.recorded(row) for row in rows if row is not None}
+    new = {path: node_of(one.now, one.target, workspace.open, path) for path, one in touched.items() if one.now}
+    pairs = [Pair(path, old.get(path), new.get(path)) for path in sorted(touched)]
     return [pair for pair in pairs if pair.differs]
 
 
@@ -112,7 +111,8 @@ class _Walk:
 
     def folder(self, fd: int, path: bytes, is_same: bool, level: int) -> None:
         """Look at one open folder and all below it; closes it."""
-        known = self.record.folders.get(path, _NOTHING)
+        rows = self.record.folders.get(path, _NOTHING)
+        known = list(zip(rows.names, rows.kinds, rows.column("ctime_ns"), rows.column("inode"), strict=True))
         prefix = path + b"/" if path else b""
         try:
             try:
@@ -121,17 +121,16 @@ class _Walk:
                 os.fchmod(fd, 0o700)
                 inner = self._known(fd, prefix, known)
             if not is_same:
-                inner += self._new(fd, prefix, known)
+                inner += self._new(fd, prefix, {name for name, *_ in known})
             for name, unchanged in inner:
                 self._descend(fd, prefix + os.fsencode(name), name, unchanged, level)
         finally:
             os.close(fd)
 
-    def _known(self, fd: int, prefix: bytes, known: Rows) -> list[tuple[str, bool]]:
+    def _known(self, fd: int, prefix: bytes, known: Sequence[tuple[str, Kind, int, int]]) -> list[tuple[str, bool]]:
         folders: list[tuple[str, bool]] = []
         look = os.stat
-        rows = zip(known.names, known.column("ctime_ns"), known.column("inode"), known.kinds, strict=True)
-        for name, ctime_ns, inode, kind in rows:
+        for name, kind, ctime_ns, inode in known:
             try:
                 st = look(name, dir_fd=fd, follow_symlinks=False)
             except FileNotFoundError:
@@ -144,14 +143,14 @@ class _Walk:
             path = prefix + os.fsencode(name)
             if stat.S_ISDIR(st.st_mode):
                 folders.append((name, False))
-            else:
+            elif kind == "d":
                 self._gone(path)
             self.touched[path] = _seen(True, name, fd, st)
         return folders
 
-    def _new(self, fd: int, prefix: bytes, known: Rows) -> list[tuple[str, bool]]:
+    def _new(self, fd: int, prefix: bytes, known: Collection[str]) -> list[tuple[str, bool]]:
         folders = []
-        for name in set(os.listdir(fd)).difference(known.names):
+        for name in set(os.listdir(fd)).difference(known):
             try:
                 st = os.stat(name, dir_fd=fd, follow_symlinks=False)
             except FileNotFoundError:
@@ -181,8 +180,8 @@ class _Walk:
         while todo:
             here = todo.pop()
             self.touched[here] = _Touched(True, None)
-            folder = self.record.folders.get(here, _NOTHING)
-            todo += [here + b"/" + os.fsencode(name) for name in folder.names]
+            if here in self.record.folders:
+                todo += [here + b"/" + os.fsencode(name) for name in self.record.folders[here].names]
 
 
 def _seen(is_known: bool, name: str, fd: int, st: os.stat_result) -> _Touched:

@@ -26,7 +26,7 @@ from toolkit_workspace.copying import second as _second
 from toolkit_workspace.copying.second import MOST_NAMES, Sharing, small_files
 from toolkit_workspace.copying.small_files import Result
 from toolkit_workspace.copying.transfer import Mover, TooLarge
-from toolkit_workspace.record import Kind, Record, Row, Stamp, join
+from toolkit_workspace.record import Kind, Record, Row, Stamp, join, keep_bases
 from toolkit_workspace.selecting.sources import AllowedRoots, Source
 from toolkit_workspace.selecting.tally import Named, Tally, over_budget
 from toolkit_workspace.selecting.walk import Folder, Walk
@@ -62,16 +62,20 @@ def fill(
         OSError: the workspace cannot be written.
     """
     root = os.open(workspace.folder, READ_DIR)
-    copier = _Copier(root, workspace.record, progress)
+    record, never = workspace.record, workspace.identities
+    copier = _Copier(root, record, progress)
     try:
         for index, source in enumerate(sources):
             tally = Tally()
-            walk = Walk.of(source, roots, tally.left, strict=strict, never=workspace.identities)
+            walk = Walk.of(source, roots, tally.left, strict=strict, never=never)
             copier.copy(_Mount(index, source, walk, tally))
-        workspace.record.seal(root)
+        record.seal(root)
+        # A host file changed just now could change again unseen: its bytes are kept at once.
+        keep_bases(record, workspace.store, root, only_fresh=True)
     finally:
         copier.close()
         os.close(root)
+    workspace.save()
     return copier.tallies
 
 
@@ -89,6 +93,8 @@ class _Mount:
         self.room = _NO_LIMIT if self.max_bytes is None else self.max_bytes
         """Bytes that may still be written."""
         self.stack: DirStack
+        self.into = -1
+        """The last workspace folder that was made, the top of the stack."""
         self.places: list[_Place] = []
         """From the mount down to where the walk stands."""
         self.made = 1
@@ -204,15 +210,18 @@ class _Copier:
         mount.tally.count(b"", copied)
 
     def _copy_tree(self, mount: _Mount) -> None:
-        mount.stack = DirStack(make_folders(self._root, mount.at))
+        mount.into = make_folders(self._root, mount.at)
+        mount.stack = DirStack(mount.into)
         try:
             for folder in mount.walk.folders():
                 while len(mount.places) > folder.depth:
                     self._leave(mount)
                 mount.places.append(_Place(folder.path, folder.stat))
                 if folder.is_wanted or folder.files or folder.links or folder.followed:
-                    self._copy_folder(mount, folder, self._make(mount))
-                self._tick(folder.path)
+                    self._make(mount)
+                    self._copy_folder(mount, folder)
+                if self._progress is not None:
+                    self._tick(folder.path, self._progress)
             if self._sharing is not None:
                 self._sharing.wait()
                 self._hear(mount)
@@ -223,19 +232,17 @@ class _Copier:
             for place in (*mount.places, *mount.unfinished):
                 place.close()
 
-    def _make(self, mount: _Mount) -> int:
-        """Make the folders from the mount down to here, as far as they are missing; the last one's handle."""
+    def _make(self, mount: _Mount) -> None:
+        """Make the folders from the mount down to here, as far as they are missing."""
         while mount.made < len(mount.places):
             place = mount.places[mount.made]
             name = place.host_path.rpartition(b"/")[2]
-            above = mount.stack.top
-            os.mkdir(name, (place.stat.st_mode & 0o777) | 0o700, dir_fd=above)
-            handle = open_folder(above, name)
-            st = os.fstat(handle)
-            mount.stack.push(handle, (st.st_dev, st.st_ino))
+            os.mkdir(name, (place.stat.st_mode & 0o777) | 0o700, dir_fd=mount.into)
+            mount.into = open_folder(mount.into, name)
+            st = os.fstat(mount.into)
+            mount.stack.push(mount.into, (st.st_dev, st.st_ino))
             mount.made += 1
             mount.tally.folders += 1
-        return mount.stack.top
 
     def _leave(self, mount: _Mount) -> None:
         """The walk goes on elsewhere."""
@@ -245,9 +252,9 @@ class _Copier:
         if place.awaited:
             mount.unfinished.add(place)
         else:
-            self._finish(mount, place, mount.stack.top)
+            self._finish(mount, place, mount.into)
         if mount.places:
-            mount.stack.pop()
+            mount.into = mount.stack.pop()
             mount.made -= 1
 
     def _finish(self, mount: _Mount, place: _Place, handle: int) -> None:
@@ -257,8 +264,8 @@ class _Copier:
             os.utime(handle, ns=(place.stat.st_atime_ns, place.stat.st_mtime_ns))
             self._add(mount, path, place.host_path, None, "d", os.fstat(handle), place.stat)
 
-    def _copy_folder(self, mount: _Mount, folder: Folder, into: int) -> None:
-        place = mount.places[-1]
+    def _copy_folder(self, mount: _Mount, folder: Folder) -> None:
+        place, into = mount.places[-1], mount.into
         path = mount.path(place)
         if folder.links or not folder.files or self._sharing is not None:
             # Its files may be heard of out of order: the picture of the tree is begun in the order of the walk.
@@ -295,10 +302,10 @@ class _Copier:
         path = mount.path(place)
         left = [batch.names[position] for position in rest]
         names = [name for name in batch.names if name not in left] if left else batch.names
-        if names:
-            self._record.add_files(mount.index, path, place.host_path, names, files)
         copied = _sizes(names, files)
         mount.room -= sum([size for _, size in copied])
+        if names:
+            self._record.add_files(mount.index, path, place.host_path, names, files)
         for name in left:
             copied += self._copy_left(mount, batch, name, path)
         mount.tally.count(place.host_path, copied, keep_largest=mount.max_bytes is not None)
@@ -425,12 +432,12 @@ class _Copier:
                 mount.tally.left.add(names.first, "has other names", detail=f"{count} outside the mount")
         self._names.clear()
 
-    def _tick(self, folder: bytes) -> None:
+    def _tick(self, folder: bytes, progress: Callable[[Progress], None]) -> None:
         """Tell how far it is, a few times a second at most."""
-        if self._progress is not None and time.monotonic() >= self._next_tick:
+        if time.monotonic() >= self._next_tick:
             self._next_tick = time.monotonic() + _TICK_SECONDS
             files, size = sum(tally.files for tally in self.tallies), sum(tally.size for tally in self.tallies)
-            self._progress(Progress(files, size, os.fsdecode(folder)))
+            progress(Progress(files, size, os.fsdecode(folder)))
 
 
 @dataclass(slots=True)

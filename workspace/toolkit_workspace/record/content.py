@@ -10,24 +10,26 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from types import TracebackType
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from toolkit._base.files import write_all
 from toolkit._base.handles import READ_DIR, READ_FILE, open_beneath
 from toolkit.errors import WorkspaceError, WorkspaceSecurityError
-from toolkit_workspace.record.record import FRESH_NS, MountRecord, Record, Row, Stamp
+from toolkit_workspace.record.record import FRESH_NS, MountRecord, Record, Row, stamp_numbers
+
+if TYPE_CHECKING:
+    from toolkit_workspace.record.keeping import ByteStore
 
 NodeKind = Literal["f", "d", "l", "s"]
 """A file, a folder, a link, or something special (FIFO, socket, device) that is never opened."""
 
 _CHUNK = 1 << 20
+_KEPT_ATTRIBUTES = ("user.", "system.posix_acl_access")  # never security.*: capabilities must not survive new bytes
 _BINARY_PROBE = 8000  # how much of a file git looks at for a NUL byte
 
 
@@ -43,8 +45,8 @@ class Content:
     """Opens the file for reading or raises ContentGone; the caller closes it."""
     size: int
     offset: int = 0
-    stamp: Stamp | None = None
-    """What the opened file has to show, before and after reading."""
+    stamp: tuple[int, int, int, int] | None = None
+    """The `Stamp` the opened file has to have, before and after reading."""
 
     def chunks(self) -> Iterator[bytes]:
         """The bytes in pieces of at most 1 MiB.
@@ -67,7 +69,7 @@ class Content:
             os.close(fd)
 
     def _check(self, fd: int) -> None:
-        if self.stamp is not None and Stamp.of(os.fstat(fd)) != self.stamp:
+        if self.stamp is not None and stamp_numbers(os.fstat(fd)) != self.stamp:
             raise ContentGone("a file changed while it was read")
 
     def read(self) -> bytes:
@@ -85,11 +87,33 @@ class Content:
             digest.update(piece)
         return digest.hexdigest()
 
+    def attributes(self) -> tuple[tuple[str, bytes], ...]:
+        """The extended attributes of the file that new bytes in its place may have, too."""
+        try:
+            fd = self.open()
+        except ContentGone:  # unreadable or gone: whoever needs the bytes will say so
+            return ()
+        try:
+            names = [name for name in os.listxattr(fd) if name.startswith(_KEPT_ATTRIBUTES)]
+            return tuple((name, os.getxattr(fd, name)) for name in sorted(names))
+        except OSError:  # a file system without attributes
+            return ()
+        finally:
+            os.close(fd)
+
     def equals(self, other: Content) -> bool:
         """Whether both hold the same bytes, read side by side."""
         if self.size != other.size:
             return False
         return all(a == b for a, b in zip_longest(self.chunks(), other.chunks()))
+
+
+Source = Content | bytes
+"""Bytes to be written somewhere: where they are, or the bytes themselves."""
+
+
+def pieces_of(source: Source | None) -> Iterable[bytes]:
+    return source.chunks() if isinstance(source, Content) else [source or b""]
 
 
 def is_binary(data: bytes) -> bool:
@@ -140,7 +164,7 @@ def node_of(st: os.stat_result, target: bytes | None, root: Callable[[], int], p
     if not stat.S_ISREG(st.st_mode):
         kind: NodeKind = "d" if stat.S_ISDIR(st.st_mode) else "l" if stat.S_ISLNK(st.st_mode) else "s"
         return Node(kind, st.st_mode, 0, target, None, st.st_ino, st)
-    content = Content(partial(open_file, root, path), st.st_size, stamp=Stamp.of(st))
+    content = Content(partial(open_file, root, path), st.st_size, stamp=stamp_numbers(st))
     return Node("f", st.st_mode, st.st_size, None, content, st.st_ino, st)
 
 
@@ -168,31 +192,6 @@ def open_file(root: Callable[[], int], path: bytes) -> int:
         os.close(fd)
         raise ContentGone(f"{os.fsdecode(path)!r} is no longer a file")
     return fd
-
-
-class ByteStore:
-    """Bytes one after the other in a file that only grows; an offset stays good for ever.
-
-    One file instead of many: it costs one sync, and no files are made.
-    """
-
-    def __init__(self, file: Path) -> None:
-        self.file = file
-        self._lock = threading.Lock()
-
-    def append(self, pieces: Iterable[bytes]) -> int:
-        """Add bytes and say where they start; they are in the file when this returns."""
-        with self._lock:
-            fd = os.open(self.file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-            try:
-                start = os.lseek(fd, 0, os.SEEK_END)
-                write_all(fd, pieces)
-            finally:
-                os.close(fd)
-        return start
-
-    def content(self, offset: int, size: int) -> Content:
-        return Content(partial(open_stored, self.file), size, offset)
 
 
 def open_stored(file: Path) -> int:
@@ -261,12 +260,22 @@ class Hosts:
         except OSError as error:
             raise leads_elsewhere(self.mounts[mount], host_path, error) from error
         try:
-            st = os.stat(name or b".", dir_fd=folder, follow_symlinks=False)
-            target = _read_link(folder, name) if stat.S_ISLNK(st.st_mode) else None
-        except FileNotFoundError:
-            return None
+            return self.look_in(folder, name, mount, host_path)
         finally:
             os.close(folder)
+
+    def look_in(self, folder: int, name: bytes, mount: int, host_path: bytes) -> Node | None:
+        """`look` where the folder is open already."""
+        try:
+            st = os.stat(name or b".", dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        target = None
+        if stat.S_ISLNK(st.st_mode):
+            try:
+                target = os.readlink(name, dir_fd=folder)
+            except OSError as error:
+                raise ContentGone("a link became something else while it was read") from error
         place = host_path if self.mounts[mount].name is None else name
         return node_of(st, target, partial(self.open_folder, mount), place)
 
@@ -306,13 +315,6 @@ def leads_elsewhere(mount: MountRecord, host_path: bytes, error: OSError) -> Wor
         where=[f"{os.fsdecode(mount.host)}: {error.strerror}"],
         fix="Put the folder back, or choose other changes: paths=[…], --path",
     )
-
-
-def _read_link(folder: int, name: bytes) -> bytes:
-    try:
-        return os.readlink(name, dir_fd=folder)
-    except OSError as error:
-        raise ContentGone("a link became something else while it was read") from error
 
 
 def _open_mount(mount: MountRecord) -> int:

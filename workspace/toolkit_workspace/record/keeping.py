@@ -8,12 +8,26 @@ appended to one store beside the workspace. What was not kept is lost, and said 
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from pathlib import Path
 
+from toolkit._base.files import write_all
 from toolkit._base.handles import READ_DIR, READ_FILE, open_beneath
-from toolkit_workspace.record.content import ByteStore, Content, ContentGone, Hosts, is_too_fresh, open_file
+from toolkit_workspace.record.content import (
+    Content,
+    ContentGone,
+    Hosts,
+    Source,
+    is_too_fresh,
+    open_file,
+    open_stored,
+    pieces_of,
+)
 from toolkit_workspace.record.record import FRESH_NS, Record, Row, Rows, join
 
 LARGEST_KEPT = 1 << 20
@@ -22,6 +36,45 @@ MOST_KEPT = 1 << 30
 LARGEST_FRESH = 64 << 20
 """A file up to this is kept when its bytes would otherwise be lost for sure."""
 _BUFFER = 1 << 20
+
+
+class ByteStore:
+    """Bytes one after the other in a file that only grows; an offset stays good for ever.
+
+    One file instead of many: it costs one sync, and no files are made.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self._lock = threading.Lock()
+
+    def append(self, pieces: Iterable[bytes]) -> int:
+        """Add bytes and say where they start; they are in the file when this returns."""
+        with self._lock:
+            fd = os.open(self.file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            try:
+                start = os.lseek(fd, 0, os.SEEK_END)
+                write_all(fd, pieces)
+            finally:
+                os.close(fd)
+        return start
+
+    def keep(self, source: Source) -> tuple[Content, str]:
+        """Append bytes from elsewhere; where they are from now on, and their digest."""
+        digest, size = hashlib.sha256(), 0
+
+        def passing() -> Iterator[bytes]:
+            nonlocal size
+            for piece in pieces_of(source):
+                digest.update(piece)
+                size += len(piece)
+                yield piece
+
+        start = self.append(passing())
+        return self.content(start, size), digest.hexdigest()
+
+    def content(self, offset: int, size: int) -> Content:
+        return Content(partial(open_stored, self.file), size, offset)
 
 
 def keep_bases(
@@ -38,13 +91,13 @@ def keep_bases(
     were copied: a later change could carry the same stamp. A file that changed on both sides is skipped.
     Goes on in steps of about 1 MiB until `stop` says so.
     """
-    with Hosts(record, store) as hosts:
-        keeping = _Keeping(hosts, root, only_fresh)
-        for path in list(record.folders):
-            if stop() or keeping.kept > MOST_KEPT:
-                break
-            keeping.folder(path)
-        keeping.flush()
+    keeping = _Keeping(record, store, root, only_fresh)
+    newer_than = record.created_ns - FRESH_NS if only_fresh else 0
+    for path in record.folders_with_host_files(newer_than):
+        if stop() or keeping.kept > MOST_KEPT:
+            break
+        keeping.folder(path)
+    keeping.flush()
     return keeping.kept
 
 
@@ -67,17 +120,15 @@ def keep_base(record: Record, store: ByteStore, root: int, path: bytes) -> bool:
 class _Keeping:
     """Collects bytes folder by folder, since opening a folder costs more than reading a file in it."""
 
-    def __init__(self, hosts: Hosts, root: int, only_fresh: bool) -> None:
-        self.hosts, self.record, self.root, self.only_fresh = hosts, hosts.record, root, only_fresh
+    def __init__(self, record: Record, store: ByteStore, root: int, only_fresh: bool) -> None:
+        self.record, self.store, self.root, self.only_fresh = record, store, root, only_fresh
         self.kept = 0
         self._waiting: list[tuple[Rows, int, int, bytes]] = []
         self._size = 0
 
     def folder(self, path: bytes) -> None:
         rows = self.record.folders.get(path)
-        if rows is None:
-            return
-        if self.only_fresh and max(rows.column("host_ctime_ns"), default=0) <= self.record.created_ns - FRESH_NS:
+        if rows is None:  # forgotten meanwhile
             return
         try:
             fd = open_beneath(self.root, path, READ_DIR)
@@ -85,47 +136,46 @@ class _Keeping:
             fd = None
         try:
             with self.record.lock:
-                moves = rows.moves
-                listed = zip(rows.names, rows.kinds, rows.column("size"), rows.column("base"), strict=True)
-            for position, (name, kind, size, base) in enumerate(listed):
-                if kind == "f" and base < 0 and (size <= LARGEST_KEPT or self.only_fresh) and rows.moves == moves:
-                    self._file(rows, position, path, name, fd)
+                moves, files = rows.moves, rows.files_without_base()
+            for position, name, size, identity in files:
+                if rows.moves != moves:
+                    break
+                if size <= LARGEST_KEPT or self.only_fresh:
+                    data = None if self.only_fresh or fd is None else _untouched_bytes(fd, name, size, identity)
+                    if data is None:
+                        data = self._recorded_bytes(rows, position, join(path, os.fsencode(name)))
+                    if data is not None:
+                        self._collect(rows, moves, position, data)
         finally:
             if fd is not None:
                 os.close(fd)
 
-    def _file(self, rows: Rows, position: int, path: bytes, name: str, fd: int | None) -> None:
-        moves, row = rows.moves, rows.row(position)
-        data: bytes | None = None
-        if self.only_fresh or fd is None or (data := _copied(fd, name, row)) is None:
-            row = self.record.row(join(path, os.fsencode(name)), rows, position)
-            if self.only_fresh and not is_too_fresh(self.record, row):
-                return
-            if row.copy.size > LARGEST_FRESH:
-                rows.change(position, host_is_base=False)
-                return
-            data = self._recorded_bytes(row)
-        if data is None:
-            return
+    def _recorded_bytes(self, rows: Rows, position: int, path: bytes) -> bytes | None:
+        """The bytes from the copy while it is untouched, else from the host; None if they are not to be kept."""
+        row = self.record.row(path, rows, position)
+        if self.only_fresh and not is_too_fresh(self.record, row):
+            return None
+        if row.copy.size > LARGEST_FRESH:
+            rows.change(position, host_is_base=False)
+            return None
+        with contextlib.suppress(ContentGone):
+            return _copy_of(row, self.root).read()
+        with contextlib.suppress(ContentGone), Hosts(self.record, self.store) as hosts:
+            on_host = hosts.base(row)
+            return None if on_host is None else on_host.read()
+        return None
+
+    def _collect(self, rows: Rows, moves: int, position: int, data: bytes) -> None:
         self._waiting.append((rows, moves, position, data))
         self._size += len(data)
         if self._size >= _BUFFER:
             self.flush()
 
-    def _recorded_bytes(self, row: Row) -> bytes | None:
-        """The bytes from the copy while it is untouched, else from the host."""
-        try:
-            return _copy_of(row, self.root).read()
-        except ContentGone:
-            on_host = self.hosts.base(row)
-        try:
-            return None if on_host is None else on_host.read()
-        except ContentGone:
-            return None
-
     def flush(self) -> None:
         """Write what was collected, and only then note where it is: an offset must never lead to nothing."""
-        at = self.hosts.store.append([b"".join(data for *_, data in self._waiting)])
+        if not self._waiting:
+            return
+        at = self.store.append([b"".join(data for *_, data in self._waiting)])
         with self.record.lock:
             self.record.edits += 1
             for rows, moves, position, data in self._waiting:
@@ -136,18 +186,18 @@ class _Keeping:
         self._waiting, self._size = [], 0
 
 
-def _copied(fd: int, name: str, row: Row) -> bytes | None:
-    """The bytes of the copy, None if it was touched."""
+def _untouched_bytes(fd: int, name: str, size: int, identity: tuple[int, int]) -> bytes | None:
+    """The bytes of a copy, None if it was touched."""
     try:
         file = os.open(name, READ_FILE, dir_fd=fd)
     except OSError:
         return None
     try:
-        data = os.read(file, row.copy.size + 1)
+        data = os.read(file, size + 1)
         st = os.fstat(file)
     finally:
         os.close(file)
-    return data if row.is_untouched(st) and len(data) == row.copy.size else None
+    return data if (st.st_ctime_ns, st.st_ino) == identity and len(data) == size else None
 
 
 def _copy_of(row: Row, root: int) -> Content:

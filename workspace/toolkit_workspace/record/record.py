@@ -17,10 +17,12 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from toolkit._base.files import replacing
+from toolkit._base.files import write_whole
 from toolkit._base.handles import READ_DIR, open_beneath
 from toolkit.errors import WorkspaceError
 
@@ -35,6 +37,10 @@ _COARSE_CLOCK = 5  # CLOCK_REALTIME_COARSE: the clock most file systems stamp wi
 _LONGEST_WAIT_NS = 100_000_000
 
 
+stamp_numbers = attrgetter("st_size", "st_mtime_ns", "st_ctime_ns", "st_ino")
+"""The numbers of a `Stamp` from a stat; as a plain tuple, which is quicker and compares the same."""
+
+
 class Stamp(NamedTuple):
     """What tells one version of a file from another without reading it."""
 
@@ -45,7 +51,7 @@ class Stamp(NamedTuple):
 
     @classmethod
     def of(cls, st: os.stat_result) -> Stamp:
-        return cls(st.st_size, st.st_mtime_ns, st.st_ctime_ns, st.st_ino)
+        return cls(*stamp_numbers(st))
 
 
 NO_STAMP = Stamp(0, 0, 0, 0)
@@ -105,7 +111,7 @@ def _unpack(packed: bytearray, position: int) -> Row:
     return Row(b"", b"", None, _KINDS[code], mount, mode, copy, host, base, bool(same))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MountRecord:
     """Where a mount lies on the host and in the workspace, as found at preparation."""
 
@@ -119,7 +125,7 @@ class MountRecord:
     name: bytes | None = None
     """The file's name in `host` when the mount is a single file."""
 
-    @property
+    @cached_property
     def landing(self) -> str:
         """Where it landed as users write it."""
         return os.fsdecode(self.at) or "."
@@ -158,6 +164,16 @@ class Rows:
         """One number of each row."""
         words = memoryview(self._packed).cast("Q" if field == "inode" else "q")
         return words[_WORDS[field] :: _PACKED.size // 8].tolist()
+
+    def files_without_base(self) -> list[tuple[int, str, int, tuple[int, int]]]:
+        """Position, name, size, and (ctime, inode) of the copies of files whose bytes are not kept."""
+        columns = self.column("size"), self.column("base"), self.column("ctime_ns"), self.column("inode")
+        listed = zip(self.names, self.kinds, *columns, strict=True)
+        return [
+            (position, name, size, (ctime_ns, inode))
+            for position, (name, kind, size, base, ctime_ns, inode) in enumerate(listed)
+            if kind == "f" and base < 0
+        ]
 
     def add(self, names: bytes, packed: bytes | bytearray) -> None:
         """Append rows; each name ends with a NUL."""
@@ -266,6 +282,12 @@ class Record:
         paths = [join(folder, os.fsencode(name)) for name in rows.names]
         return {path: self.row(path, rows, position) for position, path in enumerate(paths)}
 
+    def folders_with_host_files(self, newer_than: int) -> list[bytes]:
+        """The folders that hold copies of files changed on the host after this time, in nanoseconds."""
+        return [
+            path for path, rows in self.folders.items() if max(rows.column("host_ctime_ns"), default=0) > newer_than
+        ]
+
     def put(self, row: Row) -> None:
         """Record a row, in place of an older one with the same path."""
         with self.lock:
@@ -331,7 +353,7 @@ class Record:
         Only with `durable` it is forced to the disk: that would cost a quarter of a copy, and a fresh
         workspace does not outlive the machine.
         """
-        with self.lock, replacing(file, durable=durable) as out:
+        with self.lock:
             header = {
                 "mounts": [
                     [_text(m.host), _text(m.at), m.dev, m.inode, None if m.name is None else _text(m.name)]
@@ -344,9 +366,8 @@ class Record:
                 "folders": [_text(path) for path in self.folders],
             }
             head = json.dumps(header).encode()
-            out.write(_MAGIC + struct.pack("<Q", len(head)) + head)
-            for rows in self.folders.values():
-                out.write(rows.dump())
+            packed = [rows.dump() for rows in self.folders.values()]
+            write_whole(file, b"".join([_MAGIC, struct.pack("<Q", len(head)), head, *packed]), durable=durable)
 
     @classmethod
     def load(cls, file: Path) -> Record:

@@ -31,7 +31,7 @@ class RuleList:
 
     def __init__(self, patterns: Sequence[GitPattern]) -> None:
         self.patterns = tuple(patterns)
-        self._blocks = [_Block(self.patterns, start, end) for start, end in _block_bounds(self.patterns)]
+        self._blocks = [_Block(self.patterns, start, end) for start, end in list(_block_bounds(self.patterns))]
         self._blocks.reverse()
 
     def last_match(self, path: bytes, is_folder: bool) -> int:

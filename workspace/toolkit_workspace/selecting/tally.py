@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from toolkit._base.words import count_text, safe_name, size_text
 from toolkit.errors import WorkspaceBudgetError
+from toolkit_workspace.selecting.sources import Source
 
 Why = Literal[
     "excluded",
@@ -206,10 +207,11 @@ class MountSummary:
     left_out: tuple[LeftOut, ...]
 
     @classmethod
-    def of(cls, landing: str, is_file: bool, tally: Tally) -> MountSummary:
+    def of(cls, source: Source, tally: Tally) -> MountSummary:
+        is_file = source.record.name is not None
         tree = () if is_file else tuple(tally.outline.draw(60, deepest=3, most_names=12))
-        left = tally.left
-        return cls(landing, is_file, tally.files, tally.size, tally.links, tree, left.counts, left.examples)
+        counts = tally.files, tally.size, tally.links
+        return cls(source.mount.landing, is_file, *counts, tree, tally.left.counts, tally.left.examples)
 
     def to_json(self) -> dict[str, Any]:
         return {

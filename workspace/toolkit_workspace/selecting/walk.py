@@ -148,8 +148,10 @@ class Walk:
                     path = _join(level.path, name)
                     if self._descend is not None and not self._descend(path):
                         continue
-                    inner = self._open(stack.top, name, path)
-                    if inner is None:
+                    try:
+                        inner = open_folder(stack.top, name)
+                    except OSError as error:
+                        self.failed(path + b"/", error)
                         continue
                     st = os.fstat(inner)
                     if (st.st_dev, st.st_ino) in self._never:
@@ -165,13 +167,6 @@ class Walk:
                         stack.pop()
         finally:
             stack.close()
-
-    def _open(self, parent: int, name: str, path: bytes) -> int | None:
-        try:
-            return open_folder(parent, name)
-        except OSError as error:
-            self.failed(path + b"/", error)
-            return None
 
     def failed(self, path: bytes, error: OSError) -> None:
         """Note a source that could not be opened or read; an error with strict."""

@@ -225,7 +225,7 @@ class _MountSync:
         yield from self._into_place(into, shelved, path, join(folder.path, os.fsencode(name)), st, row, target)
 
     def _is_told(self, path: bytes, st: os.stat_result) -> bool:
-        """Whether this very state of the host was reported as a conflict already."""
+        """Whether this very version on the host was reported as a conflict already."""
         return self._told.get(path) == (st.st_ctime_ns, st.st_ino)
 
     def _into_place(

@@ -1,20 +1,18 @@
-"""What the files tools answer with, and how a model reads it."""
+"""How the files tools word what they found."""
 
 from __future__ import annotations
 
 import mimetypes
 import os
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal
 
 from toolkit._base.words import count_text, size_text
 from toolkit_servers.ready.answers import fitting, with_remarks
 from toolkit_servers.ready.files._root import Place, as_path, kind_of
 from toolkit_servers.ready.files._walk import Walk
-
-SortBy = Literal["name", "size", "modified"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,106 +44,54 @@ class ListedEntry:
         return f"{size:>8}  {_moment(self.stat.st_mtime):%Y-%m-%d %H:%M}  {name}"
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """What is in a folder."""
-
-    entries: tuple[ListedEntry, ...]
-    details: bool
-    room: int
-
-    def render(self) -> str:
-        """One line for each entry, then how many there are."""
-        lines = fitting((entry.render(details=self.details) for entry in self.entries), self.room)
-        folders = sum(stat.S_ISDIR(entry.stat.st_mode) for entry in self.entries)
-        total = sum(max(entry.size, 0) for entry in self.entries)
-        summary = f"{count_text(folders, 'folder')}, {count_text(len(self.entries) - folders, 'file')}"
-        if self.details:
-            summary += f", {size_text(total)}"
-        if len(self.entries) > len(lines):
-            summary += f"; the first {len(lines):,} are shown, glob finds others"
-        return with_remarks(lines, [summary])
+def listing_text(entries: Sequence[ListedEntry], room: int, *, details: bool) -> str:
+    """What is in a folder: one line for each entry, then how many there are."""
+    lines = fitting((entry.render(details=details) for entry in entries), room)
+    folders = sum(stat.S_ISDIR(entry.stat.st_mode) for entry in entries)
+    summary = f"{count_text(folders, 'folder')}, {count_text(len(entries) - folders, 'file')}"
+    if details:
+        summary += f", {size_text(sum(max(entry.size, 0) for entry in entries))}"
+    if len(entries) > len(lines):
+        summary += f"; the first {len(lines):,} are shown, glob finds others"
+    return with_remarks(lines, [summary])
 
 
-@dataclass(frozen=True, slots=True)
-class Paths:
-    """Paths that match a pattern."""
-
-    paths: tuple[str, ...]
-    total: int
-    remarks: tuple[str, ...]
-
-    def render(self) -> str:
-        """One path a line."""
-        remarks = [*self.remarks]
-        if self.total > len(self.paths):
-            remarks.append(f"{len(self.paths):,} of {self.total:,} are shown; narrow the pattern")
-        return with_remarks(self.paths or ["Nothing matches."], remarks)
+def paths_text(paths: Sequence[str], room: int, remarks: list[str]) -> str:
+    """Paths that match a pattern, one a line."""
+    lines = fitting(paths, room)
+    if len(paths) > len(lines):
+        remarks = [*remarks, f"{len(lines):,} of {len(paths):,} are shown; narrow the pattern"]
+    return with_remarks(lines or ["Nothing matches."], remarks)
 
 
-@dataclass(frozen=True, slots=True)
-class Tree:
-    """A folder and what lies below it."""
-
-    top: Place
-    lines: tuple[str, ...]
-    remarks: tuple[str, ...]
-
-    @classmethod
-    def of(cls, walk: Walk, room: int) -> Tree:
-        """Everything a walk meets, as far as there is room."""
-        names = ["  " * entry.depth + as_path(entry.name) + ("/" if entry.is_folder else "") for entry in walk]
-        lines = fitting(names, room)
-        remarks = walk.remarks()
-        if len(names) > len(lines):
-            remarks.append(f"{len(names) - len(lines):,} more entries are not shown")
-        if walk.not_entered:
-            remarks.append(f"{count_text(walk.not_entered, 'folder')} not opened: too deep, or .git")
-        return cls(walk.start, lines, tuple(remarks))
-
-    def render(self) -> str:
-        """One name a line, indented by depth."""
-        return with_remarks([f"{self.top}/", *self.lines], self.remarks)
+def tree_text(walk: Walk, room: int) -> str:
+    """A folder and everything a walk meets below it: one name a line, indented by depth."""
+    names = ["  " * entry.depth + as_path(entry.name) + ("/" if entry.is_folder else "") for entry in walk]
+    lines = fitting(names, room)
+    remarks = walk.remarks()
+    if len(names) > len(lines):
+        remarks.append(f"{len(names) - len(lines):,} more entries are not shown")
+    if walk.not_entered:
+        remarks.append(f"{count_text(walk.not_entered, 'folder')} not opened: too deep, or .git")
+    return with_remarks([f"{walk.start}/", *lines], remarks)
 
 
-@dataclass(frozen=True, slots=True)
-class Info:
-    """What is known about one path without reading it."""
-
-    place: Place
-    stat: os.stat_result
-    rights: str | None
-    """What these tools may do, where the root is meant."""
-    target: str | None = None
-
-    def render(self) -> str:
-        """One fact a line."""
-        st = self.stat
-        facts = {
-            "path": str(self.place),
-            "kind": kind_of(st.st_mode),
-            "link to": None if self.target is None else as_path(self.target),
-            "size": f"{st.st_size:,} bytes" if stat.S_ISREG(st.st_mode) else None,
-            "type by name": mimetypes.guess_type(self.place.name)[0] if stat.S_ISREG(st.st_mode) else None,
-            "permissions": f"{stat.filemode(st.st_mode)[1:]} ({stat.S_IMODE(st.st_mode):04o})",
-            "modified": f"{_moment(st.st_mtime):%Y-%m-%d %H:%M:%S} UTC",
-            "status changed": f"{_moment(st.st_ctime):%Y-%m-%d %H:%M:%S} UTC",
-            "accessed": f"{_moment(st.st_atime):%Y-%m-%d %H:%M:%S} UTC",
-            "these tools": self.rights,
-        }
-        return "\n".join(f"{name}: {value}" for name, value in facts.items() if value is not None)
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """A change that was made, or would be."""
-
-    said: str
-    diff: str = ""
-
-    def render(self) -> str:
-        """One sentence, and the diff."""
-        return f"{self.said}\n{self.diff}" if self.diff else self.said
+def info_text(place: Place, st: os.stat_result, *, target: str | None, rights: str | None) -> str:
+    """What is known about one path without reading it, one fact a line; `rights` is what these tools may do."""
+    is_file = stat.S_ISREG(st.st_mode)
+    facts = {
+        "path": str(place),
+        "kind": kind_of(st.st_mode),
+        "link to": None if target is None else as_path(target),
+        "size": f"{st.st_size:,} bytes" if is_file else None,
+        "type by name": mimetypes.guess_type(place.name)[0] if is_file else None,
+        "permissions": f"{stat.filemode(st.st_mode)[1:]} ({stat.S_IMODE(st.st_mode):04o})",
+        "modified": f"{_moment(st.st_mtime):%Y-%m-%d %H:%M:%S} UTC",
+        "status changed": f"{_moment(st.st_ctime):%Y-%m-%d %H:%M:%S} UTC",
+        "accessed": f"{_moment(st.st_atime):%Y-%m-%d %H:%M:%S} UTC",
+        "these tools": rights,
+    }
+    return "\n".join(f"{name}: {value}" for name, value in facts.items() if value is not None)
 
 
 def _moment(seconds: float) -> datetime:

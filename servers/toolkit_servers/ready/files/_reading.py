@@ -5,16 +5,15 @@ from __future__ import annotations
 import mimetypes
 import os
 import stat
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from toolkit._base.words import size_text
 from toolkit.errors import ToolError, ToolkitError
 from toolkit.tools import Audio, Image, Resource, ToolContext, tool
-from toolkit_servers.ready.answers import fitting
 from toolkit_servers.ready.files import _grep
-from toolkit_servers.ready.files._answers import Info, ListedEntry, Listing, Paths, SortBy, Tree
+from toolkit_servers.ready.files._answers import ListedEntry, info_text, listing_text, paths_text, tree_text
 from toolkit_servers.ready.files._root import FindRoot, Place, RootTools
 from toolkit_servers.ready.files._stretch import Stretch, read_stretch
 from toolkit_servers.ready.files._walk import Globs, Walk
@@ -37,8 +36,12 @@ class ReadTools(RootTools):
 
     @tool(read_only=True, timeout=_SECONDS)
     def list_directory(
-        self, context: ToolContext, path: str = ".", sort: SortBy = "name", details: bool = False
-    ) -> Listing:
+        self,
+        context: ToolContext,
+        path: str = ".",
+        sort: Literal["name", "size", "modified"] = "name",
+        details: bool = False,
+    ) -> str:
         """List what is in a folder.
 
         Args:
@@ -53,7 +56,7 @@ class ReadTools(RootTools):
         entries.sort(key=lambda entry: entry.name)
         if sort != "name":
             entries.sort(key=lambda e: e.size if sort == "size" else e.stat.st_mtime_ns, reverse=True)
-        return Listing(tuple(entries), details or sort != "name", self._room)
+        return listing_text(entries, self._room, details=details or sort != "name")
 
     @tool(read_only=True, timeout=_SECONDS)
     def tree(
@@ -62,7 +65,7 @@ class ReadTools(RootTools):
         path: str = ".",
         depth: Annotated[int, Field(ge=1, le=50)] = 3,
         exclude: Exclude = None,
-    ) -> Tree:
+    ) -> str:
         """Show a folder and what lies below it, indented by depth.
 
         Args:
@@ -70,10 +73,10 @@ class ReadTools(RootTools):
             depth: How many levels to open.
         """
         root, place = self._at(context, path)
-        return Tree.of(Walk(root, place, context, Globs(exclude or ()), depth), self._room)
+        return tree_text(Walk(root, place, context, Globs(exclude or ()), depth), self._room)
 
     @tool(read_only=True, timeout=_SECONDS)
-    def glob(self, pattern: str, context: ToolContext, path: str = ".", exclude: Exclude = None) -> Paths:
+    def glob(self, pattern: str, context: ToolContext, path: str = ".", exclude: Exclude = None) -> str:
         """Find files and folders by name.
 
         Args:
@@ -88,7 +91,7 @@ class ReadTools(RootTools):
             for entry in walk
             if wanted.match(entry.path, entry.is_folder)
         ]
-        return Paths(fitting(paths, self._room), len(paths), tuple(walk.remarks()))
+        return paths_text(paths, self._room, walk.remarks())
 
     @tool(read_only=True, timeout=_SECONDS)
     def grep(
@@ -185,7 +188,7 @@ class ReadTools(RootTools):
         return media
 
     @tool(read_only=True)
-    def info(self, context: ToolContext, path: str = ".") -> Info:
+    def info(self, context: ToolContext, path: str = ".") -> str:
         """Tell kind, size, times and permissions of a path; of the root, also what these tools may do.
 
         Args:
@@ -197,7 +200,7 @@ class ReadTools(RootTools):
         if stat.S_ISLNK(st.st_mode):
             with root.parent(place) as parent, root.in_words(place):
                 target = os.readlink(place.name, dir_fd=parent)
-        return Info(place, st, None if place.path else self._rights, target)
+        return info_text(place, st, target=target, rights=None if place.path else self._rights)
 
 
 def _listed(folder: int, name: str) -> ListedEntry | None:

@@ -23,7 +23,7 @@ from toolkit._base.words import did_you_mean, safe_name
 from toolkit.errors import TargetError, ToolError
 from toolkit.tools import ToolContext
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _MOST_NAMES_SHOWN = 20
 _LONGEST_PATH = 4_095
@@ -130,7 +130,7 @@ class Root:
     def folder(self, place: Place, *, for_place: Place | None = None) -> Iterator[int]:
         """The folder at a place, open for reading; an error speaks of `for_place` where that is given."""
         with self.in_words(for_place or place):
-            handle = open_beneath(self.handle, place.raw, _FOLDER, follow_links=True)
+            handle = open_beneath(self.handle, place.raw, FOLDER, follow_links=True)
         try:
             yield handle
         finally:
@@ -196,7 +196,7 @@ class Root:
         here, wanted = place.parent, place.name
         for _ in range(100):
             try:
-                handle = open_beneath(self.handle, here.raw, _FOLDER, follow_links=True)
+                handle = open_beneath(self.handle, here.raw, FOLDER, follow_links=True)
             except OSError:
                 if not here.path:
                     return ""

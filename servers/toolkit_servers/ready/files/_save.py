@@ -20,9 +20,7 @@ from toolkit._base.files import rename_new, write_new
 from toolkit._base.handles import make_folders, open_beneath, remove_tree
 from toolkit._base.words import count_text
 from toolkit.errors import ToolError
-from toolkit_servers.ready.files._root import Place, Root, as_path, require_regular
-
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+from toolkit_servers.ready.files._root import FOLDER, Place, Root, as_path, require_regular
 
 
 def save_file(root: Root, place: Place, data: bytes, *, seen: os.stat_result | None = None) -> bool:
@@ -30,7 +28,9 @@ def save_file(root: Root, place: Place, data: bytes, *, seen: os.stat_result | N
 
     With `seen`, the file must still be the one that was looked at.
     """
-    with _folder_above(root, place) as folder, root.in_words(place):
+    if not place.path:
+        raise ToolError("this is the root of these files itself; name a file in it")
+    with _made_folder(root, place.parent, place) as folder, root.in_words(place):
         name = os.fsencode(place.name)
         old = _lstat(folder, name)
         if old is not None:
@@ -59,8 +59,8 @@ def make_folder(root: Root, place: Place) -> bool:
         with root.folder(place):
             return False
     except ToolError:
-        os.close(_made_folder(root, place, place))
-        return True
+        with _made_folder(root, place, place):
+            return True
 
 
 def move(root: Root, source: Place, destination: Place) -> None:
@@ -94,28 +94,19 @@ def remove(root: Root, place: Place, *, recursive: bool) -> None:
             except OSError as error:
                 if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                     raise
-                raise ToolError(f"{place} has {_held(root, place)}; remove them all with recursive=true") from error
+                with root.folder(place) as handle:
+                    held = count_text(len(os.listdir(handle)), "entry")  # noqa: PTH208  by handle
+                raise ToolError(f"{place} has {held}; remove them all with recursive=true") from error
 
 
 @contextlib.contextmanager
-def _folder_above(root: Root, place: Place) -> Iterator[int]:
-    """The folder a place lies in, made where it is missing."""
-    if not place.path:
-        raise ToolError("this is the root of these files itself; name a file in it")
-    handle = _made_folder(root, place.parent, place)
-    try:
-        yield handle
-    finally:
-        os.close(handle)
-
-
-def _made_folder(root: Root, folder: Place, place: Place) -> int:
+def _made_folder(root: Root, folder: Place, place: Place) -> Iterator[int]:
     """A folder, open for reading; what is missing of it is made. Errors speak of `place`."""
     here, missing = folder, list[str]()
     with root.in_words(place):
         while True:
             try:
-                existing = open_beneath(root.handle, here.raw, _FOLDER, follow_links=True)
+                existing = open_beneath(root.handle, here.raw, FOLDER, follow_links=True)
                 break
             except FileNotFoundError:
                 if not here.path:
@@ -123,9 +114,13 @@ def _made_folder(root: Root, folder: Place, place: Place) -> int:
                 missing.insert(0, here.name)
                 here = here.parent
         try:
-            return make_folders(existing, os.fsencode("/".join(missing)), 0o777)
+            handle = make_folders(existing, os.fsencode("/".join(missing)), 0o777)
         finally:
             os.close(existing)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
 
 
 def _require_writable(st: os.stat_result, folder: int, place: Place) -> None:
@@ -173,8 +168,3 @@ def _rename_new(old_folder: int, old: bytes, new_folder: int, new: bytes) -> Non
         if _lstat(new_folder, new) is not None:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from error
         os.rename(old, new, src_dir_fd=old_folder, dst_dir_fd=new_folder)
-
-
-def _held(root: Root, place: Place) -> str:
-    with root.folder(place) as handle:
-        return count_text(len(os.listdir(handle)), "entry")  # noqa: PTH208  by handle

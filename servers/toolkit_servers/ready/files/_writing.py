@@ -19,7 +19,6 @@ from toolkit._base.words import count_text, size_text
 from toolkit.errors import ToolError
 from toolkit.tools import ToolContext, tool
 from toolkit_servers.ready.files import _save
-from toolkit_servers.ready.files._answers import Written
 from toolkit_servers.ready.files._root import FindRoot, Place, Root, RootTools
 from toolkit_servers.ready.files._stretch import require_text
 from toolkit_workspace.changes import Version, file_patch
@@ -45,7 +44,7 @@ class WriteTools(RootTools):
         self._lock = threading.Lock()
 
     @tool(destructive=True, idempotent=True)
-    def write_file(self, context: ToolContext, path: str, content: str) -> Written:
+    def write_file(self, context: ToolContext, path: str, content: str) -> str:
         """Write a text file: a new one, with the folders above it, or in place of the one that is there.
 
         Args:
@@ -57,7 +56,7 @@ class WriteTools(RootTools):
         with self._lock:
             is_new = _save.save_file(root, place, data)
         lines = count_text(len(content.splitlines()), "line")
-        return Written(f"{'Wrote' if is_new else 'Replaced'} {place}: {lines}, {size_text(len(data))}.")
+        return f"{'Wrote' if is_new else 'Replaced'} {place}: {lines}, {size_text(len(data))}."
 
     @tool(destructive=True)
     def edit_file(
@@ -66,7 +65,7 @@ class WriteTools(RootTools):
         path: str,
         edits: Annotated[list[Edit], Field(min_length=1, max_length=100)],
         dry_run: bool = False,
-    ) -> Written:
+    ) -> str:
         """Replace exact pieces of a text file and show the difference. Either all edits are made or none.
 
         Args:
@@ -79,10 +78,10 @@ class WriteTools(RootTools):
             seen, old = _read(root, place)
             new = _apply_edits(old, edits, place)
             if new == old:
-                return Written(f"{place} stays as it is: the edits change nothing.")
+                return f"{place} stays as it is: the edits change nothing."
             if not dry_run:
                 _save.save_file(root, place, new, seen=seen)
-        return Written(f"{'Would edit' if dry_run else 'Edited'} {place}.", self._cut(_diff(old, new, place)))
+        return f"{'Would edit' if dry_run else 'Edited'} {place}.\n{self._cut(_diff(old, new, place))}".rstrip("\n")
 
     @tool(idempotent=True)
     def make_directory(self, context: ToolContext, path: str) -> str:
@@ -164,11 +163,10 @@ def _apply_edits(data: bytes, edits: Sequence[Edit], place: Place) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def _diff(old: bytes | None, new: bytes, place: Place) -> str:
+def _diff(old: bytes, new: bytes, place: Place) -> str:
     """What changes, as a unified diff without git's header lines."""
-    raw = place.raw
-    before = None if old is None else Version(raw, 0o100644, old)
-    patch = file_patch(before, Version(raw, 0o100644, new)).decode("utf-8", "replace")
+    before, after = Version(place.raw, 0o100644, old), Version(place.raw, 0o100644, new)
+    patch = file_patch(before, after).decode("utf-8", "replace")
     start = patch.find("--- ")
     return patch[start:].rstrip("\n") if start >= 0 else ""
 
