@@ -128,25 +128,21 @@ class ToolServer(Server[Any]):
         modern = _is_modern(ctx)
         meta: Mapping[str, Any] = params.get("_meta") or {}
         call_id = str(meta.get(TOOL_USE_ID) or ctx.request_id)
-        reports = None
-        if self._notifies:
-            reports = CallReports(ctx.session, ctx.request_id, self._lowest_level(ctx, meta, modern=modern))
+        reports = CallReports(ctx.session, ctx.request_id, self._lowest_level(ctx, meta, modern=modern))
         if self._make_context is not None:
             context = self._make_context(call_id)
         else:
             context = ToolContext(
                 call_id=call_id,
-                on_progress=reports.progress if reports is not None else None,
-                on_log=reports.log if reports is not None else None,
+                on_progress=reports.progress if self._notifies else None,
+                on_log=reports.log if self._notifies else None,
                 session=_session_of(ctx),
             )
         try:
             reply = await self.toolbox.call(params["name"], params.get("arguments") or {}, context)
-            if reports is not None:
-                await reports.finish()
+            await reports.finish()
         except BaseException:
-            if reports is not None:
-                reports.drop()
+            reports.drop()
             raise
         result = sendable(reply.wire())
         return self._stamped(result) if modern else result

@@ -137,19 +137,15 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as problem:
-        place = [f"{host}:{port}"]
         if problem.errno == errno.EADDRINUSE:
+            what = f"port {port} is in use"
             fix = f"Stop the program that listens there, or choose another port: --port {port + 1}"
-            raise ToolkitError(f"port {port} is in use", where=place, fix=fix) from problem
-        if problem.errno == errno.EACCES:
-            raise ToolkitError(
-                f"port {port} needs more rights", where=place, fix="Choose a port above 1023: --port 8000"
-            ) from problem
-        raise ToolkitError(
-            f"cannot listen on {host}: {problem.strerror or problem}",
-            where=place,
-            fix="Give an address of this machine, for example: --host 127.0.0.1",
-        ) from problem
+        elif problem.errno == errno.EACCES:
+            what, fix = f"port {port} needs more rights", "Choose a port above 1023: --port 8000"
+        else:
+            what = f"cannot listen on {host}: {problem.strerror or problem}"
+            fix = "Give an address of this machine, for example: --host 127.0.0.1"
+        raise ToolkitError(what, where=[f"{host}:{port}"], fix=fix) from problem
 
 
 def _url(host: str, listening: socket.socket) -> str:

@@ -13,7 +13,7 @@ import pytest
 from tests import docs_cli
 from tests.cli._command import toolkit, write
 from toolkit.cli import COMMANDS
-from toolkit.cli.terminal import CommandWithExample
+from toolkit.cli.terminal.command import CommandWithExample
 
 TOOLS = '''
 from dataclasses import dataclass

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolkit._base.words import safe_text
-from toolkit.cli.terminal import RUN, Group, json_option
+from toolkit.cli.terminal.command import RUN, Group, json_option
 
 if TYPE_CHECKING:
     from toolkit.runs import StoredRun

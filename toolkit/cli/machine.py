@@ -9,7 +9,8 @@ from dataclasses import asdict
 import click
 from click.shell_completion import get_completion_class
 
-from toolkit.cli.terminal import command, echo_json, json_option
+from toolkit.cli.terminal.command import command, json_option
+from toolkit.cli.terminal.results import echo_json
 
 
 @command(example="$ toolkit doctor")

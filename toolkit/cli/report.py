@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toolkit.cli.terminal import RUN, command, take_stdout, write_result
+from toolkit.cli.terminal.command import RUN, command
+from toolkit.cli.terminal.results import take_stdout, write_result
 
 if TYPE_CHECKING:
     from toolkit.runs import StoredRun

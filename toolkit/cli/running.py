@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolkit._base.words import safe_text
-from toolkit.cli.terminal import MOUNT, Duration, as_json, command, json_option, take_stdout, write_result
+from toolkit.cli.terminal.command import MOUNT, Duration, command, json_option
+from toolkit.cli.terminal.results import as_json, take_stdout, write_result
 from toolkit.errors import ToolkitError
 
 if TYPE_CHECKING:

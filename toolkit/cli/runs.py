@@ -9,22 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolkit._base.words import duration_text, safe_line, safe_text
-from toolkit.cli.terminal import (
-    RUN,
-    Duration,
-    Group,
-    apply_options,
-    as_json,
-    json_option,
-    print_applied,
-    print_changes,
-    take_stdout,
-    write_result,
-)
+from toolkit.cli.terminal.command import RUN, Duration, Group, apply_options, json_option
+from toolkit.cli.terminal.results import as_json, print_applied, print_changes, take_stdout, write_result
 from toolkit.errors import ToolkitError
 
 if TYPE_CHECKING:
-    from toolkit.runs import RunResult, StoredRun, ToolUse
+    from toolkit.runs import RunResult, StoredRun
 
 LIST_EXAMPLE = """
 $ toolkit runs list
@@ -108,14 +98,13 @@ def _row(run: StoredRun) -> dict[str, Any] | None:
             _complain(error)
         return None
     ended = run.ended
-    ms = result.ms or round(((ended or time.time()) - facts["began"]) * 1000)
     return {
         "run": run.id,
         "state": state,
         "code": None if state == "running" else result.code,
         "began": facts["began"],
         "ended": ended,
-        "ms": ms,
+        "ms": result.ms or round(((ended or time.time()) - facts["began"]) * 1000),
         "tokens": result.total.total,
         "cost": result.cost,
         "prompt": facts.get("prompt"),
@@ -152,13 +141,12 @@ def _story(run: StoredRun, state: str, facts: dict[str, Any], result: RunResult[
     if result.text:
         lines += ["", "Said:", *_indented(safe_text(result.text))]
     if result.tools:
-        lines += ["", "Tools:", *(_tool_line(use) for use in result.tools)]
+        lines += ["", "Tools:"]
+        for use in result.tools:
+            mark = "ok" if use.ok else "failed"
+            lines.append(f"  {mark:<8}{safe_line(use.name, 40):<40} {duration_text(use.ms):>9}")
         lines += [f"  refused {safe_text(one.name)}: {safe_text(one.reason)}" for one in result.denied]
     return [*lines, *_changed(run, state)]
-
-
-def _tool_line(use: ToolUse) -> str:
-    return f"  {'ok' if use.ok else 'failed':<8}{safe_line(use.name, 40):<40} {duration_text(use.ms):>9}"
 
 
 def _changed(run: StoredRun, state: str) -> list[str]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolkit.cli.terminal import Group, echo_json, json_option
+from toolkit.cli.terminal.command import Group, json_option
+from toolkit.cli.terminal.results import echo_json
 from toolkit.errors import SandboxError
 from toolkit.sandbox import limit_names
 

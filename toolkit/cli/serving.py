@@ -14,7 +14,8 @@ from click.core import ParameterSource
 
 import toolkit_servers.target as targets  # which loads what is used of it
 from toolkit._base.words import count_text
-from toolkit.cli.terminal import as_json, command, json_option, take_stdout, write_result
+from toolkit.cli.terminal.command import command, json_option
+from toolkit.cli.terminal.results import as_json, take_stdout, write_result
 
 if TYPE_CHECKING:
     from toolkit.tools import Toolbox
@@ -67,7 +68,9 @@ def serve(
     if cwd is not None:
         os.chdir(cwd)
     if check:
-        _check(target)
+        stdout = take_stdout()
+        box = targets.load_target(target).toolbox
+        write_result(stdout, f"{box.name}: {count_text(len(box), 'tool')}, no problems")
     elif http:
         _serve_http(target, reload, address)
     else:
@@ -89,11 +92,8 @@ def _serve_http(spec: str, reload: bool, address: dict[str, Any]) -> None:
     from toolkit_servers import serve_http
 
     target = targets.load_target(spec)
-
-    def on_ready(url: str) -> None:
-        click.echo(f"Serving {target.toolbox.name} at {url}", err=True)
-
-    serve_http(_tools(target, reload), **address, on_ready=on_ready)
+    name = target.toolbox.name
+    serve_http(_tools(target, reload), on_ready=lambda url: click.echo(f"Serving {name} at {url}", err=True), **address)
 
 
 def _tools(target: targets.Target, reload: bool) -> Toolbox | Reload:
@@ -102,12 +102,6 @@ def _tools(target: targets.Target, reload: bool) -> Toolbox | Reload:
     from toolkit_servers import Reload
 
     return Reload(target)
-
-
-def _check(spec: str) -> None:
-    stdout = take_stdout()
-    box = targets.load_target(spec).toolbox
-    write_result(stdout, f"{box.name}: {count_text(len(box), 'tool')}, no problems")
 
 
 CALL_EXAMPLE = """

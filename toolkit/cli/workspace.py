@@ -10,20 +10,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from toolkit.cli.terminal import (
-    MOUNT,
-    Bytes,
-    Group,
-    apply_options,
-    as_json,
-    echo_json,
-    json_option,
-    print_applied,
-    print_changes,
-    take_stdout,
-    with_options,
-    write_result,
-)
+from toolkit.cli.terminal.command import MOUNT, Bytes, Group, apply_options, json_option, with_options
+from toolkit.cli.terminal.results import as_json, echo_json, print_applied, print_changes, take_stdout, write_result
 
 if TYPE_CHECKING:
     from toolkit.workspace import Progress, WorkspaceSection

@@ -92,7 +92,7 @@ def _rows(arguments: Any) -> list[list[str]]:
     """Arguments as pairs of a name and a text; strings as they are, everything else as JSON."""
     if not isinstance(arguments, dict):
         return [["", _as_text(arguments)]]
-    return [[str(name), value if isinstance(value, str) else _as_text(value)] for name, value in arguments.items()]
+    return [[str(name), _as_text(value)] for name, value in arguments.items()]
 
 
 def _as_text(value: Any) -> str:

@@ -63,12 +63,14 @@ def write_report(run: StoredRun, file: Path | str | None = None) -> Path:
 def make_page(data: dict[str, Any]) -> str:
     """The whole page for the data of a run."""
     page = _part("page.html")
-    for name, text in (
-        ("policy", policy(live=data["live"])),
-        ("style", style()),
-        ("script", script()),
-        ("data", embedded(data)),
-    ):
+    # The data comes last: what it holds is never searched for a place.
+    parts = {
+        "policy": policy(live=data["live"]),
+        "style": _part("style.css"),
+        "script": script(),
+        "data": embedded(data),
+    }
+    for name, text in parts.items():
         before, found, after = page.partition("{{" + name + "}}")
         assert found, f"page.html has no place for its {name}"
         page = before + text + after
@@ -80,7 +82,7 @@ def policy(*, live: bool) -> str:
     rules = [
         "default-src 'none'",
         f"script-src {_hash(script())}",
-        f"style-src {_hash(style())}",
+        f"style-src {_hash(_part('style.css'))}",
         *(["connect-src 'self'"] if live else []),
         "base-uri 'none'",
         "form-action 'none'",
@@ -104,12 +106,6 @@ def script() -> str:
     """Our script: all parts, in one scope of their own."""
     parts = "\n".join(_part(f"{name}.js") for name in SCRIPTS)
     return f'(function () {{\n"use strict";\n{parts}\n}})();'
-
-
-@cache
-def style() -> str:
-    """Our style sheet."""
-    return _part("style.css")
 
 
 @cache

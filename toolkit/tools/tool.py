@@ -108,6 +108,10 @@ class _Shared:
     def output(self) -> Output | None:
         return Output(self.subject) if self.options.structured else None
 
+    @functools.cached_property
+    def description(self) -> str:
+        return self.options.description or description(self.subject.function.__doc__)
+
 
 class Tool(Generic[P, R]):
     """A function that an agent can call. Call it yourself as before: sync stays sync, async stays async."""
@@ -168,7 +172,7 @@ class Tool(Generic[P, R]):
     @property
     def description(self) -> str:
         """What the model reads about the tool: the docstring without its parameter section."""
-        return self.options.description or description(self._shared.subject.function.__doc__)
+        return self._shared.description
 
     @property
     def input_schema(self) -> dict[str, Any]:

@@ -37,6 +37,8 @@ class Toolbox:
         self.instructions = instructions
         self.tools: Mapping[str, Tool[..., Any]] = MappingProxyType(_by_name(name, tools))
         """The tools by the name a client calls."""
+        # Now and not at the first call: some mistakes show in the finished schema only.
+        self._listing = [tool.listing() for tool in self.tools.values()]
 
     @classmethod
     def from_module(cls, module: ModuleType, name: str | None = None) -> Toolbox:
@@ -82,10 +84,6 @@ class Toolbox:
         """The `tools/list` entries, JSON-ready; made once."""
         return self._listing
 
-    @functools.cached_property
-    def _listing(self) -> list[dict[str, Any]]:
-        return [tool.listing() for tool in self.tools.values()]
-
     async def call(
         self, name: str, arguments: Mapping[str, Any] | None = None, context: ToolContext | None = None
     ) -> Reply:
@@ -126,7 +124,12 @@ def _by_name(box: str, values: Iterable[object]) -> dict[str, Tool[..., Any]]:
     for value in values:
         tool = as_tool(value)
         if tool is None:
-            raise _not_a_tool(box, value)
+            name = getattr(value, "__name__", None) or repr(value)
+            raise ToolDefinitionError(
+                f"toolbox '{box}': {name} is not a tool but a {type(value).__name__}",
+                tool=name,
+                fix="Put @tool above the function" if callable(value) else "List functions decorated with @tool",
+            )
         if tool.is_unbound_method:
             raise ToolDefinitionError(
                 f"tool '{tool.name}' is a method and has no object to work on",
@@ -141,7 +144,6 @@ def _by_name(box: str, values: Iterable[object]) -> dict[str, Tool[..., Any]]:
                 where=[tools[tool.name].source_line, tool.source_line],
                 fix=f'Give one another name: @tool(name="{tool.name}_2")',
             )
-        tool.listing()  # what only the finished schema shows is said now, not at the first call
         tools[tool.name] = tool
     if not tools:
         raise ToolDefinitionError(
@@ -150,12 +152,3 @@ def _by_name(box: str, values: Iterable[object]) -> dict[str, Tool[..., Any]]:
             fix=f"Put @tool above a function and list it: Toolbox({box!r}, [function])",
         )
     return tools
-
-
-def _not_a_tool(box: str, value: object) -> ToolDefinitionError:
-    name = getattr(value, "__name__", None) or repr(value)
-    return ToolDefinitionError(
-        f"toolbox '{box}': {name} is not a tool but a {type(value).__name__}",
-        tool=name,
-        fix="Put @tool above the function" if callable(value) else "List functions decorated with @tool",
-    )

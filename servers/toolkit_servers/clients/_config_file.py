@@ -22,7 +22,7 @@ from toolkit.errors import ClientConfigError
 if TYPE_CHECKING:
     from toolkit_servers.clients import Client, Server
 
-_CORRECT_IT = "Correct the file, or run this without --write and copy the entry yourself; nothing was changed"
+_OR_COPY = "or run this without --write and copy the entry yourself; nothing was changed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +52,11 @@ def write_server(server: Server, client: Client, file: Path) -> ConfigFile:
         entry = _merged(server, client, data, file)
         new = bom + json_text.with_member(text, (client.key, server.name), entry, comments=client.comments)
     except json.JSONDecodeError as error:
-        raise ClientConfigError(
-            f"{file} is not valid JSON: {error.msg}",
-            file=file,
-            where=(f"{file}:{error.lineno}:{error.colno}",),
-            fix=_CORRECT_IT,
-        ) from error
+        what, where = f"{file} is not valid JSON: {error.msg}", f"{file}:{error.lineno}:{error.colno}"
+        raise ClientConfigError(what, file=file, where=[where], fix=f"Correct the file, {_OR_COPY}") from error
     except json_text.NotAnObject as error:
-        raise ClientConfigError(
-            f"{file}: {'.'.join(error.path) or 'the whole file'} is not a JSON object",
-            file=file,
-            fix=_CORRECT_IT,
-        ) from error
+        what = f"{file}: {'.'.join(error.path) or 'the whole file'} is not a JSON object"
+        raise ClientConfigError(what, file=file, fix=f"Correct the file, {_OR_COPY}") from error
     if old is not None and json_text.read(new.removeprefix("\ufeff"), comments=client.comments) == data:
         return ConfigFile(file, None, changed=False)
     try:
@@ -120,8 +113,4 @@ def _replace(file: Path, text: str) -> None:
 
 def _unusable(file: Path, error: OSError | UnicodeDecodeError) -> ClientConfigError:
     reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-    return ClientConfigError(
-        f"{file} cannot be changed: {reason}",
-        file=file,
-        fix="Correct that, or run this without --write and copy the entry yourself; nothing was changed",
-    )
+    return ClientConfigError(f"{file} cannot be changed: {reason}", file=file, fix=f"Correct that, {_OR_COPY}")

@@ -155,8 +155,7 @@ def workspace(section: WorkspaceSection | Path | None = None, *, max_chars: int 
 
 
 def _lies_in(change: Change, inside: str) -> bool:
-    paths = (change.path, change.old_path)
-    return any(path is not None and _is_below(path, inside) for path in paths)
+    return any(path is not None and _is_below(path, inside) for path in (change.path, change.old_path))
 
 
 def _is_below(path: str, folder: str) -> bool:

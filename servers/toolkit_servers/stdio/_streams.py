@@ -242,13 +242,11 @@ class LineReader(_Stream):
         end = buffer.find(b"\n", self._scanned)
         if end < 0:
             self._scanned = len(buffer)
-            if self._at_end and buffer:
-                end = len(buffer)
-            elif len(buffer) > LONGEST_LINE:
-                self._skip_line()
+            if not self._at_end or not buffer:
+                if len(buffer) > LONGEST_LINE:
+                    self._skip_line()
                 return None
-            else:
-                return None
+            end = len(buffer)
         line = buffer[:end]
         del buffer[: end + 1]
         self._scanned = 0

@@ -55,8 +55,12 @@ def call_once(target: Target, tool_name: str, words: Sequence[str], *, say: Say)
         )
         return Outcome(Reply.error(str(error)), str(problem))
     context = ToolContext(on_progress=_progress_to(say), on_log=lambda level, message, data: say(f"{level}: {message}"))
-    with _Failures() as failures:
+    log, failures = logging.getLogger("toolkit"), _Failures()
+    log.addHandler(failures)
+    try:
         reply = asyncio.run(target.toolbox.call(tool_name, arguments, context))
+    finally:
+        log.removeHandler(failures)
     if not reply.is_error:
         return Outcome(reply)
     return Outcome(reply, _problem(tool, reply, failures.error, target))
@@ -87,21 +91,11 @@ def _problem(tool: Tool[..., Any], reply: Reply, error: BaseException | None, ta
 class _Failures(logging.Handler):
     """Keeps the exception a tool call logs, and prints nothing."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.error: BaseException | None = None
-        self._log = logging.getLogger("toolkit")
+    error: BaseException | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.exc_info and record.exc_info[1] is not None:
-            self.error = record.exc_info[1]
-
-    def __enter__(self) -> _Failures:
-        self._log.addHandler(self)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._log.removeHandler(self)
+        if record.exc_info:
+            self.error = record.exc_info[1] or self.error
 
 
 def _progress_to(say: Say) -> Callable[[float, float | None, str | None], None]:

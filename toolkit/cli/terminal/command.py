@@ -74,8 +74,6 @@ class Duration(click.ParamType[float]):
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, int | float):
-            return float(value)
         text = str(value).strip().lower()
         if re.fullmatch(r"\d+(\.\d+)?", text):
             return float(text)

@@ -39,6 +39,7 @@ async def follow(
         spec = replace(spec, approve=TerminalApprover(terminal, display))
     live = start(spec)
     keys = _Keys(live)
+    is_heard = True
     ticking = asyncio.create_task(_tick(display))
     try:
         async with live:
@@ -46,8 +47,8 @@ async def follow(
                 keys.has_begun = True
                 if print_line is None:
                     display.show(event)
-                elif not print_line(event.to_json()):
-                    print_line = _nobody
+                elif is_heard and not print_line(event.to_json()):
+                    is_heard = False
                     keys.press("nobody reads the events any more: interrupting")
                 if event.name == "lifecycle.finished":
                     break
@@ -96,10 +97,6 @@ async def _tick(display: Display) -> None:
         display.tick()
 
 
-def _nobody(line: str) -> bool:
-    return True
-
-
 class TerminalApprover:
     """Asks the person at a terminal, one question after the other, showing what is about to happen.
 
@@ -132,7 +129,8 @@ class TerminalApprover:
         about = safe_line(question.subject, 60)
         keys = f"y = once, s = all {about} in this session, p = in this project, a = always, n = no"
         for _ in range(_TRIES):
-            self._forget_keys()
+            with contextlib.suppress(termios.error):  # what was typed before the question could be seen
+                termios.tcflush(self._terminal, termios.TCIFLUSH)
             _say(f"Run it? {keys} [n] ")
             answer = await self._line()
             if answer in _KEYS:
@@ -142,11 +140,6 @@ class TerminalApprover:
             elif not answer:
                 break
         return "DENY"
-
-    def _forget_keys(self) -> None:
-        """Throw away what was typed before the question could be seen."""
-        with contextlib.suppress(termios.error):
-            termios.tcflush(self._terminal, termios.TCIFLUSH)
 
     async def _line(self) -> str:
         """The next line that is typed; empty at the end of the input."""

@@ -221,7 +221,7 @@ def _message_started(turn: _Turn, event: Event, data: dict[str, Any]) -> None:
         turn.streaming, turn.saying = event.id, []
 
 
-def _words(turn: _Turn, event: Event, data: dict[str, Any]) -> None:
+def _piece(turn: _Turn, event: Event, data: dict[str, Any]) -> None:
     if event.parent is None:
         turn.saying.append(data["text"])
 
@@ -259,7 +259,7 @@ _TAKERS = {
     ("lifecycle", "started"): _turn_started,
     ("lifecycle", "finished"): _turn_finished,
     ("assistant", "started"): _message_started,
-    ("assistant", "text"): _words,
+    ("assistant", "text"): _piece,
     ("assistant", "block"): _block,
     ("assistant", "ended"): _message_ended,
     ("usage", "call"): _call,

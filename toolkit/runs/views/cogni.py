@@ -27,7 +27,7 @@ _ERRORS: dict[Code, str] = {
     "budget": "rate_limit",
     "throttled": "rate_limit",
 }
-_WEIGHTS = Tokens(input=100, output=500, cache_read=10, cache_write=125)
+_WEIGHTS = {"inputTokens": 100, "outputTokens": 500, "cacheReadTokens": 10, "cacheWriteTokens": 125}
 """How the price of one token relates to another's in Anthropic's prices. Only shares of a known cost are made of it."""
 
 
@@ -134,9 +134,7 @@ def _unexplained(finished: Event) -> list[UsageFact]:
 
 
 def _priced(facts: list[UsageFact], cost: float) -> list[UsageFact]:
-    names = {"inputTokens": "input", "outputTokens": "output"}
-    names |= {"cacheReadTokens": "cache_read", "cacheWriteTokens": "cache_write"}
-    weights = [sum(fact[name] * getattr(_WEIGHTS, kind) for name, kind in names.items()) for fact in facts]
+    weights = [sum(fact[name] * weight for name, weight in _WEIGHTS.items()) for fact in facts]
     whole = sum(weights) or 1
     return [{**fact, "costUsd": cost * weight / whole} for fact, weight in zip(facts, weights, strict=True)]
 

@@ -8,7 +8,7 @@ PromptEvaluationError for all others.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from toolkit.runs.outcome.codes import Code
@@ -120,8 +120,11 @@ class Wink(View[WinkEvent]):
         elif event.name == "tool.ended":
             yield self._invoked(event)
         elif event.name == "lifecycle.finished":
-            self.context = HookContext(self.context.session, ADAPTER, self._name, stop_reason=data["stop"])
-            yield self._executed(data)
+            self.context = replace(self.context, stop_reason=data["stop"])
+            output = None if self._result is None else self._result.output
+            said = data["text"] if output is None else output
+            total = Tokens(**data["total"])
+            yield PromptExecuted(self._name, ADAPTER, said, total, data["ms"] / 1000, error_of(data["code"]))
 
     def _invoked(self, event: Event) -> ToolInvoked:
         data = event.data
@@ -134,20 +137,7 @@ class Wink(View[WinkEvent]):
         }
         params = self._params.pop(event.id, {})
         seconds = data["ms"] / 1000
-        return ToolInvoked(
-            self._name, ADAPTER, data["name"], params, result, event.id, ok, denied=data["denied"], duration=seconds
-        )
-
-    def _executed(self, data: dict[str, Any]) -> PromptExecuted:
-        output = None if self._result is None else self._result.output
-        return PromptExecuted(
-            self._name,
-            ADAPTER,
-            data["text"] if output is None else output,
-            Tokens(**data["total"]),
-            data["ms"] / 1000,
-            error_of(data["code"]),
-        )
+        return ToolInvoked(self._name, ADAPTER, data["name"], params, result, event.id, ok, data["denied"], seconds)
 
 
 def view(events: Iterable[Event], prompt_name: str = "run", *, result: RunResult[Any] | None = None) -> list[WinkEvent]:

@@ -124,13 +124,11 @@ class Caller:
             call.fail(f"PreToolUse:{call.name} hook error: {reason}", denied=True)
             return False
         call.input = dict(special.get("updatedInput") or call.input)
-        if decision == "allow" or (decision != "ask" and self._is_allowed(call.name)):
+        is_allowed = self.settings.mode == "bypassPermissions" or call.name in _READS
+        is_allowed = is_allowed or any(_names_tool(rule, call.name) for rule in self.settings.given.allowed_tools)
+        if decision == "allow" or (decision != "ask" and is_allowed):
             return True
         return await self._ask(call, special.get("permissionDecisionReason") if decision == "ask" else None)
-
-    def _is_allowed(self, name: str) -> bool:
-        rules = self.settings.given.allowed_tools
-        return self.settings.mode == "bypassPermissions" or name in _READS or any(_names_tool(r, name) for r in rules)
 
     async def _ask(self, call: ToolCall, why: str | None) -> bool:
         if self.settings.mode == "dontAsk" or not self.settings.asks:
@@ -231,16 +229,14 @@ def _for_the_model(item: Mapping[str, Any], server: str) -> Frame:
             return {"type": "image", "source": source}
         case "resource":
             resource = item.get("resource", {})
-            return {
-                "type": "text",
-                "text": f"[Resource from {server} at {resource.get('uri')}] {resource.get('text', '')}",
-            }
+            words = f"[Resource from {server} at {resource.get('uri')}] {resource.get('text', '')}"
         case "resource_link":
-            return {"type": "text", "text": f"[Resource link: {item.get('name')}] {item.get('uri')}"}
+            words = f"[Resource link: {item.get('name')}] {item.get('uri')}"
         case "audio":
-            return {"type": "text", "text": f"[Audio from {server}] Binary content ({item.get('mimeType')})"}
+            words = f"[Audio from {server}] Binary content ({item.get('mimeType')})"
         case _:
-            return {"type": "text", "text": str(item.get("text", ""))}
+            words = str(item.get("text", ""))
+    return {"type": "text", "text": words}
 
 
 def _schema_error(error: Any) -> str:

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import uuid
 from abc import abstractmethod
 from collections.abc import AsyncIterator
 
 from claude_agent_sdk import CLIConnectionError, ProcessError, Transport
 
-from toolkit.testing.fake_cli._frames import Frame, stamped
+from toolkit.testing.fake_cli._frames import Frame, new_id, stamped
 
 
 class Refused(Exception):
@@ -66,7 +65,7 @@ class Channel(Transport):
 
         A task that is cancelled while it waits takes the request back first.
         """
-        request_id = str(uuid.uuid4())
+        request_id = new_id()
         answer: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
         self._asked[request_id] = answer
         self.emit({"type": "control_request", "request_id": request_id, "request": request})

@@ -149,7 +149,10 @@ class AgentLoop:
             if self._cli.settings.partial and streamed:
                 self._cli.say({"type": "stream_event", "event": event, "parent_tool_use_id": None})
         self._streaming = None
-        self._count(whole["usage"])
+        self._usage.append(whole["usage"])
+        total = self._totals.setdefault(self._cli.settings.model, dict.fromkeys(COUNTS, 0))
+        for name in COUNTS:
+            total[name] += whole["usage"].get(name, 0)
         self._cli.messages.append({"role": "assistant", "content": whole["content"]})
         if tools is not None:
             try:
@@ -247,12 +250,6 @@ class AgentLoop:
             reason, stop = "aborted_tools", "tool_use"
         words = f"[ede_diagnostic] result_type=user last_content_type=n/a stop_reason={stop or 'null'}"
         return _error("error_during_execution", reason, words, stop=stop)
-
-    def _count(self, usage: Mapping[str, int]) -> None:
-        self._usage.append(usage)
-        total = self._totals.setdefault(self._cli.settings.model, dict.fromkeys(COUNTS, 0))
-        for name in COUNTS:
-            total[name] += usage.get(name, 0)
 
     def _cost(self) -> float:
         return sum(_frames.cost(total["input_tokens"], total["output_tokens"]) for total in self._totals.values())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 _REMINDER = re.compile(r"(\n\n)?<system-reminder>\n(?:(?!<system-reminder>).)*</system-reminder>\n?\Z", re.DOTALL)
@@ -46,11 +46,14 @@ class Request(dict[str, Any]):
 
     def tool_results(self) -> list[dict[str, Any]]:
         """Every `tool_result` block of the conversation so far, in order."""
-        return [block for block in self._blocks() if block.get("type") == "tool_result"]
+        contents = [message.get("content") for message in self._messages()]
+        blocks = [block for content in contents if isinstance(content, list) for block in content]
+        return [block for block in blocks if isinstance(block, dict) and block.get("type") == "tool_result"]
 
     def contains(self, wanted: str) -> bool:
         """Whether a text occurs in the system prompt, in a text block or in a tool result."""
-        return any(wanted in piece for piece in self._texts())
+        places = [*self._messages(), *self.tool_results()]
+        return any(wanted in text for text in [self.system_prompt, *(_text_of(one.get("content")) for one in places)])
 
     def summary(self) -> str:
         """The request in one short line, for messages about it."""
@@ -64,19 +67,6 @@ class Request(dict[str, Any]):
     def _messages(self) -> list[dict[str, Any]]:
         messages = self.get("messages")
         return [message for message in messages if isinstance(message, dict)] if isinstance(messages, list) else []
-
-    def _blocks(self) -> Iterator[dict[str, Any]]:
-        for message in self._messages():
-            content = message.get("content")
-            if isinstance(content, list):
-                yield from (block for block in content if isinstance(block, dict))
-
-    def _texts(self) -> Iterator[str]:
-        yield self.system_prompt
-        for message in self._messages():
-            yield _text_of(message.get("content"))
-        for block in self.tool_results():
-            yield _text_of(block.get("content"))
 
 
 def plain_result(block: Mapping[str, Any]) -> str | list[dict[str, Any]]:

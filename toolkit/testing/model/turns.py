@@ -146,11 +146,8 @@ TurnLike: TypeAlias = "Sequence[Block] | Turn | Status | Callable[[Request], Seq
 
 def as_reply(turn: Any, *, place: str) -> Reply | Callable[[Request], Any]:
     """Return a turn in one of its three working forms; `place` names it in the error if it has none."""
-    if isinstance(turn, Turn | Status):
-        return turn
-    if callable(turn):
-        function: Callable[[Request], Any] = turn
-        return function
+    if isinstance(turn, Turn | Status) or callable(turn):
+        return turn  # type: ignore[no-any-return]
     if isinstance(turn, Sequence) and not isinstance(turn, str | bytes):
         try:
             return Turn(turn)

@@ -51,7 +51,6 @@ class HasURL(Protocol):
     @property
     def url(self) -> str:
         """Where it listens."""
-        ...
 
 
 def find_cli(cli_path: str | os.PathLike[str] | None = None) -> Path:

@@ -64,12 +64,10 @@ class Arguments:
             present = given or {}
             problems.extend(f"{name}: missing" for name in self._required if name not in present)
         if problems:
-            raise ArgumentsError(self._complaint(problems))
+            count = "an argument is wrong" if len(problems) == 1 else f"{len(problems)} arguments are wrong"
+            what = f"{self._tool} was not called: {count}"
+            raise ArgumentsError("\n".join([what, *(f"- {problem}" for problem in problems)]))
         return values
-
-    def _complaint(self, problems: list[str]) -> str:
-        count = "an argument is wrong" if len(problems) == 1 else f"{len(problems)} arguments are wrong"
-        return "\n".join([f"{self._tool} was not called: {count}", *(f"- {problem}" for problem in problems)])
 
     def _build(self, subject: Subject) -> None:
         hints = subject.hints()

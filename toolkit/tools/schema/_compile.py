@@ -150,7 +150,7 @@ def _make_schema(
     noise = frozenset(getattr(cls, "__name__", "") for cls in types_inside)
     raw = _Generator(ref_template=_PREFIX + "{model}").generate(core, mode=mode)
     definitions = raw.pop("$defs", {})
-    recursive = {name for name in definitions if name in _names_below(name, definitions)}
+    recursive = {name for name in definitions if name in _references(definitions[name], definitions)}
     schema = _tidy(_inline(raw, definitions, recursive), noise)
     kept = {name for name in recursive if name in _references(raw, definitions)}
     return schema, {name: _tidy(_inline(definitions[name], definitions, recursive), noise) for name in sorted(kept)}
@@ -241,10 +241,6 @@ def _references(schema: Any, definitions: dict[str, Schema]) -> set[str]:
                 todo.append(definitions.get(name))
             todo.extend(current.values())
     return found
-
-
-def _names_below(name: str, definitions: dict[str, Schema]) -> set[str]:
-    return _references(definitions[name], definitions)
 
 
 def _inline(schema: Any, definitions: dict[str, Schema], keep: set[str]) -> Any:

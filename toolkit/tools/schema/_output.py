@@ -33,9 +33,9 @@ class Output:
         except PydanticUserError as error:
             raise subject.refusal(f"its return type has no schema: {annotation}", _FIX) from error
         self._wraps = schema.get("type") != "object"
-        self.schema: Schema = _wrapped(schema) if self._wraps else schema
-        if definitions:
-            self.schema = {**self.schema, "$defs": definitions}
+        if self._wraps:
+            schema = {"type": "object", "properties": {_KEY: schema}, "required": [_KEY], "additionalProperties": False}
+        self.schema: Schema = {**schema, "$defs": definitions} if definitions else schema
 
     def structured(self, value: Any) -> dict[str, Any]:
         """The value as the schema describes it.
@@ -53,10 +53,6 @@ class Output:
         except (PydanticSerializationError, ValueError) as error:
             raise RenderError(f"the tool returned a {type(value).__name__}, not what it declares: {error}") from error
         return {_KEY: plain} if self._wraps else plain
-
-
-def _wrapped(schema: Schema) -> Schema:
-    return {"type": "object", "properties": {_KEY: schema}, "required": [_KEY], "additionalProperties": False}
 
 
 def _declared(subject: Subject) -> Any:

@@ -217,10 +217,8 @@ def _media(data: bytes, place: Place) -> Image | Audio | Resource:
     by_name = mimetypes.guess_type(place.name)[0] or ""
     for mime in (None, by_name):
         for family, kind in (("image/", Image), ("audio/", Audio)):
-            if mime is not None and not mime.startswith(family):
-                continue
             # A drawing in SVG is text, and no model takes it as a picture.
-            if mime == "image/svg+xml":
+            if mime is not None and (not mime.startswith(family) or mime == "image/svg+xml"):
                 continue
             try:
                 kind(data[:64], mime).block()
