@@ -169,7 +169,7 @@ def mutants_of(source: bytes) -> tuple[Mutant, ...]:
         end = starts[node.end_lineno - 1] + node.end_col_offset
         mutant = Mutant(node.lineno, start, end, source[start:end].decode(), new)
         try:
-            compile(mutant.text(source), "mutant", "exec")
+            ast.parse(mutant.text(source))
         except SyntaxError:
             continue
         found[start, end, new] = mutant
