@@ -379,7 +379,8 @@ def _load_boxes(spec: RunSpec, policy: Policy) -> list[Toolbox]:
         if names.count(name) > 1:
             raise RunError(f"two servers are called '{name}'", fix="Give one Toolbox another name")
     offered = [[tool for tool in box.tools if not policy.disabled(f"mcp__{box.name}__{tool}")] for box in boxes]
-    return [box.only(*names) for box, names in zip(boxes, offered, strict=True) if names]
+    pairs = [(box, names) for box, names in zip(boxes, offered, strict=True) if names]
+    return [box if len(names) == len(box.tools) else box.only(*names) for box, names in pairs]
 
 
 def _project_of(spec: RunSpec) -> str:
