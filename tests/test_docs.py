@@ -67,3 +67,17 @@ def test_the_readme_is_right_about_the_first_command(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "toolkit", "call", "tools.py", "word_count", "text=three short words"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "3\n"
+
+
+@pytest.mark.parametrize("page", ["docs/how-it-works.md", "docs/words.md", "CONTRIBUTING.md"])
+def test_the_files_and_folders_a_page_names_are_there(page: str) -> None:
+    """Each is named from the project's root, from the workspace's package, or as a neighbour of the one before it."""
+    named = re.findall(r"`([\w.]+/[\w./]*|\w+\.py)`", (ROOT / page).read_text(encoding="utf-8"))
+    assert len(named) > 20
+    before, missing = ROOT, []
+    for name in named:
+        places = [folder / name for folder in (ROOT, ROOT / "workspace" / "toolkit_workspace", before, before.parent)]
+        found = next((place for place in places if place.exists()), None)
+        missing += [] if found else [name]
+        before = (found or before) if (found or before).is_dir() else (found or before).parent
+    assert missing == []
