@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import resource
 import shutil
 from pathlib import Path
 
@@ -23,6 +25,7 @@ from tests.workspace.copies import (
     trees,
 )
 from tests.workspace.hostile import a_place, run_as
+from toolkit.errors import WorkspaceError
 from toolkit.workspace import Changes, WorkspaceSection
 
 
@@ -204,3 +207,36 @@ def test_git_applies_the_patch_to_the_same_tree_and_back(tree: Tree, steps: list
                 assert applied_by_git(top / "copy", patch, "-R") == before
         else:
             assert tree_of(ws.temp_dir, folders=False) == before
+
+
+def test_a_deep_edit_is_found_however_few_files_may_be_open(tmp_path: Path) -> None:
+    deep = "/".join(["d"] * 50)
+    ws = prepare(make_tree(tmp_path / "host", {f"{deep}/file.txt": b"one\n"}))
+    (ws.temp_dir / "src" / deep / "file.txt").write_text("two\n")
+    used = {int(entry.name) for entry in Path("/proc/self/fd").iterdir()}
+    free = [number for number in range(1000) if number not in used]
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free[12], before[1]))  # twelve more files may be opened
+    try:
+        changes = ws.changes()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+    assert kinds(changes) == {f"src/{deep}/file.txt": "modified"}
+
+
+def test_what_cannot_be_looked_at_is_an_error_that_names_it(
+    ws: WorkspaceSection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (ws.temp_dir / "src/docs/guide.md").write_text("# Other\n")
+    real = os.open
+
+    def fails(path: str | bytes, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        if path == "docs":
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+        return real(path, flags, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", fails)
+    with pytest.raises(WorkspaceError) as caught:
+        ws.changes()
+    assert caught.value.where == ("docs",)

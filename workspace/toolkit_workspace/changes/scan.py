@@ -9,6 +9,7 @@ is one. Where the recorded bytes are lost, a touched file counts as changed.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections import deque
@@ -25,6 +26,8 @@ from toolkit_workspace.workspace import Workspace
 
 _MOST_LEVELS = 60  # folders held open at once; what is deeper is reached from the top again
 _NOTHING = Rows()
+_GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+"""Removed since it was seen, or replaced by a file or a link: the next scan says so. Any other failure is an error."""
 
 
 @dataclass(frozen=True)
@@ -97,8 +100,10 @@ def _touched(record: Record, root: int) -> dict[bytes, _Touched]:
         path, is_same = walk.later.popleft()
         try:
             fd = open_beneath(root, path, READ_DIR)
-        except OSError:
-            continue  # removed since it was seen: the next scan says so
+        except OSError as error:
+            if error.errno in _GONE:
+                continue
+            raise
         walk.folder(fd, path, is_same, 0)
     return walk.touched
 
@@ -168,10 +173,12 @@ class _Walk:
             return
         try:
             inner = _open_readable(fd, name)
-        except PermissionError:
-            raise  # not ours to read: a diff that leaves it out would be wrong
-        except OSError:
-            return  # removed or swapped since it was seen: the next scan says so
+        except OSError as error:
+            if error.errno == errno.EMFILE and level:
+                self.later.append((path, unchanged))  # no handle is free down here: looked at from the top later
+            elif error.errno not in _GONE:
+                raise  # what could not be looked at is not unchanged
+            return
         self.folder(inner, path, unchanged, level + 1)
 
     def _gone(self, path: bytes) -> None:
@@ -189,8 +196,10 @@ def _seen(is_known: bool, name: str, fd: int, st: os.stat_result) -> _Touched:
     if stat.S_ISLNK(st.st_mode):
         try:
             target = os.fsencode(os.readlink(name, dir_fd=fd))
-        except OSError:  # swapped this instant: an empty target is nobody's
-            target = b""
+        except OSError as error:
+            if error.errno not in (*_GONE, errno.EINVAL):  # EINVAL: it is no link any more
+                raise
+            target = b""  # swapped this instant: an empty target is nobody's
     elif stat.S_ISREG(st.st_mode) and not st.st_mode & stat.S_IRUSR and st.st_uid == os.geteuid() != 0:
         st = _make_readable(name, fd, st)
     return _Touched(is_known, st, target)
