@@ -17,20 +17,18 @@ from toolkit._base.lazy import lazy_names
 
 if TYPE_CHECKING:
     from toolkit_servers.build import build_server as build_server
-    from toolkit_servers.http import http_app as http_app
-    from toolkit_servers.http import serve_http as serve_http
+    from toolkit_servers.http import http_app as http_app, serve_http as serve_http
     from toolkit_servers.in_process import in_process_config as in_process_config
     from toolkit_servers.ready import load_ready as load_ready
     from toolkit_servers.reload import Reload as Reload
-    from toolkit_servers.stdio import claim_stdio as claim_stdio
-    from toolkit_servers.stdio import serve_stdio as serve_stdio
+    from toolkit_servers.stdio import claim_stdio as claim_stdio, serve_stdio as serve_stdio
 
 _HOMES = {
-    "toolkit_servers.build": ("build_server",),
-    "toolkit_servers.http": ("http_app", "serve_http"),
-    "toolkit_servers.in_process": ("in_process_config",),
-    "toolkit_servers.ready": ("load_ready",),
-    "toolkit_servers.reload": ("Reload",),
-    "toolkit_servers.stdio": ("claim_stdio", "serve_stdio"),
+    "toolkit_servers.build": "build_server",
+    "toolkit_servers.http": "http_app serve_http",
+    "toolkit_servers.in_process": "in_process_config",
+    "toolkit_servers.ready": "load_ready",
+    "toolkit_servers.reload": "Reload",
+    "toolkit_servers.stdio": "claim_stdio serve_stdio",
 }
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -9,9 +9,11 @@ malformed request, takes mcp's own way.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, get_args
 
 import anyio
 from mcp.server import NotificationOptions, Server
@@ -28,7 +30,11 @@ from mcp_types import (
     CallToolRequestParams,
     EmptyResult,
     ListToolsResult,
+    LoggingLevel,
+    LoggingMessageNotification,
+    LoggingMessageNotificationParams,
     PaginatedRequestParams,
+    RequestId,
     SetLevelRequestParams,
     SubscriptionsListenRequestParams,
     methods,
@@ -36,7 +42,6 @@ from mcp_types import (
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
 from toolkit.tools import ToolContext
-from toolkit_servers.reports import CallReports
 from toolkit_servers.wire import JsonList, sendable
 
 if TYPE_CHECKING:
@@ -48,6 +53,12 @@ TOOL_USE_ID = "claudecode/toolUseId"
 _MOST_REMEMBERED = 1000
 """Connections that are told about changed tools, and log levels kept."""
 _TELLING_SECONDS = 1.0
+_LEVELS: tuple[LoggingLevel, ...] = get_args(LoggingLevel)
+"""From debug to emergency."""
+_MOST_WAITING = 256
+"""A client that reads slower than the tool reports loses the oldest reports."""
+
+_Send = Callable[[], Coroutine[Any, Any, None]]
 
 
 def build_server(
@@ -222,3 +233,58 @@ def _has_plain(params: Mapping[str, Any], *keys: str) -> bool:
 def _session_of(ctx: _Context) -> str | None:
     """The HTTP session a request belongs to; None where one server has one client."""
     return None if ctx.request is None else ctx.request.headers.get("mcp-session-id")
+
+
+class CallReports:
+    """Progress and log messages of one call: sent in the order they were made, all before its result.
+
+    Taking one returns at once; a task sends them.
+    """
+
+    def __init__(self, session: ServerSession, request_id: RequestId | None, lowest_level: str | None) -> None:
+        self._session = session
+        self._request_id = request_id
+        self._lowest_level = lowest_level
+        self._waiting: deque[_Send] = deque(maxlen=_MOST_WAITING)
+        self._task: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def progress(self, done: float, total: float | None, message: str | None) -> None:
+        self._put(lambda: self._session.report_progress(done, total, message))
+
+    def log(self, level: str, message: str, data: Any) -> None:
+        """Send a log message, unless the client asked for more severe ones only."""
+        known: LoggingLevel = next((name for name in _LEVELS if name == level), "info")
+        if self._lowest_level not in _LEVELS or _LEVELS.index(known) < _LEVELS.index(self._lowest_level):
+            return
+        body = message if data is None else {"message": message, "data": data}
+        params = LoggingMessageNotificationParams(level=known, data=body)
+        notification = LoggingMessageNotification(params=params)
+        self._put(lambda: self._session.send_notification(notification, related_request_id=self._request_id))
+
+    async def finish(self) -> None:
+        """Wait until every report is sent; later ones are dropped."""
+        self._closed = True
+        if self._task is not None:
+            await self._task
+        await self._send_all()
+
+    def drop(self) -> None:
+        """Send nothing more: the client cancelled the call."""
+        self._closed = True
+        if self._task is not None:
+            self._task.cancel()
+
+    def _put(self, send: _Send) -> None:
+        if self._closed:
+            return
+        self._waiting.append(send)
+        if self._task is None or self._task.done():
+            with contextlib.suppress(RuntimeError):  # not asyncio: they are sent when the call ends
+                self._task = asyncio.get_running_loop().create_task(self._send_all())
+
+    async def _send_all(self) -> None:
+        while self._waiting:
+            # What one report holds (data that is no JSON, say) must not cost the others or the result.
+            with contextlib.suppress(Exception):
+                await self._waiting.popleft()()

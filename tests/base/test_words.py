@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from toolkit._base.words import count_text, did_you_mean, duration_text, safe_line, safe_name, safe_text, size_text
 

@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
-from claude_agent_sdk import create_sdk_mcp_server
-from claude_agent_sdk import tool as sdk_tool
+from claude_agent_sdk import create_sdk_mcp_server, tool as sdk_tool
 from claude_agent_sdk._internal.sdk_mcp_bridge import SdkMcpBridge
 
 from tests.bench._common import Row, interleave_calls

@@ -14,7 +14,7 @@ from claude_agent_sdk import ClaudeAgentOptions, StreamEvent, query
 from tests.bench._common import Row, interleave
 from toolkit.runs import run, start
 from toolkit.runs.storage import EventLog
-from toolkit.runs.turn import Translator
+from toolkit.runs.turn.translate import Translator
 from toolkit.sandbox import confine
 from toolkit.testing import FakeCLI, ScriptedAPI, Turn, text, tool_use
 

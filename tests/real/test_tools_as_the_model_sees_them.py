@@ -9,8 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from claude_agent_sdk import create_sdk_mcp_server
-from claude_agent_sdk import tool as sdk_tool
+from claude_agent_sdk import create_sdk_mcp_server, tool as sdk_tool
 
 from tests.real import toolset
 from toolkit import Toolbox, tool

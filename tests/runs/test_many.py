@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from toolkit.errors import RunError, WorkspaceError
 from toolkit.runs import Limits, RunResult, RunSpec, Tokens, load_run, run_many
-from toolkit.runs.many import Purse
+from toolkit.runs.many.purse import Purse
 from toolkit.testing import FakeCLI, Status, Turn, text
 from toolkit.workspace import HostMount, WorkspaceSection
 

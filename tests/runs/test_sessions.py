@@ -26,7 +26,7 @@ from toolkit.runs import (
     run,
     start,
 )
-from toolkit.runs.sessions import one_at_a_time
+from toolkit.runs.sessions.transcripts import one_at_a_time
 from toolkit.testing import FakeCLI, ScriptedAPI, Status, Turn, text, tool_use
 
 
@@ -169,7 +169,7 @@ async def test_two_sends_to_one_session_run_one_after_the_other(tmp_path: Path) 
 
 async def test_a_dead_process_lets_go_of_the_session(tmp_path: Path) -> None:
     code = (
-        "import asyncio, os, sys\nfrom toolkit.runs.sessions import one_at_a_time\n"
+        "import asyncio, os, sys\nfrom toolkit.runs.sessions.transcripts import one_at_a_time\n"
         "async def main():\n async with one_at_a_time('s', sys.argv[1]):\n  os.kill(os.getpid(), 9)\nasyncio.run(main())"
     )
     await asyncio.to_thread(subprocess.run, [sys.executable, "-c", code, str(tmp_path)], timeout=60, check=False)
@@ -242,7 +242,7 @@ async def test_a_conversation_whose_session_is_lost_begins_a_new_one(api: Script
 LAUNCHER = """
 import asyncio, sys
 from toolkit.runs import start
-from toolkit.runs.sessions import default_store
+from toolkit.runs.sessions.transcripts import default_store
 
 async def main():
     async with start("the word is plum", api_url=sys.argv[1]) as live:

@@ -14,7 +14,7 @@ import pytest
 from toolkit import Toolbox, tool
 from toolkit.errors import RunError
 from toolkit.runs import Decision, Limits, RunResult, RunSpec, Tokens, load_run, run, run_sync, start
-from toolkit.runs.turn import Meter
+from toolkit.runs.turn.translate import Meter
 from toolkit.testing import FakeCLI, Turn, text, tool_use
 from toolkit.workspace import HostMount, WorkspaceSection
 

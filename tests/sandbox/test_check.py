@@ -18,8 +18,7 @@ from tests.sandbox.jails import a_jail, needs_jail, needs_root
 from toolkit.cli.sandbox import check as check_command
 from toolkit.errors import UnconfinedError
 from toolkit.sandbox import check
-from toolkit.sandbox.jail import Flight, OpenJail, canary, fly, machine, proof, prove
-from toolkit.sandbox.jail import launcher as launching
+from toolkit.sandbox.jail import Flight, OpenJail, canary, fly, launcher as launching, machine, proof, prove
 
 ROWS = [
     "read",

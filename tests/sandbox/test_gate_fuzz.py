@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import h11
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 from toolkit.sandbox.gate import ProtocolError, Refused, body_length, body_pieces, parse_request_head
 

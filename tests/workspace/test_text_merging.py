@@ -5,8 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from toolkit_workspace.applying.merge import mark_differences, merge
 from toolkit_workspace.changes.lines import matching_blocks, split_lines

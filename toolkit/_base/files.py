@@ -107,6 +107,13 @@ def exchange(old_folder: int, old: str | bytes, new_folder: int, new: str | byte
     _rename(old_folder, old, new_folder, new, _EXCHANGE)
 
 
+def state_home(home: Path | str | None = None) -> Path:
+    """The folder for what outlives a process: the given one, else TOOLKIT_HOME, else the platform's state folder."""
+    home = home or os.environ.get("TOOLKIT_HOME")
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(home or Path(state) / "toolkit").absolute()
+
+
 def umask() -> int:
     """The process's umask, without setting it: other threads may be making files."""
     for line in Path("/proc/self/status").read_text(encoding="utf-8", errors="replace").splitlines():

@@ -9,10 +9,10 @@ from typing import Any
 
 
 def lazy_names(
-    package: str, homes: Mapping[str, tuple[str, ...]]
+    package: str, homes: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """The `__getattr__`, `__dir__` and `__all__` of a package whose names live in the modules of `homes`."""
-    home_of = {name: module for module, names in homes.items() for name in names}
+    """The `__getattr__`, `__dir__` and `__all__` of a package; `homes` has the names of each module in one text."""
+    home_of = {name: module for module, names in homes.items() for name in names.split()}
 
     def load(name: str) -> Any:
         home = home_of.get(name)

@@ -11,4 +11,4 @@ from toolkit._base.lazy import lazy_names
 if TYPE_CHECKING:
     from toolkit.demo._show import demo as demo
 
-__getattr__, __dir__, __all__ = lazy_names(__name__, {"toolkit.demo._show": ("demo",)})
+__getattr__, __dir__, __all__ = lazy_names(__name__, {"toolkit.demo._show": "demo"})

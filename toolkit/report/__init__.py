@@ -11,8 +11,10 @@ from toolkit._base.lazy import lazy_names
 
 if TYPE_CHECKING:
     from toolkit.report._live import LiveReport as LiveReport
-    from toolkit.report._page import render_report as render_report
-    from toolkit.report._page import write_report as write_report
+    from toolkit.report._page import render_report as render_report, write_report as write_report
 
-_HOMES = {"toolkit.report._live": ("LiveReport",), "toolkit.report._page": ("render_report", "write_report")}
+_HOMES = {
+    "toolkit.report._live": "LiveReport",
+    "toolkit.report._page": "render_report write_report",
+}
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

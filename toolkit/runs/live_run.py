@@ -8,22 +8,24 @@ import inspect
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from toolkit.errors import RunError, WorkspaceError
 from toolkit.runs.asking.approval_socket import ApprovalSocket
-from toolkit.runs.asking.approvals import Approvals
-from toolkit.runs.asking.decisions import Remembered
+from toolkit.runs.asking.approvals import Approvals, Remembered
+from toolkit.runs.asking.policy import Policy
 from toolkit.runs.listeners import Bus
 from toolkit.runs.outcome.events import Event, Stream
 from toolkit.runs.outcome.fold import Fold, is_refusal
 from toolkit.runs.outcome.result import RunResult
-from toolkit.runs.place import Place, find_place, load_boxes, project_of
 from toolkit.runs.spec import RunSpec
 from toolkit.runs.storage.event_log import EventLog
-from toolkit.runs.storage.run_folder import RunFolder, new_run
+from toolkit.runs.storage.run_folder import Place, RunFolder, find_place, new_run
 from toolkit.runs.turn.engine import Engine
+from toolkit.tools import Toolbox
+from toolkit_servers.target import load_target
 
 if TYPE_CHECKING:
     from toolkit_workspace import Changes
@@ -61,14 +63,15 @@ class LiveRun(Generic[OutputT]):
         self._place: Place | None = None
 
     async def __aenter__(self) -> Self:
-        self._boxes = load_boxes(self.spec)
+        policy = self.spec.rules(self._is_read_only)
+        self._boxes = _load_boxes(self.spec, policy)
         if self.spec.transport is None:
             self.spec.check_key()
         self._folder: RunFolder = new_run(self.spec)
         self._log = EventLog(self._folder.events, self._fold)
         self._reader = self._log.follow()
         self._bus = Bus(self._log)
-        self._approvals = self._make_approvals(self._log)
+        self._approvals = self._make_approvals(self._log, policy)
         if self.spec.approve is not None:
             self._socket = ApprovalSocket(self._folder.folder, self._approvals)
             await self._socket.open()
@@ -126,7 +129,7 @@ class LiveRun(Generic[OutputT]):
         """
         task = self._begun(self._task)
         answer = await asyncio.shield(self._begun(self._latest))
-        return self._with_objects(self._fold.turn()) if task.done() else answer
+        return self._with_objects(answer) if task.done() else answer
 
     async def send(self, prompt: str) -> RunResult[OutputT]:
         """Go on with the conversation: another turn in the same process, when the one before has ended.
@@ -326,9 +329,14 @@ class LiveRun(Generic[OutputT]):
         except (OSError, WorkspaceError):
             _log.exception("the workspace of run %s cannot be looked at", self.id)
 
-    def _make_approvals(self, log: EventLog) -> Approvals:
+    def _is_read_only(self, tool: str) -> bool:
+        """Whether one of our own tools says that it changes nothing."""
+        return any(
+            tool == f"mcp__{box.name}__{one.name}" and one.options.read_only for box in self._boxes for one in box
+        )
+
+    def _make_approvals(self, log: EventLog, policy: Policy) -> Approvals:
         spec = self.spec
-        readers = {f"mcp__{box.name}__{tool.name}" for box in self._boxes for tool in box if tool.options.read_only}
 
         def emit(stream: Stream, kind: str, id: str | None, **data: Any) -> None:
             if not log.closed:
@@ -338,8 +346,8 @@ class LiveRun(Generic[OutputT]):
                     self._socket.tell(event)
 
         return Approvals(
-            spec.rules(readers.__contains__),
-            Remembered(project_of(spec), home=spec.home),
+            policy,
+            Remembered(_project_of(spec), home=spec.home),
             emit,
             approve=spec.approve,
             timeout=spec.approval_timeout,
@@ -356,6 +364,33 @@ class LiveRun(Generic[OutputT]):
             added = await added if inspect.isawaitable(added) else added
             text = f"{added}\n\n{text}" if added else text
         return text
+
+
+def _load_boxes(spec: RunSpec, policy: Policy) -> list[Toolbox]:
+    """The toolboxes of a run: TARGETs are loaded, disabled tools left out.
+
+    Raises:
+        TargetError, ToolDefinitionError: a target that gives no tools.
+        RunError: two of them have the same name.
+    """
+    boxes = [box if isinstance(box, Toolbox) else load_target(box).toolbox for box in spec.tools]
+    names = [box.name for box in boxes]
+    for name in names:
+        if names.count(name) > 1:
+            raise RunError(f"two servers are called '{name}'", fix="Give one Toolbox another name")
+    offered = [[tool for tool in box.tools if not policy.disabled(f"mcp__{box.name}__{tool}")] for box in boxes]
+    pairs = [(box, names) for box, names in zip(boxes, offered, strict=True) if names]
+    return [box if len(names) == len(box.tools) else box.only(*names) for box, names in pairs]
+
+
+def _project_of(spec: RunSpec) -> str:
+    """What decisions for a project are kept under: the first host folder of its workspace, or the current one."""
+    given = spec.workspace
+    if isinstance(given, str | Path):
+        return str(Path(given).resolve())
+    if given is None or not given.mounts:
+        return str(Path.cwd())
+    return str(Path(given.mounts[0].host_path).resolve())
 
 
 async def _asked(what: str, request: Awaitable[T]) -> T:

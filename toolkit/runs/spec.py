@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 from toolkit._base.words import did_you_mean
 from toolkit.errors import RunError
 from toolkit.runs.asking.policy import Policy
-from toolkit.runs.outcome.output import OutputShape, output_shape
+from toolkit.runs.outcome.output import OutputShape
 from toolkit.tools import Toolbox
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ class RunSpec:
 
     def shape(self) -> OutputShape | None:
         """The form of the output; None where none was asked for."""
-        return output_shape(self.output)
+        return None if self.output is None or self.output is type(None) else OutputShape(self.output)
 
     def check_key(self) -> None:
         """Refuse a run that has no key for the model API.

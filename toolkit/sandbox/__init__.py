@@ -11,51 +11,50 @@ from toolkit._base.lazy import lazy_names
 
 if TYPE_CHECKING:
     from toolkit.sandbox.checks import check as check
-    from toolkit.sandbox.confinement import LITTER as LITTER
-    from toolkit.sandbox.confinement import Confinement as Confinement
-    from toolkit.sandbox.confinement import confine as confine
-    from toolkit.sandbox.confinement import remove_litter as remove_litter
-    from toolkit.sandbox.gate.gate import Gate as Gate
-    from toolkit.sandbox.gate.gate import Refusal as Refusal
-    from toolkit.sandbox.gate.usage import GateUsage as GateUsage
-    from toolkit.sandbox.gate.usage import ModelCall as ModelCall
-    from toolkit.sandbox.gate.usage import SpendLimit as SpendLimit
-    from toolkit.sandbox.host import find_api as find_api
-    from toolkit.sandbox.host import find_cli as find_cli
-    from toolkit.sandbox.host import python_environment as python_environment
-    from toolkit.sandbox.jail.proof import CheckReport as CheckReport
-    from toolkit.sandbox.jail.proof import CheckRow as CheckRow
+    from toolkit.sandbox.confinement import (
+        LITTER as LITTER,
+        Confinement as Confinement,
+        confine as confine,
+        remove_litter as remove_litter,
+    )
+    from toolkit.sandbox.gate.gate import Gate as Gate, Refusal as Refusal
+    from toolkit.sandbox.gate.usage import GateUsage as GateUsage, ModelCall as ModelCall, SpendLimit as SpendLimit
+    from toolkit.sandbox.host import (
+        find_api as find_api,
+        find_cli as find_cli,
+        python_environment as python_environment,
+    )
+    from toolkit.sandbox.jail.proof import CheckReport as CheckReport, CheckRow as CheckRow
     from toolkit.sandbox.jail.walls import Jail as Jail
-    from toolkit.sandbox.limits import HeldLimit as HeldLimit
-    from toolkit.sandbox.limits import JailLimits as JailLimits
-    from toolkit.sandbox.limits import limit_names as limit_names
-    from toolkit.sandbox.lint.explain import Problem as Problem
-    from toolkit.sandbox.lint.explain import explain_file as explain_file
-    from toolkit.sandbox.lint.explain import explain_text as explain_text
-    from toolkit.sandbox.profiles import CONTROL_FILES as CONTROL_FILES
-    from toolkit.sandbox.profiles import PROFILES as PROFILES
-    from toolkit.sandbox.profiles import READ_ONLY_TOOLS as READ_ONLY_TOOLS
-    from toolkit.sandbox.profiles import TOOLS as TOOLS
-    from toolkit.sandbox.profiles import profile as profile
-    from toolkit.sandbox.settings import KNOWN_CLI as KNOWN_CLI
-    from toolkit.sandbox.settings import SandboxSettings as SandboxSettings
-    from toolkit.sandbox.shell import ShellOptions as ShellOptions
-    from toolkit.sandbox.shell import ShellRun as ShellRun
-    from toolkit.sandbox.shell import run_confined as run_confined
+    from toolkit.sandbox.limits import HeldLimit as HeldLimit, JailLimits as JailLimits, limit_names as limit_names
+    from toolkit.sandbox.lint.explain import (
+        Problem as Problem,
+        explain_file as explain_file,
+        explain_text as explain_text,
+    )
+    from toolkit.sandbox.profiles import (
+        CONTROL_FILES as CONTROL_FILES,
+        PROFILES as PROFILES,
+        READ_ONLY_TOOLS as READ_ONLY_TOOLS,
+        TOOLS as TOOLS,
+        profile as profile,
+    )
+    from toolkit.sandbox.settings import KNOWN_CLI as KNOWN_CLI, SandboxSettings as SandboxSettings
+    from toolkit.sandbox.shell import ShellOptions as ShellOptions, ShellRun as ShellRun, run_confined as run_confined
 
 _HOMES = {
-    "toolkit.sandbox.checks": ("check",),
-    "toolkit.sandbox.confinement": ("LITTER", "Confinement", "confine", "remove_litter"),
-    "toolkit.sandbox.gate.gate": ("Gate", "Refusal"),
-    "toolkit.sandbox.gate.usage": ("GateUsage", "ModelCall", "SpendLimit"),
-    "toolkit.sandbox.host": ("find_api", "find_cli", "python_environment"),
-    "toolkit.sandbox.jail.proof": ("CheckReport", "CheckRow"),
-    "toolkit.sandbox.jail.walls": ("Jail",),
-    "toolkit.sandbox.limits": ("JailLimits", "HeldLimit", "limit_names"),
-    "toolkit.sandbox.lint.explain": ("Problem", "explain_file", "explain_text"),
-    "toolkit.sandbox.profiles": ("CONTROL_FILES", "PROFILES", "READ_ONLY_TOOLS", "TOOLS", "profile"),
-    "toolkit.sandbox.settings": ("KNOWN_CLI", "SandboxSettings"),
-    "toolkit.sandbox.shell": ("ShellOptions", "ShellRun", "run_confined"),
+    "toolkit.sandbox.checks": "check",
+    "toolkit.sandbox.confinement": "LITTER Confinement confine remove_litter",
+    "toolkit.sandbox.gate.gate": "Gate Refusal",
+    "toolkit.sandbox.gate.usage": "GateUsage ModelCall SpendLimit",
+    "toolkit.sandbox.host": "find_api find_cli python_environment",
+    "toolkit.sandbox.jail.proof": "CheckReport CheckRow",
+    "toolkit.sandbox.jail.walls": "Jail",
+    "toolkit.sandbox.limits": "JailLimits HeldLimit limit_names",
+    "toolkit.sandbox.lint.explain": "Problem explain_file explain_text",
+    "toolkit.sandbox.profiles": "CONTROL_FILES PROFILES READ_ONLY_TOOLS TOOLS profile",
+    "toolkit.sandbox.settings": "KNOWN_CLI SandboxSettings",
+    "toolkit.sandbox.shell": "ShellOptions ShellRun run_confined",
 }
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

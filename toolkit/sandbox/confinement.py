@@ -31,8 +31,7 @@ from toolkit.sandbox.jail.proof import CheckReport, demand_preflight, prove
 from toolkit.sandbox.jail.walls import BIN, ENVIRONMENT, HOME, PATH, SOCKET, Jail
 from toolkit.sandbox.jail.watchdog import Exceeded, Watchdog
 from toolkit.sandbox.limits import HeldLimit, JailLimits, known_limits
-from toolkit.sandbox.profiles import READ_ONLY_TOOLS, TOOLS
-from toolkit.sandbox.profiles import profile as make_profile
+from toolkit.sandbox.profiles import READ_ONLY_TOOLS, TOOLS, profile as make_profile
 
 LITTER = ".claude/.cc-writes"
 """A folder the CLI leaves, empty, in every folder a command ran in."""

@@ -16,25 +16,26 @@ from typing import TYPE_CHECKING
 from toolkit._base.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from toolkit.testing.cassette import record as record
-    from toolkit.testing.cassette import replay as replay
+    from toolkit.testing.cassette import record as record, replay as replay
     from toolkit.testing.fake_cli import FakeCLI as FakeCLI
     from toolkit.testing.model.request import Request as Request
     from toolkit.testing.model.scripted_api import ScriptedAPI as ScriptedAPI
-    from toolkit.testing.model.turns import Status as Status
-    from toolkit.testing.model.turns import Turn as Turn
-    from toolkit.testing.model.turns import text as text
-    from toolkit.testing.model.turns import thinking as thinking
-    from toolkit.testing.model.turns import tool_use as tool_use
+    from toolkit.testing.model.turns import (
+        Status as Status,
+        Turn as Turn,
+        text as text,
+        thinking as thinking,
+        tool_use as tool_use,
+    )
     from toolkit.testing.real_cli import RealCLI as RealCLI
 
 _HOMES = {
-    "toolkit.testing.cassette": ("record", "replay"),
-    "toolkit.testing.fake_cli": ("FakeCLI",),
-    "toolkit.testing.model.request": ("Request",),
-    "toolkit.testing.model.scripted_api": ("ScriptedAPI",),
-    "toolkit.testing.model.turns": ("Status", "Turn", "text", "thinking", "tool_use"),
-    "toolkit.testing.real_cli": ("RealCLI",),
+    "toolkit.testing.cassette": "record replay",
+    "toolkit.testing.fake_cli": "FakeCLI",
+    "toolkit.testing.model.request": "Request",
+    "toolkit.testing.model.scripted_api": "ScriptedAPI",
+    "toolkit.testing.model.turns": "Status Turn text thinking tool_use",
+    "toolkit.testing.real_cli": "RealCLI",
 }
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -1,11 +1,6 @@
 """A workspace is a safe copy: allowed host files in a temp dir, and the way back."""
 
-from toolkit.errors import (
-    WorkspaceBudgetError,
-    WorkspaceConflictError,
-    WorkspaceError,
-    WorkspaceSecurityError,
-)
+from toolkit.errors import WorkspaceBudgetError, WorkspaceConflictError, WorkspaceError, WorkspaceSecurityError
 from toolkit_workspace.applying import Applied, AppliedChange
 from toolkit_workspace.changes import Change, Changes
 from toolkit_workspace.copying import Progress
@@ -14,10 +9,12 @@ from toolkit_workspace.mount import HostMount
 from toolkit_workspace.section import WorkspaceSection
 from toolkit_workspace.selecting import LeftOut, MountPlan, Plan
 from toolkit_workspace.watching import WatchEvent, Watching
-from toolkit_workspace.workspace import Workspace as Workspace
-from toolkit_workspace.workspace import clean_workspaces as clean_workspaces
-from toolkit_workspace.workspace import default_parent as default_parent
-from toolkit_workspace.workspace import find_workspaces as find_workspaces
+from toolkit_workspace.workspace import (
+    Workspace as Workspace,
+    clean_workspaces as clean_workspaces,
+    default_parent as default_parent,
+    find_workspaces as find_workspaces,
+)
 
 # What users may import. `Workspace` and its functions are for the rooms above this one.
 __all__ = [

@@ -12,16 +12,17 @@ from toolkit._base.lazy import lazy_names
 if TYPE_CHECKING:
     from toolkit_servers.target._call import call_once as call_once
     from toolkit_servers.target._imports import is_user_file as is_user_file
-    from toolkit_servers.target._key_values import describe_arguments as describe_arguments
-    from toolkit_servers.target._key_values import parse_arguments as parse_arguments
-    from toolkit_servers.target._key_values import usage as usage
-    from toolkit_servers.target._load import Target as Target
-    from toolkit_servers.target._load import load_target as load_target
+    from toolkit_servers.target._key_values import (
+        describe_arguments as describe_arguments,
+        parse_arguments as parse_arguments,
+        usage as usage,
+    )
+    from toolkit_servers.target._load import Target as Target, load_target as load_target
 
 _HOMES = {
-    "toolkit_servers.target._call": ("call_once",),
-    "toolkit_servers.target._imports": ("is_user_file",),
-    "toolkit_servers.target._key_values": ("describe_arguments", "parse_arguments", "usage"),
-    "toolkit_servers.target._load": ("Target", "load_target"),
+    "toolkit_servers.target._call": "call_once",
+    "toolkit_servers.target._imports": "is_user_file",
+    "toolkit_servers.target._key_values": "describe_arguments parse_arguments usage",
+    "toolkit_servers.target._load": "Target load_target",
 }
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

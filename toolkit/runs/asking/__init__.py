@@ -7,30 +7,16 @@ from typing import TYPE_CHECKING
 from toolkit._base.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from toolkit.runs.asking.approval_socket import SOCKET_NAME as SOCKET_NAME
-    from toolkit.runs.asking.approval_socket import ApprovalClient as ApprovalClient
-    from toolkit.runs.asking.decisions import Remembered as Remembered
-    from toolkit.runs.asking.decisions import subject_of as subject_of
+    from toolkit.runs.asking.approval_socket import SOCKET_NAME as SOCKET_NAME, ApprovalClient as ApprovalClient
+    from toolkit.runs.asking.approvals import Remembered as Remembered, subject_of as subject_of
     from toolkit.runs.asking.guard import Guard as Guard
-    from toolkit.runs.asking.policy import CLI_MODES as CLI_MODES
-    from toolkit.runs.asking.policy import OWN_MODES as OWN_MODES
-    from toolkit.runs.asking.policy import Policy as Policy
+    from toolkit.runs.asking.policy import CLI_MODES as CLI_MODES, OWN_MODES as OWN_MODES, Policy as Policy
 
 _HOMES = {
-    "toolkit.runs.asking.approval_socket": (
-        "SOCKET_NAME",
-        "ApprovalClient",
-    ),
-    "toolkit.runs.asking.decisions": (
-        "Remembered",
-        "subject_of",
-    ),
-    "toolkit.runs.asking.guard": ("Guard",),
-    "toolkit.runs.asking.policy": (
-        "CLI_MODES",
-        "OWN_MODES",
-        "Policy",
-    ),
+    "toolkit.runs.asking.approval_socket": "SOCKET_NAME ApprovalClient",
+    "toolkit.runs.asking.approvals": "Remembered subject_of",
+    "toolkit.runs.asking.guard": "Guard",
+    "toolkit.runs.asking.policy": "CLI_MODES OWN_MODES Policy",
 }
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import to_jsonable_python
 
 from toolkit.errors import RunError
-from toolkit.runs.asking.decisions import Decision
+from toolkit.runs.asking.approvals import Decision
 
 if TYPE_CHECKING:
     from toolkit.runs.asking.approvals import Approvals, Question

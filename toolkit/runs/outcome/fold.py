@@ -41,10 +41,9 @@ class _Turn:
     streaming: str | None = None
     """The message under way."""
     calls: list[Call] = field(default_factory=list)
-    explained: Tokens = field(default_factory=Tokens)
-    """The tokens of the calls."""
     unattributed: Tokens = field(default_factory=Tokens)
     """Tokens of the turn that no call explains; only its end tells."""
+    total: Tokens = field(default_factory=Tokens)
     open_calls: dict[str, None] = field(default_factory=dict)
     tools: list[ToolUse] = field(default_factory=list)
     open_tools: dict[str, Event] = field(default_factory=dict)
@@ -105,9 +104,9 @@ class Fold:
     def _result(self, turns: list[_Turn]) -> RunResult[Any]:
         last = turns[-1]
         end = last.end or {}
-        explained, unattributed = last.explained, last.unattributed
+        total, unattributed = last.total, last.unattributed
         for turn in turns[:-1]:
-            explained, unattributed = explained + turn.explained, unattributed + turn.unattributed
+            total, unattributed = total + turn.total, unattributed + turn.unattributed
         crash = {"calls_without_usage": list(last.open_calls)} if last.open_calls else {}
         return RunResult(
             run=self.run,
@@ -117,7 +116,7 @@ class Fold:
             session=end.get("session", last.facts.get("session")),
             stop=end.get("stop", last.facts.get("stop")),
             calls=tuple(call for turn in turns for call in turn.calls),
-            total=explained + unattributed,
+            total=total,
             unattributed=unattributed,
             cost=sum((turn.end["cost"] for turn in turns if turn.end is not None), 0.0),
             ms=sum(turn.ms for turn in turns),
@@ -129,9 +128,9 @@ class Fold:
             debug=end.get("debug", crash),
         )
 
-    def end(self, code: Code, **known: Any) -> Event:
+    def end(self, code: Code, so_far: RunResult[Any] | None = None, **known: Any) -> Event:
         """The event that ends the turn: what its events tell, and what is known only now."""
-        so_far = self._result([self._under_way()])
+        so_far = so_far or self._result([self._under_way()])
         data: dict[str, Any] = {"turn": len(self._turns), "ok": code == "ok", "code": code, "message": MESSAGES[code]}
         data |= {name: getattr(so_far, name) for name in ("text", "session", "model", "stop", "ms", "cost")}
         data |= {"output": None, "denied": [], "pending": [], "unenforced": list(so_far.unenforced), "debug": {}}
@@ -175,7 +174,7 @@ class Fold:
         if message.deferred_tool_use is not None:
             call = message.deferred_tool_use
             known["pending"] = [asdict(PendingCall(call.id, call.name, call.input))]
-        return self.end(code_of(end), **known), output
+        return self.end(code_of(end), so_far, **known), output
 
 
 def result_of(run: str, events: Iterable[Event]) -> RunResult[Any]:
@@ -211,7 +210,7 @@ def _turn_started(turn: _Turn, event: Event, data: dict[str, Any]) -> None:
 
 
 def _turn_finished(turn: _Turn, event: Event, data: dict[str, Any]) -> None:
-    turn.end, turn.unattributed = data, Tokens(**data["unattributed"])
+    turn.end, turn.unattributed, turn.total = data, Tokens(**data["unattributed"]), Tokens(**data["total"])
 
 
 def _message_started(turn: _Turn, event: Event, data: dict[str, Any]) -> None:
@@ -241,7 +240,7 @@ def _call(turn: _Turn, event: Event, data: dict[str, Any]) -> None:
     turn.open_calls.pop(event.id, None)
     call = Call(**data)
     turn.calls.append(call)
-    turn.explained += call.tokens
+    turn.total += call.tokens
 
 
 def _tool_started(turn: _Turn, event: Event, data: dict[str, Any]) -> None:

@@ -60,11 +60,6 @@ class OutputShape:
             raise ValueError(str(error)) from error
 
 
-def output_shape(wanted: Any) -> OutputShape | None:
-    """The shape of `output=`; None where no output was asked for."""
-    return None if wanted is None or wanted is type(None) else OutputShape(wanted)
-
-
 def _compiled(wanted: Any) -> CompiledType:
     try:
         return compile_type(wanted)

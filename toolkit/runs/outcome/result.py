@@ -59,19 +59,19 @@ class RunResult(Generic[OutputT]):
     """The conversation, for resuming it."""
     stop: str | None = None
     """Why the model stopped, in the API's words."""
-    calls: tuple[Call, ...] = ()
+    calls: tuple[Call, ...] = field(default=(), repr=False)
     """Every model call of the main conversation, exact."""
-    total: Tokens = field(default_factory=Tokens)
+    total: Tokens = field(default_factory=Tokens, repr=False)
     """All tokens of the run, subagents and compaction included."""
-    unattributed: Tokens = field(default_factory=Tokens)
+    unattributed: Tokens = field(default_factory=Tokens, repr=False)
     """The part of `total` that no call explains."""
     cost: float = 0.0
     """In US dollars, as the CLI counts it."""
     ms: int = 0
-    tools: tuple[ToolUse, ...] = ()
-    denied: tuple[DeniedCall, ...] = ()
-    pending: tuple[PendingCall, ...] = ()
-    changes: Changes | None = None
+    tools: tuple[ToolUse, ...] = field(default=(), repr=False)
+    denied: tuple[DeniedCall, ...] = field(default=(), repr=False)
+    pending: tuple[PendingCall, ...] = field(default=(), repr=False)
+    changes: Changes | None = field(default=None, repr=False)
     """What the agent changed in the workspace; None without one."""
     unenforced: tuple[str, ...] = ()
     """Limits that were asked for and cannot be enforced on this machine."""
@@ -100,7 +100,7 @@ class RunResult(Generic[OutputT]):
         return self
 
     def to_data(self) -> dict[str, Any]:
-        """JSON-ready: what `result.json` holds. `changes` is stored beside it, as the workspace and its manifest."""
+        """JSON-ready: what `result.json` holds. `changes` is stored beside it, as the workspace and its record."""
         names = ("run", "code", "text", "output", "session", "stop", "cost", "ms", "unenforced", "model", "debug")
         data: dict[str, Any] = {name: getattr(self, name) for name in names}
         data["ok"], data["message"] = self.ok, self.message

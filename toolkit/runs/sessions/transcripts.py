@@ -23,9 +23,9 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from toolkit._base.files import state_home
 from toolkit._base.locks import take_lock
 from toolkit.errors import RunError
-from toolkit.runs.storage.run_folder import runs_home
 
 if TYPE_CHECKING:
     from claude_agent_sdk import SessionKey, SessionStore, SessionStoreEntry
@@ -40,7 +40,7 @@ _LOCK_POLL = 0.05
 
 def sessions_home(home: Path | str | None = None) -> Path:
     """The folder of conversations, beside the one of runs."""
-    return runs_home(home).parent / "sessions"
+    return state_home(home) / "sessions"
 
 
 def digest(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The folder of a run, as the run writes it.
+"""The folder of a run, as the run writes it, and the place the run works in.
 
     $TOOLKIT_HOME/runs/RUN/
       run.json       what was asked for, where it works, and when it came to its end
@@ -21,20 +21,20 @@ import re
 import secrets
 import shutil
 import time
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolkit._base.files import write_whole
+from toolkit._base.files import state_home, write_whole
 from toolkit._base.locks import take_lock
 from toolkit.errors import RunError
 from toolkit.runs.outcome.events import as_line
 from toolkit.runs.outcome.result import RunResult
 from toolkit.runs.spec import Prompt, RunSpec
+from toolkit.sandbox import LITTER, remove_litter
 
 if TYPE_CHECKING:
-    from toolkit.runs.place import Place
-    from toolkit_workspace import Changes
+    from toolkit_workspace import Changes, WorkspaceSection
 
 FORMAT = 1
 """The version of this layout, kept in every run.json."""
@@ -45,12 +45,7 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 def runs_home(home: Path | str | None = None) -> Path:
     """The folder that holds all runs."""
-    if home is None:
-        home = os.environ.get("TOOLKIT_HOME") or None
-    if home is None:
-        state = os.environ.get("XDG_STATE_HOME")
-        home = (Path(state) if state else Path.home() / ".local" / "state") / "toolkit"
-    return Path(home).absolute() / "runs"
+    return state_home(home) / "runs"
 
 
 class RunFolder:
@@ -115,8 +110,10 @@ class RunFolder:
 
     def close(self) -> None:
         """The run lives no more, and came to its end by itself."""
-        with self._lock:
+        try:
             self._write("run.json", {**self._facts, "ended": time.time()})
+        finally:
+            self.let_go()
 
     def let_go(self) -> None:
         """Give up the lock."""
@@ -124,6 +121,49 @@ class RunFolder:
 
     def _write(self, name: str, data: dict[str, Any]) -> None:
         write_whole(self.folder / name, as_line(data) + "\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The folder a run works in, and the section it belongs to, if it is a copy."""
+
+    folder: Path
+    section: WorkspaceSection | None = None
+    claimed: bool = False
+    """Whether the run took hold of the section, and lets go of it at its end."""
+
+    def changes(self) -> Changes | None:
+        """What the agent changed; None where there is nothing to compare with."""
+        if self.section is None:
+            return None
+        found = self.section.changes()
+        litter = [change.path for change in found if change.kind == "added" and change.path.endswith(LITTER)]
+        if not litter:
+            return found
+        remove_litter(self.folder, litter)
+        return self.section.changes()
+
+    def release(self) -> None:
+        """Let other processes have the copy; the section goes on working in this one."""
+        if self.section is not None and self.claimed:
+            self.section.release()
+
+
+def find_place(spec: RunSpec, stored: RunFolder) -> Place:
+    """The place for a run; a section that is not prepared yet is prepared inside the run's folder and kept there."""
+    given = spec.workspace
+    if given is None:
+        stored.workspace.mkdir(mode=0o700)
+        return Place(stored.workspace)
+    if isinstance(given, str | Path):
+        folder = Path(given)
+        if not folder.is_dir():
+            raise RunError(f"the workspace '{folder}' is not a folder", fix="Name one that exists, or a section")
+        return Place(folder.resolve())
+    claimed = not given.is_held
+    if claimed:
+        given.prepare(parent=stored.folder, keep=True)
+    return Place(given.temp_dir, given, claimed)
 
 
 def new_run(spec: RunSpec) -> RunFolder:

@@ -183,11 +183,11 @@ class Engine:
             async for message in self.client.receive_messages():
                 if isinstance(message, SystemMessage) and message.subtype == "init":
                     self._greet(message.data)
-                if events := self._translator.feed(message):
+                events, result = self._translator.feed(message), work.done(message)
+                if events:
                     self._emit(*events)
                 if self._distrust:
                     return None, End(error="UnconfinedError", guard="unconfined", detail=self._distrust)
-                result = work.done(message)
                 if result is not None:
                     return result, _end_of(result)
         except Exception as error:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import RunError
-from toolkit.runs.asking.decisions import Decision, Kind
+from toolkit.runs.asking.approvals import Decision, Kind
 from toolkit.runs.outcome.events import Call, Event, Tokens
 from toolkit.runs.views._view import Texts, View, said
 

@@ -8,30 +8,26 @@ from toolkit._base.lazy import lazy_names
 
 if TYPE_CHECKING:
     from toolkit.sandbox.jail.as_root import is_tenant as is_tenant
-    from toolkit.sandbox.jail.canary import Flight as Flight
-    from toolkit.sandbox.jail.canary import fly as fly
-    from toolkit.sandbox.jail.folder import JailFolder as JailFolder
-    from toolkit.sandbox.jail.folder import is_lent as is_lent
-    from toolkit.sandbox.jail.folder import sweep as sweep
-    from toolkit.sandbox.jail.launcher import OpenJail as OpenJail
-    from toolkit.sandbox.jail.launcher import open_jail as open_jail
-    from toolkit.sandbox.jail.proof import preflight as preflight
-    from toolkit.sandbox.jail.proof import prove as prove
-    from toolkit.sandbox.jail.walls import ENVIRONMENT as ENVIRONMENT
-    from toolkit.sandbox.jail.walls import HOME as HOME
-    from toolkit.sandbox.jail.walls import Jail as Jail
-    from toolkit.sandbox.jail.walls import seccomp_filter as seccomp_filter
-    from toolkit.sandbox.jail.watchdog import Watchdog as Watchdog
-    from toolkit.sandbox.jail.watchdog import measure_folders as measure_folders
+    from toolkit.sandbox.jail.canary import Flight as Flight, fly as fly
+    from toolkit.sandbox.jail.folder import JailFolder as JailFolder, is_lent as is_lent, sweep as sweep
+    from toolkit.sandbox.jail.launcher import OpenJail as OpenJail, open_jail as open_jail
+    from toolkit.sandbox.jail.proof import preflight as preflight, prove as prove
+    from toolkit.sandbox.jail.walls import (
+        ENVIRONMENT as ENVIRONMENT,
+        HOME as HOME,
+        Jail as Jail,
+        seccomp_filter as seccomp_filter,
+    )
+    from toolkit.sandbox.jail.watchdog import Watchdog as Watchdog, measure_folders as measure_folders
 
 _HOMES = {
-    "toolkit.sandbox.jail.as_root": ("is_tenant",),
-    "toolkit.sandbox.jail.canary": ("Flight", "fly"),
-    "toolkit.sandbox.jail.folder": ("JailFolder", "is_lent", "sweep"),
-    "toolkit.sandbox.jail.launcher": ("OpenJail", "open_jail"),
-    "toolkit.sandbox.jail.proof": ("preflight", "prove"),
-    "toolkit.sandbox.jail.walls": ("ENVIRONMENT", "HOME", "Jail", "seccomp_filter"),
-    "toolkit.sandbox.jail.watchdog": ("Watchdog", "measure_folders"),
+    "toolkit.sandbox.jail.as_root": "is_tenant",
+    "toolkit.sandbox.jail.canary": "Flight fly",
+    "toolkit.sandbox.jail.folder": "JailFolder is_lent sweep",
+    "toolkit.sandbox.jail.launcher": "OpenJail open_jail",
+    "toolkit.sandbox.jail.proof": "preflight prove",
+    "toolkit.sandbox.jail.walls": "ENVIRONMENT HOME Jail seccomp_filter",
+    "toolkit.sandbox.jail.watchdog": "Watchdog measure_folders",
 }
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)
