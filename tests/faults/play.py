@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from tests.faults.judges import Outcome, Round, judge
 from tests.faults.operations import DEEP_OPERATIONS, OPERATIONS, Operation, Tree, tree_of
@@ -146,10 +146,19 @@ class Stage:
 
 
 def main(folder: str) -> None:
-    top = Path(folder).resolve() / "top"
+    """Answer until nobody asks any more, then remove the folder: whoever asked may have been killed."""
+    try:
+        with os.fdopen(os.dup(1), "w") as answers:
+            os.dup2(2, 1)
+            _answer_all(Path(folder).resolve() / "top", answers)
+    except BrokenPipeError:
+        pass
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _answer_all(top: Path, answers: TextIO) -> None:
     stages: dict[tuple[str, bool], Stage] = {}
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
     for line in sys.stdin:
         asked = json.loads(line)
         deep = asked.get("fault") == "few handles"

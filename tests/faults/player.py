@@ -116,4 +116,4 @@ def player() -> Iterator[Player]:
             try:
                 yield Player(process)
             finally:
-                process.kill()
+                process.communicate(timeout=60)  # nobody asks any more: it ends by itself

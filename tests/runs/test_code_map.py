@@ -55,7 +55,8 @@ def test_the_end_of_a_run_has_the_code(facts: dict[str, Any], code: str) -> None
 
 
 def test_every_code_has_a_sentence_of_its_own_that_names_no_particulars() -> None:
-    assert len(set(MESSAGES.values())) == len(get_args(Code))
+    assert MESSAGES.keys() == set(get_args(Code))
+    assert len(set(MESSAGES.values())) == len(MESSAGES)
     assert all(re.fullmatch(r"(The|A|There) [^{}%:]*\.", sentence) for sentence in MESSAGES.values())
 
 

@@ -161,7 +161,7 @@ def test_a_conflict_says_which_files_and_what_to_do(ws: WorkspaceSection, host: 
     assert str(caught.value).splitlines() == [
         "the host changed since the workspace was prepared: 1 of the changes cannot be applied",
         "  src/app.py: both sides changed the same lines",
-        "  Nothing was written. Choose the others (paths=[…], --path), or have both versions written"
+        "  Nothing was written. Choose the others by their paths, or have both versions written"
         " (conflict_markers=True, --conflict-markers).",
     ]
 

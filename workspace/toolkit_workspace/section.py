@@ -90,9 +90,9 @@ class WorkspaceSection:
         except (KeyError, TypeError, ValueError) as error:
             workspace.release()
             raise WorkspaceError(
-                f"the state of the workspace {str(temp_dir)!r} cannot be read",
+                f"the record of the workspace {str(temp_dir)!r} cannot be read",
                 where=[str(workspace.state_dir)],
-                fix="Prepare it again; toolkit workspace clean --kept removes this one.",
+                fix="Another version may have prepared it: use that one, or prepare it again.",
             ) from error
         section._workspace = workspace
         return section

@@ -127,8 +127,6 @@ class StoredRun:
         data = self._read("result.json") or {}
         return data.get("changes")
 
-    # -- its workspace -----------------------------------------------------------
-
     def changes(self) -> Changes:
         """What the agent changed and was not applied yet.
 
@@ -238,8 +236,6 @@ class StoredRun:
         if used:
             where = [f"{found.temp_dir} by process {found.pid}" for found in used]
             raise RunError(f"the workspace of run {self.id} is in use", where=where, fix="Wait for it")
-
-    # -- its files ---------------------------------------------------------------
 
     def _file(self, name: str) -> Path:
         return self.folder / name

@@ -309,7 +309,7 @@ def _refuse_links_leading_out(cases: Sequence[Case], hosts: Hosts) -> None:
         raise WorkspaceSecurityError(
             "refusing to apply links that lead out of their mount",
             where=out[:_MOST_SHOWN],
-            fix="Nothing was written. Choose the other changes: paths=[…], --path",
+            fix="Nothing was written. Choose the other changes by their paths",
         )
 
 
@@ -320,7 +320,7 @@ def _conflict(conflicts: list[tuple[str, str]]) -> WorkspaceConflictError:
         f"the host changed since the workspace was prepared: {len(conflicts)} of the changes cannot be applied",
         conflicts=conflicts,
         where=[*first, *more],
-        fix="Nothing was written. Choose the others (paths=[…], --path), or have both versions written"
+        fix="Nothing was written. Choose the others by their paths, or have both versions written"
         " (conflict_markers=True, --conflict-markers).",
     )
 

@@ -313,7 +313,7 @@ def leads_elsewhere(mount: MountRecord, host_path: bytes, error: OSError) -> Wor
     return WorkspaceSecurityError(
         f"cannot reach {os.fsdecode(host_path)!r} in the mount without following a link",
         where=[f"{os.fsdecode(mount.host)}: {error.strerror}"],
-        fix="Put the folder back, or choose other changes: paths=[…], --path",
+        fix="Put the folder back, or choose other changes by their paths",
     )
 
 
