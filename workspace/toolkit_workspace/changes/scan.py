@@ -84,7 +84,7 @@ class _Touched:
     """What is new, gone or no longer as recorded at a path."""
 
     is_known: bool
-    """Whether the record has an row for it."""
+    """Whether the record has a row for it."""
     now: os.stat_result | None
     """None when it is gone."""
     target: bytes | None = None
