@@ -14,7 +14,7 @@ import ctypes
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 PATH_HANDLE = os.O_PATH | os.O_CLOEXEC
@@ -183,7 +183,7 @@ class DirStack:
 
     __slots__ = ("_handles", "_known", "_lowest_open", "_most_open")
 
-    def __init__(self, root: int, most_open: int = 32) -> None:
+    def __init__(self, root: int, most_open: int = 8) -> None:
         self._handles = [root]
         st = os.fstat(root)
         self._known = [(st.st_dev, st.st_ino)]
@@ -237,47 +237,85 @@ class DirStack:
         self._known.clear()
 
 
+def walk_folders(top: int) -> Iterator[tuple[int, list[str], list[str]]]:
+    """Every folder from an open one down: its handle, the names of the folders in it, and all other names.
+
+    However deep, with a few handles at most; a link is never entered, and a folder that is gone when its
+    turn comes is passed over. A handle is good until the next folder is asked for.
+
+    Raises:
+        OSError: a folder cannot be opened or listed.
+    """
+    stack = DirStack(os.open(b".", READ_DIR, dir_fd=top))
+    try:
+        levels = [_listed(stack.top)]
+        yield stack.top, levels[0][0][:], levels[0][1]
+        while levels:
+            if not levels[-1][0]:
+                levels.pop()
+                if levels:
+                    stack.pop()
+                continue
+            try:
+                handle = open_folder(stack.top, levels[-1][0].pop())
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError as error:
+                if error.errno == errno.ELOOP:
+                    continue
+                raise
+            st = os.fstat(handle)
+            stack.push(handle, (st.st_dev, st.st_ino))
+            levels.append(_listed(handle))
+            yield handle, levels[-1][0][:], levels[-1][1]
+    finally:
+        stack.close()
+
+
 def remove_tree(parent: int, name: str | bytes) -> None:
     """Remove `name` in the folder `parent` and all below it, whatever modes and oddities are there.
 
-    Links are removed, never followed; a name that is already gone is fine.
+    However deep, with a few handles at most. Links are removed, never followed; a name that is already
+    gone is fine, at the top and below.
+
+    Raises:
+        OSError: something cannot be removed; what else could not be reached before it is still there.
     """
-    try:
-        top = _open_for_removal(parent, name)
-    except FileNotFoundError:
-        return
+    top = _open_for_removal(parent, name)
     if top is None:
-        os.unlink(name, dir_fd=parent)
         return
     stack = DirStack(top)
     try:
-        levels: list[tuple[str | bytes, Iterator[str]]] = [(name, iter(_empty_but_folders(top)))]
+        levels: list[tuple[str | bytes, list[str]]] = [(name, _empty_but_folders(top))]
         while levels:
-            child = next(levels[-1][1], None)
-            if child is not None:
+            done, folders = levels[-1]
+            if folders:
+                child = folders.pop()
                 handle = _open_for_removal(stack.top, child)
-                if handle is None:
-                    os.unlink(child, dir_fd=stack.top)
-                    continue
-                st = os.fstat(handle)
-                stack.push(handle, (st.st_dev, st.st_ino))
-                levels.append((child, iter(_empty_but_folders(handle))))
+                if handle is not None:
+                    st = os.fstat(handle)
+                    stack.push(handle, (st.st_dev, st.st_ino))
+                    levels.append((child, _empty_but_folders(handle)))
                 continue
-            done = levels.pop()[0]
+            levels.pop()
             if levels:
                 stack.pop()
-                os.rmdir(done, dir_fd=stack.top)
+                _remove(os.rmdir, done, stack.top)
     finally:
         stack.close()
-    os.rmdir(name, dir_fd=parent)
+    _remove(os.rmdir, name, parent)
 
 
 def _open_for_removal(parent: int, name: str | bytes) -> int | None:
-    """Open a folder that is to be emptied, taking the right to do so; None if it is no folder."""
-    handle = os.open(name, PATH_HANDLE | os.O_NOFOLLOW, dir_fd=parent)
+    """Open a folder that is to be emptied, taking the right to do so; None if it is gone, and no folder any more."""
+    try:
+        handle = os.open(name, PATH_HANDLE | os.O_NOFOLLOW, dir_fd=parent)
+    except FileNotFoundError:
+        return None
     try:
         mode = os.fstat(handle).st_mode
         if not stat.S_ISDIR(mode):
+            _remove(os.unlink, name, parent)
             return None
         if mode & 0o700 != 0o700:
             # Through the handle: by name it could meanwhile be a link.
@@ -289,12 +327,19 @@ def _open_for_removal(parent: int, name: str | bytes) -> int | None:
 
 def _empty_but_folders(folder: int) -> list[str]:
     """Unlink all in a folder that is no folder; the names of those that are."""
-    folders = []
+    folders, others = _listed(folder)
+    for name in others:
+        _remove(os.unlink, name, folder)
+    return folders
+
+
+def _listed(folder: int) -> tuple[list[str], list[str]]:
+    """The names of the folders in an open folder, and all other names."""
     with os.scandir(folder) as entries:
         listed = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
-    for name, is_folder in listed:
-        if is_folder:
-            folders.append(name)
-        else:
-            os.unlink(name, dir_fd=folder)
-    return folders
+    return [name for name, is_folder in listed if is_folder], [name for name, is_folder in listed if not is_folder]
+
+
+def _remove(how: Callable[..., None], name: str | bytes, folder: int) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        how(name, dir_fd=folder)
