@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from toolkit.runs import Event, run, start
 from toolkit.runs.outcome import KINDS
 from toolkit.runs.storage import EventLog
 from toolkit.testing import FakeCLI, Turn, text, thinking, tool_use
-from toolkit.workspace import HostMount, WorkspaceSection
 
 
 @tool
@@ -113,55 +111,6 @@ async def test_events_are_on_disk_as_they_happen(toolkit_home: Path) -> None:
             seen += 1
             lines = await asyncio.to_thread(file.read_text, encoding="utf-8")
             assert event.to_json() in lines.splitlines()[: max(seen, len(lines.splitlines()))]
-
-
-async def test_listeners_hear_everything_in_order_and_cannot_break_or_delay_the_run() -> None:
-    heard: dict[str, list[str]] = {"sync": [], "async": [], "late": []}
-    hold = threading.Event()
-
-    def broken(event: Event) -> None:
-        raise ValueError(event.name)
-
-    def stuck(event: Event) -> None:
-        hold.wait(20)
-
-    async def later(event: Event) -> None:
-        await asyncio.sleep(0)
-        heard["async"].append(event.name)
-
-    async with start("go", tools=[BOX], transport=script()) as live, asyncio.timeout(30):
-        for listener in (broken, stuck, later, lambda event: heard["sync"].append(event.name)):
-            live.bus.subscribe(listener)
-        names = [event.name async for event in live]
-        result = await live.result()
-        live.bus.subscribe(lambda event: heard["late"].append(event.name))
-        hold.set()
-    assert result.ok
-    assert heard == {"sync": names, "async": names, "late": names}
-
-
-async def test_any_number_of_stuck_listeners_leaves_the_run_its_threads(tmp_path: Path) -> None:
-    never = threading.Event()
-    (tmp_path / "a").write_text("x", encoding="utf-8")
-    section = WorkspaceSection([HostMount(tmp_path / "a")], allowed_host_roots=[tmp_path])
-
-    def stuck(event: Event) -> None:
-        never.wait(60)
-
-    async with start("go", tools=[BOX], transport=script(), workspace=section) as live, asyncio.timeout(30):
-        for _ in range(40):
-            live.bus.subscribe(stuck)
-        assert (await live.result()).ok
-    never.set()
-    section.cleanup()
-
-
-async def test_unsubscribing_ends_the_calls() -> None:
-    heard: list[str] = []
-    async with start("go", tools=[BOX], transport=script()) as live:
-        live.bus.subscribe(lambda event: heard.append(event.name))()
-        await live.result()
-    assert heard == []
 
 
 async def test_a_slow_reader_of_a_long_log_gets_everything_from_disk(tmp_path: Path) -> None:

@@ -29,56 +29,108 @@ class Bus:
 
     def __init__(self, log: EventLog) -> None:
         self._log = log
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._listeners: list[_Listening] = []
+        self.missed: dict[str, int] = {}
+        """Events that a listener did not take in until the run was left: how many, by the listener's name."""
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` with every event in order; the function given back ends it.
 
         A sync listener runs in a thread. One that raises is logged and goes on with
-        the next event; one that is slow reads behind, and nobody waits for it.
+        the next event. One that is slow reads behind: the run does not wait for it,
+        leaving the run does, for `listener_timeout` seconds.
         """
-        task = asyncio.get_running_loop().create_task(self._serve(listener))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        listening = _Listening(listener, self._log)
+        self._listeners.append(listening)
 
         def unsubscribe() -> None:
-            task.cancel()
+            listening.end()
+            if listening in self._listeners:
+                self._listeners.remove(listening)
 
         return unsubscribe
 
     async def drain(self, seconds: float) -> None:
-        """Give the listeners this long to read to the end, then let them go."""
-        tasks = set(self._tasks)
-        if tasks:
-            await asyncio.wait(tasks, timeout=seconds)
-        for task in tasks:
-            task.cancel()
-
-    async def _serve(self, listener: Listener) -> None:
-        awaited = is_async(listener)
-        async for batch in self._log.batches():
-            if awaited:
-                for event in batch:
-                    await _heard(listener, event)
-            else:
-                await in_a_thread(_heard_all, listener, batch)
-
-
-async def _heard(listener: Listener, event: Event) -> None:
-    try:
-        answer = listener(event)
-        if answer is not None:
-            await answer
-    except Exception:
-        _log.exception("a listener failed on %s", event.name)
-
-
-def _heard_all(listener: Listener, batch: list[Event]) -> None:
-    for event in batch:
+        """Wait until every listener has read to the end, at most this long, then let them go."""
         try:
-            listener(event)
+            if self._listeners:
+                await asyncio.wait({each.task for each in self._listeners}, timeout=seconds)
+        finally:  # also where the waiting is cancelled
+            self.let_go()
+
+    def let_go(self) -> None:
+        """Give the listeners no further event; say of each that is behind how many it missed."""
+        listeners, self._listeners = self._listeners, []
+        for each in listeners:
+            each.end()
+            if each.missing:
+                self._give_up(each)
+
+    def _give_up(self, listening: _Listening) -> None:
+        name, count = _name_of(listening.listener), listening.missing
+        self.missed[name] = self.missed.get(name, 0) + count
+        _log.warning(
+            "listener %s was given up: %d of %d events of the run did not reach it; see listener_timeout",
+            name,
+            count,
+            self._log.count,
+        )
+
+
+class _Listening:
+    """One listener, and how far it has read."""
+
+    def __init__(self, listener: Listener, log: EventLog) -> None:
+        self.listener = listener
+        self._log = log
+        self._heard = 0
+        self._is_over = False
+        self.task = asyncio.get_running_loop().create_task(self._serve())
+
+    @property
+    def missing(self) -> int:
+        """Events that it has not taken in."""
+        return self._log.count - self._heard
+
+    def end(self) -> None:
+        """Give it no further event; a thread of its goes on until it has finished with the one it has."""
+        self._is_over = True
+        self.task.cancel()
+
+    async def _serve(self) -> None:
+        awaited = is_async(self.listener)
+        try:
+            async for batch in self._log.batches():
+                if awaited:
+                    for event in batch:
+                        await self._tell(event)
+                else:
+                    await in_a_thread(self._tell_all, batch)
+        except Exception:  # the stored events cannot be read any more
+            _log.exception("listener %s cannot go on", _name_of(self.listener))
+
+    async def _tell(self, event: Event) -> None:
+        try:
+            answer = self.listener(event)
+            if answer is not None:
+                await answer
         except Exception:
             _log.exception("a listener failed on %s", event.name)
+        self._heard += 1
+
+    def _tell_all(self, batch: list[Event]) -> None:
+        for event in batch:
+            if self._is_over:
+                return
+            try:
+                self.listener(event)
+            except Exception:
+                _log.exception("a listener failed on %s", event.name)
+            self._heard += 1
+
+
+def _name_of(listener: Listener) -> str:
+    return getattr(listener, "__qualname__", None) or type(listener).__qualname__
 
 
 async def in_its_own_time(function: Callable[..., T | Awaitable[T]], *given: Any) -> T:

@@ -33,14 +33,12 @@ if TYPE_CHECKING:
 OutputT = TypeVar("OutputT")
 T = TypeVar("T")
 _log = logging.getLogger("toolkit.runs")
-_LISTENERS = 1.0
-"""Seconds that listeners get at the end to read what is left."""
 
 
 class LiveRun(Generic[OutputT]):
-    """One run, from its prompt to its end. Use it with `async with`; leaving waits for the turns that were asked for.
+    """One run, from its prompt to its end. Use it with `async with`; leaving ends the turn under way, if there is one.
 
-    Leaving by an exception ends it at once.
+    Leaving waits until every listener has had every event, at most `listener_timeout` seconds.
     """
 
     def __init__(self, spec: RunSpec) -> None:
@@ -86,8 +84,12 @@ class LiveRun(Generic[OutputT]):
         if kind is not None or (self._latest is not None and not self._latest.done()):
             task.cancel()  # leaving ends a turn that is under way
         self._prompts.put_nowait(None)
-        await asyncio.wait({task})
-        await self.bus.drain(_LISTENERS)
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:  # whoever leaves does not even want to wait for the end
+            self.bus.let_go()
+            raise
+        await self.bus.drain(self.spec.listener_timeout)
 
     @property
     def bus(self) -> Bus:

@@ -163,6 +163,8 @@ class RunSpec:
     """Called before the prompt is sent; text it gives is put before the prompt."""
     after_run: Callable[[RunResult[Any]], Awaitable[None] | None] | None = None
     """Called once with the result, however the run ended."""
+    listener_timeout: float = 30.0
+    """Seconds that leaving the run waits for listeners that are behind."""
     run_id: str = field(default_factory=lambda: f"run-{uuid.uuid4().hex[:12]}")
     home: Path | str | None = None
     """Where runs are stored; `TOOLKIT_HOME`, else the platform's state folder."""

@@ -103,6 +103,11 @@ class EventLog:
             self._waiting = pieces + self._waiting
 
     @property
+    def count(self) -> int:
+        """How many events there are to read."""
+        return self._count
+
+    @property
     def closed(self) -> bool:
         """Whether the run is over."""
         return self._closed

@@ -48,6 +48,7 @@ def listener(view: View[T], handle: Callable[[T], Awaitable[None] | None]) -> Ca
             except Exception:
                 _log.exception("a handler failed on %s", event.name)
 
+    listen.__qualname__ = type(view).__qualname__
     return listen
 
 
