@@ -9,7 +9,6 @@ import os
 import shutil
 import ssl
 import stat
-import subprocess
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from tests.sandbox.upstream import (
     answer_hello,
     delta_event,
     loopback_api,
+    make_certificate,
     post_bytes,
     send_json,
     send_stream,
@@ -323,11 +323,7 @@ def certificate(tmp_path: Path) -> tuple[Path, Path]:
     """A key and a certificate for localhost that nobody has signed."""
     if shutil.which("openssl") is None and not os.environ.get("CI"):
         pytest.skip("needs the openssl command to make a certificate")
-    key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
-    make = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost"
-    paths = ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(cert)]
-    subprocess.run([*make.split(), *paths], check=True, capture_output=True, timeout=30)
-    return key, cert
+    return make_certificate(tmp_path, "localhost")
 
 
 async def test_https_needs_a_certificate_the_host_trusts(tmp_path: Path, certificate: tuple[Path, Path]) -> None:

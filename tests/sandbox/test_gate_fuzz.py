@@ -15,11 +15,18 @@ from typing import Any
 import h11
 from hypothesis import HealthCheck, example, given, settings, strategies as st
 
-from toolkit.sandbox.gate import ProtocolError, Refused, body_length, body_pieces, parse_request_head
+from toolkit.sandbox.gate import ProtocolError, Refused, WatchedReader, body_length, body_pieces, read_head
 
 STRICTER: dict[str, Callable[[bytes], object]] = {
-    "another version": lambda raw: not re.match(rb"[^\r\n]* HTTP/1\.1\r\n", raw),
-    "no length": lambda raw: not re.search(rb"(?i)\n(content-length|transfer-encoding):", raw),
+    "another version": lambda raw: not re.match(rb"[^\r\n]* HTTP/1\.1\r\n|CONNECT [^\r\n]* HTTP/1\.0\r\n", raw),
+    "no length": lambda raw: (
+        not raw.startswith(b"CONNECT ") and not re.search(rb"(?i)\n(content-length|transfer-encoding):", raw)
+    ),
+    "a body behind CONNECT": lambda raw: (
+        raw.startswith(b"CONNECT ") and re.search(rb"(?i)\n(content-length|transfer-encoding):", raw)
+    ),
+    "more than 100 header lines": lambda raw: raw.partition(b"\r\n\r\n")[0].count(b"\r\n") > 100,
+    "a head of more than 64 KiB": lambda raw: raw.find(b"\r\n\r\n") > 64 * 1024 - 2,
     "a length twice": lambda raw: len(re.findall(rb"(?i)\ncontent-length:", raw)) > 1,
     "a list of lengths": lambda raw: re.search(rb"(?i)\ncontent-length:[^\n]*,", raw),
     "a length of more than 12 digits": lambda raw: re.search(rb"(?i)\ncontent-length:\s*[0-9]{13}", raw),
@@ -55,28 +62,27 @@ class Parsed:
 
 
 def by_the_gate(raw: bytes) -> Parsed | None:
-    head, end, behind = raw.partition(b"\r\n\r\n")
-
-    async def body(length: int | None) -> tuple[bytes, bytes]:
-        reader = asyncio.StreamReader(limit=64 * 1024)
-        reader.feed_data(behind)
+    async def parse() -> Parsed | None:
+        reader = WatchedReader(asyncio.get_running_loop())
+        reader.feed_data(raw)
         reader.feed_eof()
-        pieces = [piece async for piece in body_pieces(reader, length)]
-        return b"".join(pieces), await reader.read()
-
-    if not end:
-        return None
-    try:
-        parsed = parse_request_head(head + end)
+        head = await read_head(reader, idle=5, whole=5)
+        if head is None:
+            return None
+        length = 0 if head.method == "CONNECT" else body_length(head.headers)
+        body = b"".join([piece async for piece in body_pieces(reader, length)])
         # h11 gives the one value that is left for this header in lower case.
-        headers = tuple((k, v.lower() if k == "transfer-encoding" else v) for k, v in parsed.headers.pairs)
-        return Parsed(parsed.method, parsed.target, headers, *asyncio.run(body(body_length(parsed.headers))))
+        headers = tuple((k, v.lower() if k == "transfer-encoding" else v) for k, v in head.headers.pairs)
+        return Parsed(head.method, head.target, headers, body, await reader.read())
+
+    try:
+        return asyncio.run(parse())
     except (Refused, ProtocolError):
         return None
 
 
 def by_h11(raw: bytes) -> Parsed | None:
-    connection = h11.Connection(h11.SERVER)
+    connection = h11.Connection(h11.SERVER, max_incomplete_event_size=1 << 20)
     connection.receive_data(raw)
     connection.receive_data(b"")
     events: list[Any] = []
@@ -105,6 +111,10 @@ _FIRST = st.sampled_from(
         b"P(ST /v1/messages HTTP/1.1",
         b"POST /v1/messages",
         b"\r\nPOST /v1/messages HTTP/1.1",
+        *[b"CONNECT example.com:443 HTTP/1.0", b"CONNECT example.com:443 HTTP/1.1"] * 3,
+        b"CONNECT example.com:443 HTTP/0.9",
+        b"CONNECT example.com:443",
+        b"connect example.com:443 HTTP/1.0",
     ]
 )
 _HEADER = st.sampled_from(
@@ -137,6 +147,10 @@ _HEADER = st.sampled_from(
         b"connection: close",
     ]
 )
+_MANY = st.sampled_from(
+    [*[[]] * 16, [b"a: 1"] * 95, [b"a: 1"] * 99, [b"a: 1"] * 100, [b"a: " + b"x" * 65_000], [b"a: " + b"x" * 65_500]]
+)
+"""Lines that bring a head to the bounds of what is read."""
 _END = st.sampled_from([*[b"\r\n"] * 60, b"\n", b"\r", b"\r\r\n", b"\n\r\n"])
 _BODY = st.sampled_from(
     [
@@ -161,7 +175,8 @@ _BODY = st.sampled_from(
 
 @st.composite
 def _requests(draw: st.DrawFn) -> bytes:
-    lines = [draw(_FIRST), b"host: a", *draw(st.lists(_HEADER, max_size=4))]
+    host = draw(st.sampled_from([*[[b"host: a"]] * 8, [], []]))
+    lines = [draw(_FIRST), *host, *draw(st.lists(_HEADER, max_size=4)), *draw(_MANY)]
     raw = b"".join(line + draw(_END) for line in lines) + draw(_END) + draw(_BODY) + draw(_BODY)
     if draw(st.integers(0, 3)):
         return raw
@@ -173,6 +188,9 @@ def _requests(draw: st.DrawFn) -> bytes:
 @given(_requests())
 @example(b"POST /v1/messages HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\n\r\nhello")
 @example(b"POST /v1/messages HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\nPOST /")
+@example(b"CONNECT example.com:443 HTTP/1.0\r\n\r\n\x16\x03\x01")
+@example(b"CONNECT example.com:443 HTTP/1.0\r\nhost: a\r\nhost: b\r\n\r\n")
+@example(b"CONNECT example.com:443 HTTP/1.1\r\n\r\n")
 def test_a_request_is_read_as_h11_reads_it_or_refused_for_a_reason_we_know(raw: bytes) -> None:
     ours, theirs = by_the_gate(raw), by_h11(raw)
 
@@ -190,6 +208,9 @@ def test_each_difference_that_is_named_is_one() -> None:
     stricter = {
         "another version": b"POST / HTTP/1.0\r\nhost: a\r\ncontent-length: 5\r\n\r\nhello",
         "no length": head + b"\r\n",
+        "a body behind CONNECT": b"CONNECT a:443 HTTP/1.0\r\ncontent-length: 5\r\n\r\nhello",
+        "more than 100 header lines": head + b"a: 1\r\n" * 99 + b"content-length: 5\r\n\r\nhello",
+        "a head of more than 64 KiB": head + b"a: " + b"x" * 65_536 + b"\r\ncontent-length: 5\r\n\r\nhello",
         "a length twice": head + b"content-length: 5\r\ncontent-length: 5\r\n\r\nhello",
         "a list of lengths": head + b"content-length: 5, 5\r\n\r\nhello",
         "a length of more than 12 digits": head + b"content-length: 0000000000005\r\n\r\nhello",

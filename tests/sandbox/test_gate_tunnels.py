@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import io
 import random
+import shutil
 import socket
 import ssl
+import sys
+import zipfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
+from subprocess import PIPE, STDOUT
 from typing import Any
 
 import pytest
 
-from tests.sandbox.upstream import HELLO, WAIT, Jailed, loopback_api
+from tests.needs import needs
+from tests.sandbox.upstream import HELLO, WAIT, Jailed, loopback_api, make_certificate
 from toolkit.sandbox import Gate
-from toolkit.sandbox.gate import NotTLS, is_public, server_name
+from toolkit.sandbox.gate import NotTLS, is_public, join, server_name
 
 PUBLIC = "93.184.215.14"
 
@@ -100,6 +108,113 @@ async def test_a_tunnel_to_an_allowed_domain_carries_tls_both_ways(tmp_path: Pat
         assert network.lookups == ["example.com."]
         assert network.dialled == [(PUBLIC, 443)]
         assert gate.audit == ()
+
+
+async def test_a_tunnel_may_be_asked_for_in_http_1_0_without_a_host(tmp_path: Path, network: Network) -> None:
+    hello = client_hello("example.com")
+    async with Gate("http://127.0.0.1:9", "key", tmp_path / "s", domains=["example.com"]) as gate:
+        async with Jailed(tmp_path / "s") as agent, asyncio.timeout(WAIT):
+            agent.writer.write(b"CONNECT example.com:443 HTTP/1.0\r\n\r\n")
+            assert (await agent.reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+            agent.writer.write(hello)
+            assert await agent.reader.readexactly(len(hello) + 5) == b"echo:" + hello
+        assert gate.audit == ()
+
+
+@pytest.mark.parametrize(
+    ("raw", "status"),
+    [
+        (b"CONNECT other.com:443 HTTP/1.0\r\n\r\n", 403),
+        (b"CONNECT example.com:443 HTTP/0.9\r\n\r\n", 505),
+        (b"CONNECT example.com:443 HTTP/1.1\r\n\r\n", 400),
+        (b"CONNECT example.com:443 HTTP/1.0\r\nhost: a\r\nhost: b\r\n\r\n", 400),
+        (b"CONNECT example.com:443 HTTP/1.0\r\ncontent-length: 0\r\n\r\n", 400),
+        (b"CONNECT example.com:443 HTTP/1.0\r\ntransfer-encoding: chunked\r\n\r\n", 400),
+        (b"connect example.com:443 HTTP/1.0\r\n\r\n", 505),
+        (b"GET https://example.com/ HTTP/1.0\r\n\r\n", 505),
+        (b"POST /v1/messages HTTP/1.0\r\nhost: a\r\ncontent-length: 2\r\n\r\n{}", 505),
+    ],
+)
+async def test_http_1_0_is_for_a_plain_connect_alone(tmp_path: Path, network: Network, raw: bytes, status: int) -> None:
+    gate = Gate("http://127.0.0.1:9", "key", tmp_path / "s", domains=["example.com"])
+    async with gate, Jailed(tmp_path / "s") as agent:
+        assert (await agent.raw(raw)).status == status
+    assert network.dialled == []
+
+
+@needs(find_spec("pip") and shutil.which("openssl"), "needs pip and openssl")
+async def test_pip_installs_from_an_allowed_index(tmp_path: Path, network: Network) -> None:
+    host = "index.example.com"
+    network.names[host] = [PUBLIC]
+    _, cert = certificate = make_certificate(tmp_path, host)
+    pip = [sys.executable, "-m", "pip", "--isolated", "install", "--no-deps", "--no-cache-dir", "--no-compile"]
+    pip += ["--disable-pip-version-check", "--cert", str(cert), "--index-url", f"https://{host}/simple"]
+
+    async with (
+        package_index(certificate) as network.port,
+        Gate("http://127.0.0.1:9", "key", tmp_path / "s", domains=[host]) as gate,
+        port_to_the_gate(tmp_path / "s") as port,
+    ):
+        pip += ["--proxy", f"http://127.0.0.1:{port}", "--target", str(tmp_path / "into"), "tiny"]
+        process = await asyncio.create_subprocess_exec(*pip, stdout=PIPE, stderr=STDOUT, env={"HOME": str(tmp_path)})
+        async with asyncio.timeout(60):
+            said, _ = await process.communicate()
+
+    assert process.returncode == 0, said.decode()
+    assert (tmp_path / "into" / "tiny.py").read_text(encoding="ascii") == "SIZE = 1\n"
+    assert network.dialled[0] == (PUBLIC, 443)
+    assert gate.audit == ()
+
+
+@asynccontextmanager
+async def package_index(certificate: tuple[Path, Path]) -> AsyncIterator[int]:
+    """A package index on loopback, over TLS, that has one package: tiny."""
+    key, cert = certificate
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(cert, key)
+    name = "tiny-1.0-py3-none-any.whl"
+    wheel = io.BytesIO()
+    with zipfile.ZipFile(wheel, "w") as files:
+        files.writestr("tiny.py", "SIZE = 1\n")
+        files.writestr("tiny-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
+        files.writestr("tiny-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        files.writestr("tiny-1.0.dist-info/RECORD", "")
+    pages = {
+        "/simple/tiny/": ("text/html", f'<!DOCTYPE html><a href="/files/{name}">{name}</a>'.encode()),
+        f"/files/{name}": ("application/zip", wheel.getvalue()),
+    }
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        kind, body = pages[head.split(b" ")[1].decode()]
+        line = f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        writer.write(line.encode() + body)
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+
+
+@asynccontextmanager
+async def port_to_the_gate(socket_path: Path) -> AsyncIterator[int]:
+    """What socat does in a jail: a port that leads to the gate's socket."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        gate = await asyncio.open_unix_connection(socket_path)
+        with contextlib.suppress(OSError):
+            await join((reader, writer), gate)
+        gate[1].close()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
+import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -51,6 +52,15 @@ class Reply:
     @property
     def json(self) -> Any:
         return json.loads(self.body)
+
+
+def make_certificate(folder: Path, host: str) -> tuple[Path, Path]:
+    """A key and a certificate for `host` that nobody has signed."""
+    key, cert = folder / "key.pem", folder / "cert.pem"
+    make = f"openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN={host}"
+    paths = ["-addext", f"subjectAltName=DNS:{host}", "-keyout", str(key), "-out", str(cert)]
+    subprocess.run([*make.split(), *paths], check=True, capture_output=True, timeout=30)
+    return key, cert
 
 
 def sse(*events: dict[str, Any]) -> bytes:

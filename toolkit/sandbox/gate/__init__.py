@@ -5,9 +5,15 @@ from toolkit.sandbox.gate.http import (
     Headers as Headers,
     ProtocolError as ProtocolError,
     Refused as Refused,
+    WatchedReader as WatchedReader,
     body_length as body_length,
     body_pieces as body_pieces,
-    parse_request_head as parse_request_head,
+    read_head as read_head,
 )
-from toolkit.sandbox.gate.tunnel import NotTLS as NotTLS, is_public as is_public, server_name as server_name
+from toolkit.sandbox.gate.tunnel import (
+    NotTLS as NotTLS,
+    is_public as is_public,
+    join as join,
+    server_name as server_name,
+)
 from toolkit.sandbox.gate.usage import GateUsage as GateUsage, ModelCall as ModelCall, SpendLimit as SpendLimit

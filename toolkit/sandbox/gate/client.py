@@ -16,7 +16,6 @@ from http import HTTPStatus
 
 from toolkit.sandbox.gate import tunnel
 from toolkit.sandbox.gate.http import (
-    Headers,
     ProtocolError,
     Refused,
     RequestHead,
@@ -201,8 +200,6 @@ class Client:
         if not self._traffic.domains:
             raise Refused(403, "method", "CONNECT is not allowed: the agent is offline")
         host = tunnel.tunnel_host(head.target, self._traffic.domains)
-        if not _is_bare(head.headers):
-            raise Refused(400, "malformed", "a CONNECT has no body")
         addresses = await tunnel.public_addresses(host)
         self._has_answered = True
         await self._write(b"HTTP/1.1 200 Connection established\r\n\r\n")
@@ -245,7 +242,3 @@ class Client:
         if self._writer.transport.get_write_buffer_size():
             async with asyncio.timeout(WRITE_SECONDS):
                 await self._writer.drain()
-
-
-def _is_bare(headers: Headers) -> bool:
-    return not headers.all("content-length") and not headers.all("transfer-encoding")

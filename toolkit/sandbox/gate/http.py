@@ -122,26 +122,36 @@ async def read_head(reader: asyncio.StreamReader, *, idle: float, whole: float) 
 
 
 def parse_request_head(raw: bytes) -> RequestHead:
-    """Parse a request line and headers; anything unusual is a Refused."""
+    """Parse a request line and headers; anything unusual is a Refused.
+
+    HTTP/1.0, which needs no Host header, is taken for CONNECT alone: pip, urllib and socat ask for a tunnel that way.
+    """
     lines = _lines(raw)
     parts = lines[0].split(" ")
     if len(parts) != 3 or not _TOKEN.fullmatch(parts[0]) or not _TARGET.fullmatch(parts[1]):
         raise _malformed("the request line is not 'METHOD target HTTP/1.1'")
     method, target, version = parts
-    if version != "HTTP/1.1":
+    is_old = method == "CONNECT" and version == "HTTP/1.0"
+    if version != "HTTP/1.1" and not is_old:
         raise Refused(505, "version", "the gate speaks HTTP/1.1 only")
-    if len(lines) - 1 > MAX_HEADERS:
+    headers = _headers(lines[1:])
+    if len(headers.all("host")) != 1 and not (is_old and not headers.all("host")):
+        raise _malformed("a request carries exactly one Host header")
+    if method == "CONNECT" and (headers.all("content-length") or headers.all("transfer-encoding")):
+        raise _malformed("a CONNECT has no body")
+    return RequestHead(method, target, headers)
+
+
+def _headers(lines: list[str]) -> Headers:
+    if len(lines) > MAX_HEADERS:
         raise Refused(431, "head_size", f"more than {MAX_HEADERS} header lines")
-    headers = []
-    for line in lines[1:]:
+    pairs = []
+    for line in lines:
         name, colon, value = line.partition(":")
         if not colon or not _TOKEN.fullmatch(name) or not _VALUE.fullmatch(value):
             raise _malformed("a header line is not 'name: value' in plain ASCII")
-        headers.append((name.lower(), value.strip(" \t")))
-    head = RequestHead(method, target, Headers(tuple(headers)))
-    if len(head.headers.all("host")) != 1:
-        raise _malformed("a request carries exactly one Host header")
-    return head
+        pairs.append((name.lower(), value.strip(" \t")))
+    return Headers(tuple(pairs))
 
 
 def body_length(headers: Headers) -> int | None:
