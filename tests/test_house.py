@@ -107,7 +107,7 @@ MAY_USE: dict[str, set[str]] = {
         "toolkit_servers",
     },
     "toolkit.runs.views": {"toolkit.runs.asking", "toolkit.runs.outcome", "toolkit.tools"},
-    "toolkit.testing": {"toolkit.tools"},
+    "toolkit.testing": {"toolkit.tools", "toolkit.workspace"},
     "toolkit.testing.cassette": {"toolkit.testing.fake_cli", "toolkit.testing.real_cli"},
     "toolkit.testing.fake_cli": {"toolkit.testing.model"},
     "toolkit.testing.model": set(),

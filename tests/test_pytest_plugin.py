@@ -110,8 +110,42 @@ def test_nothing():
 
 def test_the_fixtures_are_listed_with_what_they_do(pytester: pytest.Pytester) -> None:
     done = pytester.runpytest_subprocess("--fixtures", timeout=60)
-    for name in ("scripted_api", "real_cli", "fake_cli", "call_tool"):
+    for name in ("scripted_api", "real_cli", "fake_cli", "call_tool", "workspace"):
         done.stdout.fnmatch_lines([f"{name} -- *pytest_plugin.py*"])
+
+
+def test_a_workspace_is_prepared_from_files_or_a_folder_and_gone_afterwards(pytester: pytest.Pytester) -> None:
+    source = """
+places = []
+
+def test_files(workspace, tmp_path):
+    section = workspace({"app.py": "x = 1\\n", "data/raw.bin": b"\\0\\xff"}, exclude_glob=["*.log"])
+    host = section.mounts[0].host_path
+    assert (section.temp_dir / "project/app.py").read_text() == "x = 1\\n"
+    assert (section.temp_dir / "project/data/raw.bin").read_bytes() == b"\\0\\xff"
+    (section.temp_dir / "project/app.py").write_text("x = 2\\n")
+    assert (host / "app.py").read_text() == "x = 1\\n"
+    section.apply()
+    assert (host / "app.py").read_text() == "x = 2\\n"
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "a.log").touch()
+    other = workspace(mine, mount_path="here")
+    assert (other.temp_dir / "here/a.log").exists()
+    assert [path.name for path in workspace().temp_dir.iterdir()] == ["project"]
+    places.extend([section.temp_dir, section.state_dir, other.temp_dir, other.state_dir])
+
+def test_nothing_is_left_of_them():
+    assert len(places) == 4
+    assert not [place for place in places if place.exists()]
+
+@pytest.mark.parametrize("name", ["../out", "/tmp/out", "a/../../out"])
+def test_a_file_cannot_leave_the_project(workspace, name):
+    from toolkit.errors import TestingError
+    with pytest.raises(TestingError):
+        workspace({name: "x"})
+"""
+    assert outcomes(pytester, source)[0] == {"passed": 5}
 
 
 DOCUMENTS = [Path(__file__).parents[1] / name for name in ("docs/testing.md", "README.md")]

@@ -14,7 +14,7 @@ import pytest
 from tests.ready._client import names_in, refused, said
 from toolkit import Toolbox
 from toolkit.errors import TargetError
-from toolkit_servers.ready.files import _save, files
+from toolkit_servers.ready.files import files, save
 
 
 @pytest.fixture
@@ -138,13 +138,13 @@ async def test_an_edit_of_a_file_that_changed_meanwhile_is_refused(
 ) -> None:
     target = tmp_path / "f"
     target.write_text("one")
-    save = _save.save_file
+    really = save.save_file
 
     def save_late(*arguments: object, **options: object) -> bool:
         target.write_text("someone else's")
-        return save(*arguments, **options)  # type: ignore[arg-type]
+        return really(*arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(_save, "save_file", save_late)
+    monkeypatch.setattr(save, "save_file", save_late)
     assert "changed by someone else" in await refused(box, "edit_file", path="f", edits=[{"old": "one", "new": "1"}])
     assert target.read_text() == "someone else's"
 

@@ -4,6 +4,7 @@
     real_cli       the real CLI in a private home, talking to that model
     fake_cli       play the CLI itself: cli = fake_cli([text("hi")])
     call_tool      call a decorated tool as a client would
+    workspace      a prepared workspace: section = workspace({"app.py": "x = 1\\n"})
 
 They are plain fixtures, so they work with pytest-asyncio in either mode, with
 another runner and in sync tests. A script that ran out or was not used up fails
@@ -12,7 +13,10 @@ the test itself. A test session that uses none of them loads nothing of this.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Iterator
+import os
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
     from toolkit.testing import FakeCLI, RealCLI, ScriptedAPI
     from toolkit.testing.model.script import Scripted
     from toolkit.tools import Reply
+    from toolkit.workspace import WorkspaceSection
 
 _SCRIPTED: pytest.StashKey[list[Scripted]] = pytest.StashKey()
 
@@ -93,6 +98,45 @@ def call_tool() -> Callable[..., Awaitable[Reply]]:
         return await box.call(name or next(iter(box.tools)), arguments)
 
     return call
+
+
+@pytest.fixture
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., WorkspaceSection]]:
+    """Prepare a workspace over a folder `project` with the given files, or over a folder you have.
+
+    Further arguments are those of `HostMount`, and it can be called more than once. `section.mounts[0].host_path` is
+    the folder on the host, `section.temp_dir` the workspace, which is taken away when the test is over.
+    """
+    with ExitStack() as stack:
+
+        def prepare(
+            files: Mapping[str, str | bytes] | str | os.PathLike[str] | None = None, /, **mount: Any
+        ) -> WorkspaceSection:
+            from toolkit.workspace import HostMount, WorkspaceSection
+
+            base = tmp_path_factory.mktemp("workspace")
+            project = base / "project"
+            if files is None or isinstance(files, Mapping):
+                _write_files(project, files or {})
+            else:
+                project = Path(files)
+            (base / "parent").mkdir()
+            section = WorkspaceSection([HostMount(project, **mount)], [project], parent=base / "parent")
+            return stack.enter_context(section)
+
+        yield prepare
+
+
+def _write_files(folder: Path, files: Mapping[str, str | bytes]) -> None:
+    folder.mkdir()
+    for name, content in files.items():
+        path = folder / name
+        if not path.resolve().is_relative_to(folder.resolve()):
+            from toolkit.errors import TestingError
+
+            raise TestingError(f"the file {name!r} lies outside of the project", fix="Write it relative to the project")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 class _Latest:

@@ -34,7 +34,7 @@ class NoteTools:
     def __init__(self, database: NotesDatabase) -> None:
         self._database = database
 
-    @tool
+    @tool(destructive=False, idempotent=False, open_world=False)
     def add_note(self, text: Text, title: Title = "", tags: Tags | None = None) -> str:
         """Keep something for later sessions: a decision, a preference, where something is found.
 
@@ -46,7 +46,7 @@ class NoteTools:
         note = self._database.add(one_line(title), text, tags or [])
         return f"Kept as note {note.id}."
 
-    @tool(read_only=True, max_chars=_MOST_CHARS)
+    @tool(read_only=True, max_chars=_MOST_CHARS, open_world=False)
     def find_notes(
         self, query: Annotated[str, Field(pattern=r"\S", max_length=1_000)], tag: Tag | None = None, limit: Limit = 10
     ) -> str:
@@ -60,7 +60,7 @@ class NoteTools:
         found = self._database.find(query, tag, limit)
         return _listed(found, "read_note gives a note whole" if found else self._nothing(tag))
 
-    @tool(read_only=True, max_chars=_MOST_CHARS)
+    @tool(read_only=True, max_chars=_MOST_CHARS, open_world=False)
     def read_note(self, note: Id) -> str:
         """Read one note whole.
 
@@ -70,7 +70,7 @@ class NoteTools:
         found = self._database.read(note)
         return f"{_head(found)}\n\n{found.text}"
 
-    @tool(destructive=True, idempotent=True)
+    @tool(destructive=True, idempotent=True, open_world=False)
     def update_note(
         self, note: Id, text: Text | None = None, title: Title | None = None, tags: Tags | None = None
     ) -> str:
@@ -85,7 +85,7 @@ class NoteTools:
         changed = self._database.update(note, None if title is None else one_line(title), text, tags)
         return f"Updated. {_head(changed)}"
 
-    @tool(destructive=True)
+    @tool(destructive=True, idempotent=True, open_world=False)
     def remove_note(self, note: Id) -> str:
         """Forget a note that is wrong or no longer needed.
 
@@ -94,7 +94,7 @@ class NoteTools:
         """
         return f"Removed. {_head(self._database.remove(note))}"
 
-    @tool(read_only=True, max_chars=_MOST_CHARS)
+    @tool(read_only=True, max_chars=_MOST_CHARS, open_world=False)
     def list_notes(self, tag: Tag | None = None, limit: Limit = 30) -> str:
         """List the notes changed last, and the tags there are.
 

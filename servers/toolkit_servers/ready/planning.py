@@ -72,7 +72,7 @@ class PlanTools:
         self._plans: OrderedDict[str | None, Plan] = OrderedDict()
         self._lock = threading.Lock()
 
-    @tool(destructive=True, idempotent=True)
+    @tool(destructive=True, idempotent=True, open_world=False)
     def make_plan(
         self,
         goal: Line,
@@ -88,7 +88,7 @@ class PlanTools:
         plan = Plan(one_line(goal), tuple(Step(one_line(text)) for text in steps))
         return self._change(context, lambda _: plan)
 
-    @tool(idempotent=True)
+    @tool(destructive=False, idempotent=True, open_world=False)
     def update_step(
         self, step: int, context: ToolContext, status: Status | None = None, note: Line | None = None
     ) -> Plan:
@@ -110,7 +110,7 @@ class PlanTools:
 
         return self._change(context, lambda plan: _known(plan, step).with_change(step, changed))
 
-    @tool
+    @tool(destructive=False, idempotent=False, open_world=False)
     def add_step(self, text: Line, context: ToolContext, after: int | None = None) -> Plan:
         """Add a step that was not foreseen. The steps behind it get new numbers.
 
@@ -129,7 +129,7 @@ class PlanTools:
 
         return self._change(context, added)
 
-    @tool(read_only=True)
+    @tool(read_only=True, open_world=False)
     def show_plan(self, context: ToolContext) -> Plan:
         """Show the plan as a checklist."""
         with self._lock:

@@ -32,20 +32,20 @@ class WorkspaceTools:
         self._room = max_chars
         self._lock = threading.Lock()
 
-    @tool(read_only=True)
+    @tool(read_only=True, open_world=False)
     def show_mounts(self) -> str:
         """Tell what was copied into the workspace, and what was left out."""
         with self._ready():
             return self._section.render()
 
-    @tool(read_only=True, timeout=120)
+    @tool(read_only=True, timeout=120, open_world=False)
     def list_changes(self) -> str:
         """List the files that were added, changed, renamed or deleted since the workspace was prepared."""
         with self._ready():
             changes = self._section.changes()
             return changes.summary(max_rows=_MOST_ROWS) if changes else "Nothing was changed."
 
-    @tool(read_only=True, timeout=120)
+    @tool(read_only=True, timeout=120, open_world=False)
     def show_diff(self, path: str = ".") -> str:
         """Show what was changed since the workspace was prepared, as a diff.
 
@@ -60,7 +60,7 @@ class WorkspaceTools:
                 raise ToolError(f"nothing was changed in {safe_name(path)}; list_changes shows where something was")
             return self._diff(changes, chosen)
 
-    @tool(destructive=True, idempotent=True, timeout=120)
+    @tool(destructive=True, idempotent=True, timeout=120, open_world=False)
     def restore(self, path: str) -> str:
         """Put a file, or all files of a folder, back to what they were when the workspace was prepared.
 

@@ -1,7 +1,7 @@
 """A folder as a file system of its own: list, read, search, write, edit, move, remove.
 
 The folder is the whole world of these tools: no path, link or race leads out of it
-(see `_root`). Writing is atomic (see `_save`). In read-only mode the tools that
+(see `root`). Writing is atomic (see `save`). In read-only mode the tools that
 write do not exist. Every result is bounded and says what it leaves out.
 """
 
@@ -12,8 +12,8 @@ from pathlib import Path
 from toolkit.errors import TargetError, ToolError
 from toolkit.tools import Toolbox, ToolContext
 from toolkit_servers.ready.files._reading import ReadTools
-from toolkit_servers.ready.files._root import FindRoot, Root
 from toolkit_servers.ready.files._writing import WriteTools
+from toolkit_servers.ready.files.root import FindRoot, Root
 
 
 def files(

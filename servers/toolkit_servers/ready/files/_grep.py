@@ -16,8 +16,8 @@ import re2  # type: ignore[import-untyped]
 from toolkit._base.words import count_text
 from toolkit.errors import ToolError
 from toolkit_servers.ready.answers import with_remarks
-from toolkit_servers.ready.files._root import Place, Root, as_path
-from toolkit_servers.ready.files._walk import Globs, Walk
+from toolkit_servers.ready.files.root import Place, Root, as_path
+from toolkit_servers.ready.files.walk import Globs, Walk
 from toolkit_workspace.changes import is_binary
 
 Show = Literal["lines", "files", "count"]

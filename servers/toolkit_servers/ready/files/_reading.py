@@ -13,10 +13,10 @@ from toolkit._base.words import size_text
 from toolkit.errors import ToolError, ToolkitError
 from toolkit.tools import Audio, Image, Resource, ToolContext, tool
 from toolkit_servers.ready.files import _grep
-from toolkit_servers.ready.files._answers import ListedEntry, info_text, listing_text, paths_text, tree_text
-from toolkit_servers.ready.files._root import FindRoot, Place, RootTools
-from toolkit_servers.ready.files._stretch import Stretch, read_stretch
-from toolkit_servers.ready.files._walk import Globs, Walk
+from toolkit_servers.ready.files.answers import ListedEntry, info_text, listing_text, paths_text, tree_text
+from toolkit_servers.ready.files.root import FindRoot, Place, RootTools
+from toolkit_servers.ready.files.stretch import Stretch, read_stretch
+from toolkit_servers.ready.files.walk import Globs, Walk
 from toolkit_workspace.changes import is_binary
 
 _LARGEST_MEDIA = 10_000_000
@@ -34,7 +34,7 @@ class ReadTools(RootTools):
         super().__init__(find_root, max_chars)
         self._rights = rights
 
-    @tool(read_only=True, timeout=_SECONDS)
+    @tool(read_only=True, timeout=_SECONDS, open_world=False)
     def list_directory(
         self,
         context: ToolContext,
@@ -58,7 +58,7 @@ class ReadTools(RootTools):
             entries.sort(key=lambda e: e.size if sort == "size" else e.stat.st_mtime_ns, reverse=True)
         return listing_text(entries, self._room, details=details or sort != "name")
 
-    @tool(read_only=True, timeout=_SECONDS)
+    @tool(read_only=True, timeout=_SECONDS, open_world=False)
     def tree(
         self,
         context: ToolContext,
@@ -75,7 +75,7 @@ class ReadTools(RootTools):
         root, place = self._at(context, path)
         return tree_text(Walk(root, place, context, Globs(exclude or ()), depth), self._room)
 
-    @tool(read_only=True, timeout=_SECONDS)
+    @tool(read_only=True, timeout=_SECONDS, open_world=False)
     def glob(self, pattern: str, context: ToolContext, path: str = ".", exclude: Exclude = None) -> str:
         """Find files and folders by name.
 
@@ -93,7 +93,7 @@ class ReadTools(RootTools):
         ]
         return paths_text(paths, self._room, walk.remarks())
 
-    @tool(read_only=True, timeout=_SECONDS)
+    @tool(read_only=True, timeout=_SECONDS, open_world=False)
     def grep(
         self,
         pattern: Annotated[str, Field(min_length=1, max_length=10_000)],
@@ -113,6 +113,7 @@ class ReadTools(RootTools):
             pattern: The expression, matched within a line.
             path: The file or folder to search.
             include: Only files that match this pattern, such as *.py or src/**/*.{ts,tsx}.
+            ignore_case: Take capital and small letters for the same.
             literal: Take the pattern as plain text.
             around: Lines to show before and after each match.
             show: The matching lines, only the files that have some, or how many each has.
@@ -128,7 +129,7 @@ class ReadTools(RootTools):
         walk = Walk(root, place, context, Globs(exclude or ()))
         return _grep.search(walk, Globs([include]) if include else None, expression, matches, around)
 
-    @tool(read_only=True, timeout=_SECONDS)
+    @tool(read_only=True, timeout=_SECONDS, open_world=False)
     def read_file(
         self,
         context: ToolContext,
@@ -149,7 +150,7 @@ class ReadTools(RootTools):
         handle = root.open_file(place)
         return read_stretch(handle, place, start=start, count=lines, room=self._room, numbered=numbers)
 
-    @tool(read_only=True, timeout=_SECONDS)
+    @tool(read_only=True, timeout=_SECONDS, open_world=False)
     def read_files(
         self, context: ToolContext, paths: Annotated[list[str], Field(min_length=1, max_length=_MOST_FILES)]
     ) -> str:
@@ -170,7 +171,7 @@ class ReadTools(RootTools):
                 parts.append(f"==> not read <==\n{error}")
         return "\n\n".join(parts)
 
-    @tool(read_only=True, timeout=_SECONDS)
+    @tool(read_only=True, timeout=_SECONDS, open_world=False)
     def read_media(self, context: ToolContext, path: str) -> Image | Audio | Resource:
         """Look at a picture, listen to a sound, or get another binary file as it is.
 
@@ -187,7 +188,7 @@ class ReadTools(RootTools):
             raise ToolError(f"{place} has {size_text(size)}; at most {size_text(most)} of its kind can be sent")
         return media
 
-    @tool(read_only=True)
+    @tool(read_only=True, open_world=False)
     def info(self, context: ToolContext, path: str = ".") -> str:
         """Tell kind, size, times and permissions of a path; of the root, also what these tools may do.
 

@@ -18,9 +18,9 @@ from pydantic import Field
 from toolkit._base.words import count_text, size_text
 from toolkit.errors import ToolError
 from toolkit.tools import ToolContext, tool
-from toolkit_servers.ready.files import _save
-from toolkit_servers.ready.files._root import FindRoot, Place, Root, RootTools
-from toolkit_servers.ready.files._stretch import require_text
+from toolkit_servers.ready.files import save
+from toolkit_servers.ready.files.root import FindRoot, Place, Root, RootTools
+from toolkit_servers.ready.files.stretch import require_text
 from toolkit_workspace.changes import Version, file_patch
 
 _LARGEST_EDITED = 4 << 20
@@ -43,7 +43,7 @@ class WriteTools(RootTools):
         super().__init__(find_root, max_chars)
         self._lock = threading.Lock()
 
-    @tool(destructive=True, idempotent=True)
+    @tool(destructive=True, idempotent=True, open_world=False)
     def write_file(self, context: ToolContext, path: str, content: str) -> str:
         """Write a text file: a new one, with the folders above it, or in place of the one that is there.
 
@@ -54,11 +54,11 @@ class WriteTools(RootTools):
         root, place = self._at(context, path)
         data = content.encode()
         with self._lock:
-            is_new = _save.save_file(root, place, data)
+            is_new = save.save_file(root, place, data)
         lines = count_text(len(content.splitlines()), "line")
         return f"{'Wrote' if is_new else 'Replaced'} {place}: {lines}, {size_text(len(data))}."
 
-    @tool(destructive=True)
+    @tool(destructive=True, idempotent=False, open_world=False)
     def edit_file(
         self,
         context: ToolContext,
@@ -80,10 +80,10 @@ class WriteTools(RootTools):
             if new == old:
                 return f"{place} stays as it is: the edits change nothing."
             if not dry_run:
-                _save.save_file(root, place, new, seen=seen)
+                save.save_file(root, place, new, seen=seen)
         return f"{'Would edit' if dry_run else 'Edited'} {place}.\n{self._cut(_diff(old, new, place))}".rstrip("\n")
 
-    @tool(idempotent=True)
+    @tool(destructive=False, idempotent=True, open_world=False)
     def make_directory(self, context: ToolContext, path: str) -> str:
         """Make a folder, and those above it, where they are missing.
 
@@ -92,9 +92,9 @@ class WriteTools(RootTools):
         """
         root, place = self._at(context, path)
         with self._lock:
-            return f"Made {place}/." if _save.make_folder(root, place) else f"{place}/ is there already."
+            return f"Made {place}/." if save.make_folder(root, place) else f"{place}/ is there already."
 
-    @tool(destructive=True)
+    @tool(destructive=True, idempotent=False, open_world=False)
     def move(self, context: ToolContext, source: str, destination: str) -> str:
         """Move or rename a file or folder. Nothing is overwritten.
 
@@ -105,10 +105,10 @@ class WriteTools(RootTools):
         root = self._find_root(context)
         old, new = root.place(source), root.place(destination)
         with self._lock:
-            _save.move(root, old, new)
+            save.move(root, old, new)
         return f"Moved {old} to {new}."
 
-    @tool(destructive=True)
+    @tool(destructive=True, idempotent=True, open_world=False)
     def remove(self, context: ToolContext, path: str, recursive: bool = False) -> str:
         """Remove a file, or a folder. What is removed is gone.
 
@@ -118,7 +118,7 @@ class WriteTools(RootTools):
         """
         root, place = self._at(context, path)
         with self._lock:
-            _save.remove(root, place, recursive=recursive)
+            save.remove(root, place, recursive=recursive)
         return f"Removed {place}."
 
     def _cut(self, text: str) -> str:

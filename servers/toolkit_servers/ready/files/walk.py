@@ -14,7 +14,7 @@ from toolkit._base.handles import DirStack
 from toolkit._base.words import count_text
 from toolkit.errors import ToolError, WorkspaceError
 from toolkit.tools import ToolContext
-from toolkit_servers.ready.files._root import Place, Root, as_path
+from toolkit_servers.ready.files.root import Place, Root, as_path
 from toolkit_workspace.selecting import GitPattern
 
 _MOST_VISITED = 500_000

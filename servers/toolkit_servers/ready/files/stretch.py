@@ -9,7 +9,7 @@ from typing import BinaryIO
 from toolkit._base.words import size_text
 from toolkit.errors import ToolError
 from toolkit_servers.ready.answers import with_remarks
-from toolkit_servers.ready.files._root import Place
+from toolkit_servers.ready.files.root import Place
 from toolkit_workspace.changes import is_binary
 
 _BLOCK = 1 << 20

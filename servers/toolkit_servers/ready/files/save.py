@@ -20,7 +20,7 @@ from toolkit._base.files import rename_new, write_new
 from toolkit._base.handles import make_folders, open_beneath, remove_tree
 from toolkit._base.words import count_text
 from toolkit.errors import ToolError
-from toolkit_servers.ready.files._root import FOLDER, Place, Root, as_path, require_regular
+from toolkit_servers.ready.files.root import FOLDER, Place, Root, as_path, require_regular
 
 
 def save_file(root: Root, place: Place, data: bytes, *, seen: os.stat_result | None = None) -> bool:

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 
 from toolkit._base.words import count_text, size_text
 from toolkit_servers.ready.answers import fitting, with_remarks
-from toolkit_servers.ready.files._root import Place, as_path, kind_of
-from toolkit_servers.ready.files._walk import Walk
+from toolkit_servers.ready.files.root import Place, as_path, kind_of
+from toolkit_servers.ready.files.walk import Walk
 
 
 @dataclass(frozen=True, slots=True)
