@@ -80,11 +80,13 @@ MAY_USE: dict[str, set[str]] = {
     "toolkit.runs": {
         "toolkit.runs.asking",
         "toolkit.runs.outcome",
+        "toolkit.runs.sessions",
         "toolkit.runs.storage",
         "toolkit.runs.turn",
         "toolkit.sandbox",
         "toolkit.tools",
         "toolkit_servers.target",
+        "toolkit_workspace",
     },
     "toolkit.runs.asking": {"toolkit.runs", "toolkit.runs.outcome", "toolkit.sandbox", "toolkit.tools"},
     "toolkit.runs.many": {"toolkit.runs", "toolkit.runs.outcome", "toolkit.runs.storage"},

@@ -18,6 +18,7 @@
     │   └── UnconfinedError         a safety check failed, or could not be made
     ├── TestingError                a script, cassette or CLI double used wrongly
     └── RunError                    a run that cannot start, or did not end well
+        ├── OptionError *           an option of a run that cannot be as it was written
         ├── NoSessionError *        a conversation to resume that does not exist
         └── RunFailedError *        a result that is not ok, as an exception
             └── PromptEvaluationError *, ThrottleError *    the same in another product's words

@@ -300,7 +300,7 @@ async def test_results_can_be_raised_stored_and_pickled() -> None:
         ({"modell": "x"}, "did you mean 'model'"),
         ({"output": type(BOX)}, "has no JSON Schema"),
         ({"tools": [BOX, BOX]}, "two servers are called 'notes'"),
-        ({"tools": [BOX], "servers": {"notes": {}}}, "two servers are called 'notes'"),
+        ({"tools": [BOX], "servers": {"notes": {"command": "x"}}}, "two servers are called 'notes'"),
     ],
 )
 async def test_a_run_that_cannot_be_is_refused_before_anything_starts(

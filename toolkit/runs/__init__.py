@@ -11,6 +11,7 @@ from toolkit._base.lazy import lazy_names
 
 if TYPE_CHECKING:
     from toolkit.runs.asking.approvals import Approvals as Approvals, Decision as Decision, Question as Question
+    from toolkit.runs.kinds import OptionError as OptionError
     from toolkit.runs.launch import run as run, run_sync as run_sync, start as start
     from toolkit.runs.live_run import LiveRun as LiveRun
     from toolkit.runs.many.batch import run_many as run_many
@@ -42,6 +43,7 @@ _HOMES = {
     "toolkit.runs.outcome.codes": "MESSAGES Code",
     "toolkit.runs.sessions.conversation": "Conversation fingerprint",
     "toolkit.runs.outcome.events": "Call Event Tokens",
+    "toolkit.runs.kinds": "OptionError",
     "toolkit.runs.launch": "run run_sync start",
     "toolkit.runs.live_run": "LiveRun",
     "toolkit.runs.many.batch": "run_many",

@@ -16,6 +16,7 @@ from toolkit.errors import RunError, WorkspaceError
 from toolkit.runs.asking.approval_socket import ApprovalSocket
 from toolkit.runs.asking.approvals import Approvals, Remembered
 from toolkit.runs.asking.policy import Policy
+from toolkit.runs.kinds import OptionError
 from toolkit.runs.listeners import Bus
 from toolkit.runs.outcome.events import Event, Stream
 from toolkit.runs.outcome.fold import Fold, is_refusal
@@ -139,8 +140,9 @@ class LiveRun(Generic[OutputT]):
         Raises:
             RunError: the run is over, or the prompt is empty.
         """
-        if not prompt.strip():
-            raise RunError("the prompt is empty", fix='Say what to do: live.send("Now run the tests.")')
+        if not isinstance(prompt, str) or not prompt.strip():
+            what = "the prompt is empty" if isinstance(prompt, str) else f"prompt={prompt!r}: it is a text"
+            raise OptionError("prompt", what, fix='Say what to do: live.send("Now run the tests.")')
         self._begun(self._task)
         if self._is_over:
             raise self._over()
@@ -375,7 +377,7 @@ def _load_boxes(spec: RunSpec, policy: Policy) -> list[Toolbox]:
         TargetError, ToolDefinitionError: a target that gives no tools.
         RunError: two of them have the same name.
     """
-    boxes = [box if isinstance(box, Toolbox) else load_target(box).toolbox for box in spec.tools]
+    boxes = [box if isinstance(box, Toolbox) else load_target(str(box)).toolbox for box in spec.tools]
     names = [box.name for box in boxes]
     for name in names:
         if names.count(name) > 1:

@@ -10,11 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
-from toolkit._base.words import did_you_mean
+from toolkit._base.words import did_you_mean, safe_line
 from toolkit.errors import RunError
 from toolkit.runs.asking.policy import Policy
+from toolkit.runs.fields import checked
+from toolkit.runs.kinds import OptionError
 from toolkit.runs.outcome.output import OutputShape
-from toolkit.tools import Toolbox
+from toolkit.sandbox import profile
+from toolkit.tools import Tool, Toolbox
 
 if TYPE_CHECKING:
     from claude_agent_sdk import SessionStore, Transport
@@ -76,6 +79,9 @@ class Section(Protocol):
         ...
 
 
+_SECTIONS = 'Say what to do: Prompt(["Make the failing test pass.", section])'
+
+
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """Sections that are rendered in order when the run starts: texts, and things that can render themselves.
@@ -85,12 +91,21 @@ class Prompt:
     """
 
     sections: Sequence[str | Section]
+    """A single text or section is taken, too."""
     list_tools: bool = True
     """End with the names of the run's own tools and what each is for."""
 
     def __post_init__(self) -> None:
+        given: Any = self.sections
+        sections = (given,) if isinstance(given, str | Section) else given
+        if not isinstance(sections, Iterable):
+            raise OptionError("prompt", f"Prompt({given!r}): it is made of texts and sections", fix=_SECTIONS)
+        object.__setattr__(self, "sections", tuple(sections))
+        for section in self.sections:
+            if not isinstance(section, str | Section) or isinstance(section, type):
+                raise OptionError("prompt", f"{section!r} has no render(), and is no text", fix=_SECTIONS)
         if not any(not isinstance(section, str) or section.strip() for section in self.sections):
-            raise RunError("the prompt is empty", fix='Say what to do: run("Make the failing test pass.", …)')
+            raise OptionError("prompt", "the prompt is empty", fix=_SECTIONS)
 
     def render(self, boxes: Iterable[Toolbox] = ()) -> str:
         """The exact text the model gets."""
@@ -105,16 +120,18 @@ class RunSpec:
     """What a run is asked to do. Picklable when its parts are, so that it can be sent to another machine.
 
     Raises:
-        RunError: an empty prompt, two servers of one name, an output type without a schema.
+        OptionError: an option that is not what it may be; `option` names it.
+        ToolkitError: options that do not go together, such as two servers of one name.
     """
 
     prompt: str | Prompt
     _: dataclasses.KW_ONLY
     workspace: WorkspaceSection | Path | str | None = None
     """A WorkspaceSection (a copy), a folder to work in directly, or nothing: then an empty folder."""
-    tools: Sequence[Toolbox | str] = ()
-    """Toolboxes, or TARGETs that are loaded when the run starts."""
+    tools: Sequence[Toolbox | Tool[..., Any] | Path | str] = ()
+    """Toolboxes, TARGETs that are loaded when the run starts, or single tools: those are put into a box `tools`."""
     limits: Limits = field(default_factory=Limits)
+    """A mapping with the same names is taken, too."""
     output: Any = None
     """The type the result's `output` shall have, or a JSON Schema."""
     model: str | None = None
@@ -172,8 +189,10 @@ class RunSpec:
     """A FakeCLI, for tests: nothing is started, so nothing is confined."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.prompt, str) and not self.prompt.strip():
-            raise RunError("the prompt is empty", fix='Say what to do: run("Make the failing test pass.", …)')
+        for name, value in checked(
+            {entry.name: getattr(self, entry.name) for entry in dataclasses.fields(self)}
+        ).items():
+            object.__setattr__(self, name, value)
         names = [*(box.name for box in self.tools if isinstance(box, Toolbox)), *self.servers]
         for name in names:
             if names.count(name) > 1:
@@ -182,8 +201,13 @@ class RunSpec:
             raise RunError("there is no session to fork", fix="Name it: run(…, resume=result.session, fork=True)")
         if self.at is not None and not self.fork:
             raise RunError("at=… goes back in a session, which needs a fork", fix="Write fork=True as well")
-        self.shape()
         self.rules()
+        profile(self.jail_profile, domains=self.domains, allow_control_files=self.allow_control_files)
+
+    @property
+    def jail_profile(self) -> str:
+        """The profile of the jail: the mode can ask for a stricter one."""
+        return "read-only" if self.mode == "read-only" else self.profile
 
     def shape(self) -> OutputShape | None:
         """The form of the output; None where none was asked for."""
@@ -216,13 +240,53 @@ def make_spec(prompt: str | Prompt | RunSpec, options: Mapping[str, Any]) -> Run
     Raises:
         RunError: an unknown option, or a spec that is not good.
     """
-    known = {entry.name for entry in dataclasses.fields(RunSpec)} - {"prompt", "_"}
-    for name in options:
+    known = {entry.name for entry in dataclasses.fields(RunSpec)} - {"prompt"}
+    for name, value in options.items():
         if name not in known:
-            raise RunError(f"a run has no option '{name}'{did_you_mean(name, known)}")
+            raise _unknown(name, value, known)
     if isinstance(prompt, RunSpec):
         return dataclasses.replace(prompt, **options) if options else prompt
     return RunSpec(prompt, **options)
+
+
+_MEANT = {
+    "deadline": "limits=Limits(seconds={})",
+    "timeout": "limits=Limits(seconds={})",
+    "max_turns": "limits=Limits(turns={})",
+    "max_tokens": "limits=Limits(tokens={})",
+    "max_usd": "limits=Limits(usd={})",
+    "max_budget_usd": "limits=Limits(usd={})",
+    "budget": "limits=Limits(usd={})",
+    "mounts": "workspace=WorkspaceSection(mounts, allowed_host_roots=[…])",
+    "toolbox": "tools=[box]",
+    "toolboxes": "tools=[box]",
+    "system_prompt": "system={}",
+    "append_system_prompt": "system={}",
+    "permission_mode": "mode={}",
+    "mcp_servers": "servers={}",
+    "allowed_tools": "native=[…]",
+    "disallowed_tools": 'policy={{"Bash": "disable"}}',
+    "can_use_tool": "approve=function",
+    "on_approval": "approve=function",
+    "output_format": "output={}",
+    "output_type": "output={}",
+    "allow_domains": "domains={}",
+    "session": "resume={}",
+    "session_id": "resume={}",
+    "key": "api_key=…",
+    "base_url": "api_url={}",
+    "on_event": "async with start(…) as live: live.bus.subscribe(function)",
+}
+"""Options by the names they have elsewhere, and what to write here."""
+
+
+def _unknown(name: str, value: object, known: Iterable[str]) -> OptionError:
+    limits = {limit.name for limit in dataclasses.fields(Limits)}
+    meant = _MEANT.get(name) or (f"limits=Limits({name}={{}})" if name in limits else None)
+    if meant is None:
+        return OptionError(name, f"a run has no option '{name}'{did_you_mean(name, sorted(known))}")
+    shown = safe_line(repr(value), 40)
+    return OptionError(name, f"a run has no option '{name}'; did you mean {meant.format(shown)}?")
 
 
 def tool_list(boxes: Iterable[Toolbox]) -> str:

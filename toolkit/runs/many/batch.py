@@ -11,12 +11,13 @@ import asyncio
 import dataclasses
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from contextlib import AsyncExitStack
 from typing import Any
 
 from toolkit.errors import RunError, ToolkitError
+from toolkit.runs.kinds import called_with, wrong
 from toolkit.runs.many.lifeline import Lifeline
 from toolkit.runs.many.purse import Purse
 from toolkit.runs.many.workers import Workers, has_started, run_here
@@ -54,10 +55,9 @@ async def run_many(
     worker is killed. In one pool for all, the runs under way are lost together.
 
     Raises:
-        RunError: a limit or a concurrency that cannot be; nothing was started.
+        RunError: a list, a limit or a concurrency that cannot be; nothing was started.
     """
-    if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
-        raise RunError(f"concurrency={concurrency!r}: it is a whole number above zero")
+    _check(specs, concurrency, on_result, executor)
     limit = Limits(usd=usd, tokens=tokens)
     asked = _read_all(specs)
     runs = sum(isinstance(spec, RunSpec) for spec in asked)
@@ -113,6 +113,19 @@ class _Batch:
                 await answer
         except Exception:
             _log.exception("on_result failed on run %s", result.run)
+
+
+def _check(specs: Any, concurrency: Any, on_result: Any, executor: Any) -> None:
+    if isinstance(specs, str | bytes | RunSpec | Prompt | Mapping) or not isinstance(specs, Iterable):
+        fix = "Write run_many([first, second]), or run(…) for one"
+        raise wrong("specs", specs, "it is a list of prompts or specs", fix)
+    if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
+        raise wrong("concurrency", concurrency, "it is a whole number above zero")
+    if on_result is not None:
+        called_with("the result", "on_result=lambda result: print(result.code)")("on_result", on_result)
+    if executor is not None and not isinstance(executor, Executor) and not callable(executor):
+        fix = "Write for example: functools.partial(ProcessPoolExecutor, 1)"
+        raise wrong("executor", executor, "it is an executor, or a function that makes one", fix)
 
 
 def _read_all(specs: Iterable[RunSpec | Prompt | str]) -> list[RunSpec | RunResult[Any]]:

@@ -23,6 +23,7 @@ from toolkit.errors import RunError
 from toolkit.runs.launch import run
 from toolkit.runs.outcome.result import RunResult
 from toolkit.runs.sessions.transcripts import SessionId, default_store, last_entry, one_at_a_time, sessions_home
+from toolkit.runs.spec import make_spec
 
 Message = Mapping[str, Any]
 """`{"role": "user" | "assistant", "content": text or content blocks}`."""
@@ -49,6 +50,7 @@ class Conversation:
         for name in _OURS:
             if name in options:
                 raise RunError(f"a conversation has no option '{name}': it finds its session by its messages")
+        make_spec("…", options)
         for number, message in enumerate(messages, 1):
             _check(number, message)
         self.messages: list[Message] = list(messages)

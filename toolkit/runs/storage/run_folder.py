@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import secrets
 import shutil
 import time
@@ -38,9 +37,6 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 """The version of this layout, kept in every run.json."""
-LAST = "last"
-"""What people call the run that began last; no run has this id."""
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def runs_home(home: Path | str | None = None) -> Path:
@@ -170,13 +166,8 @@ def new_run(spec: RunSpec) -> RunFolder:
     """A folder for a new run. Readers see it once it is locked and says what was asked for.
 
     Raises:
-        RunError: an id that cannot be, a run of that id, or a folder that cannot be made.
+        RunError: there is a run of that id, or a folder that cannot be made.
     """
-    if not _ID.fullmatch(spec.run_id) or spec.run_id == LAST:
-        raise RunError(
-            f"{spec.run_id!r} cannot be the id of a run",
-            fix="Use up to 100 letters, digits, '-', '_' and '.', beginning with a letter or digit",
-        )
     home = runs_home(spec.home)
     unborn = home / f".{spec.run_id}.{secrets.token_hex(4)}.new"
     stored: RunFolder | None = None

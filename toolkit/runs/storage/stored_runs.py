@@ -14,7 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from toolkit.errors import RunError
-from toolkit.runs.storage.run_folder import LAST, runs_home
+from toolkit.runs.fields import LAST
+from toolkit.runs.storage.run_folder import runs_home
 from toolkit.runs.storage.stored_run import State, StoredRun, forget_unused, remove_folder, stored_in
 
 __all__ = ["State", "StoredRun", "find_run", "list_runs", "load_run", "remove_older_than"]

@@ -123,7 +123,7 @@ def confine_run(spec: RunSpec, native: list[str], folder: Path, home: Path) -> C
     tokens = spec.limits.tokens
     return confine(
         folder,
-        "read-only" if spec.mode == "read-only" else spec.profile,
+        spec.jail_profile,
         spec.domains,
         api_url=spec.api_url,
         api_key=spec.api_key,

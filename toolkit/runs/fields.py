@@ -1,0 +1,271 @@
+"""What each option of a run may be: one rule for every field of `RunSpec`, and none without one.
+
+Nothing is started, opened or copied by a rule. A field that is not in `RULES` cannot
+be used at all, so that a new one cannot be forgotten.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from toolkit._base.words import did_you_mean
+from toolkit.errors import RunError
+from toolkit.runs.asking.policy import CLI_MODES, OWN_MODES
+from toolkit.runs.kinds import (
+    OptionError,
+    Rule,
+    as_written,
+    called_with,
+    flag,
+    list_of,
+    mapping_of,
+    number,
+    one_of,
+    optional,
+    path,
+    text,
+    with_methods,
+    wrong,
+)
+from toolkit.sandbox import CONTROL_FILES, PROFILES, JailLimits, limit_names
+from toolkit.tools import Tool, Toolbox, as_tool
+
+if TYPE_CHECKING:
+    from toolkit.runs.spec import Limits
+
+LAST = "last"
+"""What people call the run that began last; no run has this id."""
+LOOSE = "tools"
+"""The name of the box that holds tools which were given without one."""
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_VARIABLE = re.compile(r"[^=\0\s][^=\0]*")
+
+
+def checked(written: Mapping[str, Any]) -> dict[str, Any]:
+    """Every field as its rule keeps it.
+
+    Raises:
+        OptionError: one is not what it may be.
+        ToolkitError: the same, said by the room that knows.
+    """
+    return {name: RULES[name](name, value) for name, value in written.items()}
+
+
+def _prompt(name: str, value: Any) -> Any:
+    from toolkit.runs.spec import Prompt
+
+    example = 'Say what to do: run("Make the failing test pass.", …)'
+    if isinstance(value, Prompt):
+        return value
+    if isinstance(value, Path):
+        raise wrong(name, value, "it is a text, not a file", "Read the file: run(path.read_text(), …)")
+    if not isinstance(value, str):
+        raise wrong(name, value, "it is a text, or a Prompt", example)
+    if not value.strip():
+        raise OptionError(name, "the prompt is empty", fix=example)
+    return value
+
+
+def _workspace(name: str, value: Any) -> Any:
+    if value is None or isinstance(value, str | Path):
+        return value if value is None else path(name, value)
+    from toolkit_workspace import HostMount, WorkspaceSection
+
+    if isinstance(value, WorkspaceSection):
+        return value
+    several = isinstance(value, Sequence) and all(isinstance(entry, HostMount) for entry in value)
+    if isinstance(value, HostMount) or (several and value):
+        mounts = "mounts" if several else "[mount]"
+        fix = f"Put it into a section: WorkspaceSection({mounts}, allowed_host_roots=[…])"
+        raise wrong(name, value, "a mount alone is no workspace", fix)
+    fix = "Write: WorkspaceSection([HostMount(folder)], allowed_host_roots=[folder])"
+    raise wrong(name, value, "it is a WorkspaceSection", fix)
+
+
+def _tools(name: str, value: Any) -> tuple[Toolbox | str, ...]:
+    """Boxes and TARGETs as they are; tools without a box in one of their own, where the first of them stood."""
+    if as_tool(value) is not None:
+        raise wrong(name, value, "it is a list", f"Write {name}=[{as_written(value)}]")
+    given: tuple[Any, ...] = list_of(_box_or_tool)(name, value)
+    loose = [entry for entry in given if isinstance(entry, Tool)]
+    if not loose:
+        return given
+    first = given.index(loose[0])
+    boxed = [entry for entry in given if not isinstance(entry, Tool)]
+    before = sum(not isinstance(entry, Tool) for entry in given[:first])
+    return (*boxed[:before], Toolbox(LOOSE, loose), *boxed[before:])
+
+
+def _box_or_tool(name: str, value: Any) -> Any:
+    found = as_tool(value)
+    if found is not None:
+        return found
+    if isinstance(value, Toolbox) or (isinstance(value, str) and value.strip()):
+        return value
+    if isinstance(value, Path):
+        return str(value)
+    if inspect.isroutine(value):
+        called = getattr(value, "__name__", "it")
+        raise wrong(name, value, f"'{called}' is a function, but not a tool", "Put @tool above it")
+    raise wrong(name, value, 'it is a Toolbox, a tool, or a TARGET such as "tools.py"')
+
+
+def _limits(name: str, value: Any) -> Limits:
+    from toolkit.runs.spec import Limits
+
+    known = [limit.name for limit in fields(Limits)]
+    if isinstance(value, Mapping):
+        for key in value:
+            if key not in known:
+                raise wrong(name, value, f"there is no limit '{key}'{did_you_mean(str(key), known)}")
+        value = Limits(**value)
+    if not isinstance(value, Limits):
+        raise wrong(name, value, "it is Limits(…)", "Write for example: limits=Limits(seconds=600, usd=2)")
+    JailLimits(**value.of_the_machine())
+    return value
+
+
+def _output(name: str, value: Any) -> Any:
+    from toolkit.runs.outcome.output import OutputShape
+
+    if value is None or value is type(None):
+        return value
+    if isinstance(value, Mapping):
+        try:
+            json.dumps(value)
+        except (TypeError, ValueError) as error:
+            raise wrong(name, value, f"it is no JSON Schema: {error}") from None
+    elif isinstance(value, str) or inspect.isroutine(value) or (is_dataclass(value) and not isinstance(value, type)):
+        what, fix = "it is a type, or a JSON Schema", "Name the type itself, for example: output=list[str]"
+        raise wrong(name, value, what, f"Write: output={type(value).__name__}" if is_dataclass(value) else fix)
+    OutputShape(value)
+    return value
+
+
+def _server(name: str, value: Any) -> dict[str, Any]:
+    """A configuration; its values are never shown, for they may hold secrets."""
+    example = 'Write for example: {"command": "my-server", "args": ["--stdio"]} or {"type": "http", "url": "https://…"}'
+    if isinstance(value, Toolbox):
+        raise wrong(name, value, "a Toolbox is no configuration", "Give it as a tool: tools=[box]")
+    if not isinstance(value, Mapping):
+        raise OptionError(name, f"{name}: a server's configuration is a mapping", fix=example)
+    kinds = {"stdio": "command", "http": "url", "sse": "url", "sdk": "instance"}
+    kind = value.get("type", "stdio")
+    if kind not in kinds:
+        raise OptionError(name, f"{name}: there is no server type {kind!r}{did_you_mean(str(kind), kinds)}")
+    needed = value.get(kinds[kind])
+    if not needed or (kind != "sdk" and not isinstance(needed, str)):
+        what = f"a server of type {kind} has a '{kinds[kind]}'" + ("" if kind == "sdk" else ", as a text")
+        raise OptionError(name, f"{name}: {what}", fix=example)
+    return dict(value)
+
+
+def _key(name: str, value: Any) -> str | None:
+    """A key; it is never shown, also where it is no key."""
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value.strip():
+        what = "is empty" if isinstance(value, str) else f"is a text, not a {type(value).__name__}"
+        raise OptionError(name, f"{name} {what}", fix="Leave it out to use ANTHROPIC_API_KEY")
+    if not value.isascii() or not value.isprintable() or " " in value:
+        raise OptionError(name, f"{name} does not hold one key", fix="Give the key alone, without spaces or line ends")
+    return value
+
+
+def _value(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        fix = f'Write "{value}"' if isinstance(value, int | float) and not isinstance(value, bool) else ""
+        raise wrong(name, value, "the value of a variable is a text", fix)
+    if "\0" in value:
+        raise wrong(name, value, "the value of a variable holds no NUL")
+    return value
+
+
+def _env(name: str, value: Any) -> dict[str, str]:
+    found: dict[str, str] = mapping_of(_value, "a mapping of variables to texts", 'Write for example: env={"CI": "1"}')(
+        name, value
+    )
+    for variable in found:
+        if not _VARIABLE.fullmatch(variable):
+            raise wrong(name, value, f"{variable!r} cannot be the name of a variable")
+    return found
+
+
+def _approve(name: str, value: Any) -> Any:
+    if value is None or value == "wait":
+        return value
+    if not callable(value):
+        raise wrong(
+            name,
+            value,
+            'it is a function that answers a Question, or "wait"',
+            'To let everything run leave it out: mode="yolo" asks nobody. To answer yourself: '
+            "approve=lambda question: input(question.tool) == 'y'",
+        )
+    return called_with("the Question", "approve=lambda question: question.read_only")(name, value)
+
+
+def _resume(name: str, value: Any) -> str:
+    from toolkit.runs.sessions.transcripts import SessionId
+
+    if hasattr(value, "session"):
+        raise wrong(name, value, "it is the id of a session", "Write: resume=result.session")
+    try:
+        return SessionId(value)
+    except RunError:
+        raise wrong(name, value, "it is no session id", "Take it from a result: result.session") from None
+
+
+def _run_id(name: str, value: Any) -> str:
+    if not isinstance(value, str) or not _ID.fullmatch(value) or value == LAST:
+        fix = "Use up to 100 letters, digits, '-', '_' and '.', beginning with a letter or digit"
+        raise wrong(name, value, "it cannot be the id of a run", fix)
+    return value
+
+
+_pattern = text("the name or pattern of a tool", 'Write for example: "Bash" or "mcp__notes__*"')
+
+RULES: dict[str, Rule] = {
+    "prompt": _prompt,
+    "workspace": _workspace,
+    "tools": _tools,
+    "limits": _limits,
+    "output": _output,
+    "model": optional(text("the name of a model", "Leave it out for the CLI's default")),
+    "system": optional(text("what is added to the system prompt")),
+    "native": optional(list_of(text("the name of one of the CLI's own tools", 'Write for example: native=["Read"]'))),
+    "servers": mapping_of(_server, "a mapping of names to configurations"),
+    "profile": one_of(PROFILES, "profile"),
+    "domains": list_of(text("a host name", 'Write for example: domains=["a.example.org"]')),
+    "readable": list_of(path),
+    "require": list_of(one_of(limit_names(), "limit")),
+    "allow_control_files": list_of(one_of(CONTROL_FILES, "control file")),
+    "env": _env,
+    "api_url": optional(text("the base URL of the model API")),
+    "api_key": _key,
+    "api_key_file": optional(path),
+    "cli_path": optional(path),
+    "mode": one_of((*OWN_MODES, *CLI_MODES), "mode"),
+    "policy": mapping_of(text("a policy"), "a mapping of patterns to policies", 'Write for example: {"Bash": "ask"}'),
+    "safe": list_of(_pattern),
+    "approve": _approve,
+    "approval_timeout": optional(number),
+    "resume": optional(_resume),
+    "fork": flag,
+    "at": optional(text("the id of a message")),
+    "store": optional(with_methods("a store of sessions, such as FileSessionStore(folder)", "append", "load")),
+    "trace": optional(text("an id of yours")),
+    "before_run": optional(called_with("the spec", 'before_run=lambda spec: "Today is Monday."')),
+    "after_run": optional(called_with("the result", "after_run=lambda result: print(result.code)")),
+    "listener_timeout": number,
+    "run_id": _run_id,
+    "home": optional(path),
+    "transport": optional(with_methods("a FakeCLI, or another Transport", "connect", "write", "read_messages")),
+}
+"""The rule of every field. A new field of `RunSpec` needs its line here."""

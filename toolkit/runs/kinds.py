@@ -1,0 +1,153 @@
+"""What an option of a run can be made of: texts, numbers, lists and mappings of these, functions, objects.
+
+Each is a rule: it gets an option's name and what the caller wrote, and gives what the
+spec keeps, or raises an `OptionError` that says what the option is and how to write it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from toolkit._base.words import did_you_mean, safe_line
+from toolkit.errors import RunError
+from toolkit.tools import Toolbox, as_tool
+
+Rule = Callable[[str, Any], Any]
+"""From an option's name and what was written to what is kept."""
+_WIDTH = 60
+
+
+class OptionError(RunError):
+    """An option of a run that cannot be as it was written; nothing was started."""
+
+    def __init__(self, option: str, what: str, *, fix: str = "") -> None:
+        super().__init__(what, fix=fix)
+        self.option = option
+
+
+def wrong(name: str, value: object, what: str, fix: str = "") -> OptionError:
+    """The error for one option: what was written, what it is, what to do."""
+    return OptionError(name, f"{name}={safe_line(repr(value), _WIDTH)}: {what}", fix=fix)
+
+
+def optional(rule: Rule) -> Rule:
+    """The same, or None."""
+    return lambda name, value: None if value is None else rule(name, value)
+
+
+def text(what: str, fix: str = "") -> Rule:
+    """A text that is not empty."""
+
+    def rule(name: str, value: Any) -> str:
+        if not isinstance(value, str) or not value.strip():
+            raise wrong(name, value, f"it is {what}, as a text", fix)
+        return value
+
+    return rule
+
+
+def path(name: str, value: Any) -> Path | str:
+    """A path, as a text or a Path."""
+    if not isinstance(value, str | Path) or not str(value):
+        raise wrong(name, value, "it is a path, as a text or a Path")
+    return value
+
+
+def flag(name: str, value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, bool):
+        raise wrong(name, value, "it is True or False")
+    return value
+
+
+def number(name: str, value: Any) -> float:
+    """A number above zero."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise wrong(name, value, "it is a number above zero")
+    return value
+
+
+def one_of(known: Iterable[str], what: str) -> Rule:
+    """One of these words."""
+    words = tuple(known)
+
+    def rule(name: str, value: Any) -> str:
+        if not isinstance(value, str) or value not in words:
+            raise wrong(name, value, f"there is no such {what}{did_you_mean(str(value), words)}")
+        return value
+
+    return rule
+
+
+def list_of(rule: Rule) -> Rule:
+    """A list or tuple whose every entry keeps to `rule`; a single text is a common mistake, and refused."""
+
+    def of_all(name: str, value: Any) -> tuple[Any, ...]:
+        if isinstance(value, str | bytes | Path | Toolbox | Mapping) or not isinstance(value, Iterable):
+            fix = "Leave it out, or write an empty list" if value is None else f"Write {name}=[{as_written(value)}]"
+            raise wrong(name, value, "it is a list", fix)
+        return tuple(rule(f"{name}[{place}]", entry) for place, entry in enumerate(value))
+
+    return of_all
+
+
+def mapping_of(rule: Rule, what: str, fix: str = "") -> Rule:
+    """A mapping from names to what keeps to `rule`."""
+
+    def of_all(name: str, value: Any) -> dict[str, Any]:
+        if not isinstance(value, Mapping):
+            raise wrong(name, value, f"it is {what}", fix)
+        for key in value:
+            if not isinstance(key, str) or not key:
+                raise wrong(name, value, f"{key!r} is no name", fix)
+        return {key: rule(f"{name}[{key!r}]", entry) for key, entry in value.items()}
+
+    return of_all
+
+
+def called_with(argument: str, example: str) -> Rule:
+    """A function of one argument."""
+
+    def rule(name: str, value: Any) -> Any:
+        if not callable(value):
+            raise wrong(name, value, f"it is a function that takes {argument}", f"Write for example: {example}")
+        if not _takes_one(value):
+            raise wrong(name, value, f"it has to take one argument, {argument}", f"Write for example: {example}")
+        return value
+
+    return rule
+
+
+def with_methods(what: str, *methods: str) -> Rule:
+    """An object with these methods."""
+
+    def rule(name: str, value: Any) -> Any:
+        missing = [method for method in methods if not callable(getattr(value, method, None))]
+        if missing or isinstance(value, type):
+            lacks = "an object, not a class" if not missing else f"without {', '.join(missing)}() it is none"
+            raise wrong(name, value, f"it is {what}; {lacks}")
+        return value
+
+    return rule
+
+
+def _takes_one(function: Any) -> bool:
+    try:
+        inspect.signature(function).bind(object())
+    except TypeError:
+        return False
+    except ValueError:  # it has no signature to look at
+        return True
+    return True
+
+
+def as_written(value: Any) -> str:
+    """A value as it stands in the caller's code, as far as one can tell."""
+    if isinstance(value, Toolbox):
+        return "box"
+    found = as_tool(value)
+    return found.name if found is not None else safe_line(repr(value), _WIDTH)
