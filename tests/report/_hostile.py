@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from toolkit.runs import Call, DeniedCall, PendingCall, RunResult, Tokens, ToolUse
+from toolkit.runs import Call, DeniedCall, PendingCall, RefusedRequest, RunResult, Tokens, ToolUse
 from toolkit.runs.outcome import KINDS
 
 _ATTACK = (
@@ -91,6 +91,7 @@ def hostile_events(attack: Attacks) -> list[dict[str, Any]]:
         ("tool.ended", call, None, fill(ended)),
         ("tool.ended", attack(), call, {**fill(ended), "ok": False, "denied": True}),
         ("usage.call", message, None, fill(used)),
+        ("gate.refused", "run", None, fill({"what": "", "rule": "", "why": "", "fix": "", "times": 2})),
         ("compaction.started", "run", None, fill({"trigger": ""})),
         ("compaction.ended", "run", None, {**fill({"trigger": ""}), "before": attack(), "after": attack()}),
         ("assistant.ended", message, None, fill({"stop": "", "text": ""})),
@@ -128,6 +129,7 @@ def hostile_result(attack: Attacks, id: str) -> dict[str, Any]:
         unattributed=Tokens(1),
         tools=(ToolUse(attack(), attack(), True, 1),),
         denied=(DeniedCall(attack(), attack(), attack()),),
+        refused=(RefusedRequest(attack(), attack(), attack(), attack()),),
         pending=(PendingCall(attack(), attack(), {attack(): attack()}),),
         unenforced=(attack(), "memory_bytes"),
         model=attack(),

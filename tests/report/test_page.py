@@ -168,6 +168,7 @@ async def test_retries_warnings_approvals_and_compaction_are_shown(opened: Opene
         "reason": "the policy says ask",
         "suggestions": [],
     }
+    refused = {"what": "CONNECT a.com:443", "rule": "domain", "why": "not allowed", "fix": "--allow-domain a.com"}
     events = [
         {"name": "lifecycle.started", "data": {"turn": 1, "prompt": "go"}},
         {"name": "lifecycle.retry", "data": {"attempt": 2, "delay_ms": 1500, "status": 529, "error": "overloaded"}},
@@ -184,6 +185,8 @@ async def test_retries_warnings_approvals_and_compaction_are_shown(opened: Opene
             "id": "c1",
             "data": {"name": "Bash", "ok": False, "text": "not today", "ms": 9, "denied": True, "interrupted": False},
         },
+        {"name": "gate.refused", "data": {**refused, "times": 1}},
+        {"name": "gate.refused", "data": {**refused, "times": 12}},
         {"name": "compaction.started", "data": {"trigger": "auto"}},
         {"name": "compaction.ended", "data": {"trigger": "auto", "before": 150_000, "after": 9000}},
         finished(RunResult(run="run-written", code="deadline")),
@@ -193,6 +196,10 @@ async def test_retries_warnings_approvals_and_compaction_are_shown(opened: Opene
     assert await texts(page, "h1") == ["The run reached its deadline."]
     assert "did not answer (529); attempt 2 after 1.5 s." in (await texts(page, ".row.retry"))[0]
     assert "rate limit: near" in (await texts(page, ".row.warning"))[0]
+    (refusal,) = await texts(page, ".row.refused")
+    assert "12 times" in refusal
+    assert "CONNECT a.com:443: not allowed" in refusal
+    assert "--allow-domain a.com" in refusal
     assert "from 150,000 to 9,000 tokens" in (await texts(page, ".row.compaction"))[0]
     row = (await texts(page, ".row.tool"))[0]
     assert "refused not approved" in row

@@ -127,7 +127,7 @@ def _table(rows: list[dict[str, Any]]) -> str:
 
 
 def _story(run: StoredRun, state: str, facts: dict[str, Any], result: RunResult[Any]) -> list[str]:
-    from toolkit.cli.terminal.display import totals
+    from toolkit.cli.terminal.display import gate_refusals, totals
 
     began = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(facts["began"]))
     how = "running" if state == "running" else f"{result.code}: {result.message}"
@@ -146,6 +146,7 @@ def _story(run: StoredRun, state: str, facts: dict[str, Any], result: RunResult[
             mark = "ok" if use.ok else "failed"
             lines.append(f"  {mark:<8}{safe_line(use.name, 40):<40} {duration_text(use.ms):>9}")
         lines += [f"  refused {safe_text(one.name)}: {safe_text(one.reason)}" for one in result.denied]
+    lines += ["", *refusals] if (refusals := gate_refusals(result)) else []
     return [*lines, *_changed(run, state)]
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from toolkit.runs.outcome.result import (
         DeniedCall as DeniedCall,
         PendingCall as PendingCall,
+        RefusedRequest as RefusedRequest,
         RunFailedError as RunFailedError,
         RunResult as RunResult,
         ToolUse as ToolUse,
@@ -47,7 +48,7 @@ _HOMES = {
     "toolkit.runs.launch": "run run_sync start",
     "toolkit.runs.live_run": "LiveRun",
     "toolkit.runs.many.batch": "run_many",
-    "toolkit.runs.outcome.result": "DeniedCall PendingCall RunFailedError RunResult ToolUse",
+    "toolkit.runs.outcome.result": "DeniedCall PendingCall RefusedRequest RunFailedError RunResult ToolUse",
     "toolkit.runs.sessions.stores": "FileSessionStore SqliteSessionStore",
     "toolkit.runs.sessions.transcripts": "SessionId",
     "toolkit.runs.spec": "Limits Prompt RunSpec",

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
         confine as confine,
         remove_litter as remove_litter,
     )
-    from toolkit.sandbox.gate.gate import Gate as Gate, Refusal as Refusal
+    from toolkit.sandbox.gate.gate import Gate as Gate
+    from toolkit.sandbox.gate.refusals import Refusal as Refusal
     from toolkit.sandbox.gate.usage import GateUsage as GateUsage, ModelCall as ModelCall, SpendLimit as SpendLimit
     from toolkit.sandbox.host import (
         find_api as find_api,
@@ -45,7 +46,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "toolkit.sandbox.checks": "check",
     "toolkit.sandbox.confinement": "LITTER Confinement confine remove_litter",
-    "toolkit.sandbox.gate.gate": "Gate Refusal",
+    "toolkit.sandbox.gate.gate": "Gate",
+    "toolkit.sandbox.gate.refusals": "Refusal",
     "toolkit.sandbox.gate.usage": "GateUsage ModelCall SpendLimit",
     "toolkit.sandbox.host": "find_api find_cli python_environment",
     "toolkit.sandbox.jail.proof": "CheckReport CheckRow",

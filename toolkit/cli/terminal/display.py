@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from toolkit.runs import Event, RunResult
 
 _CLEAR = "\r\x1b[K"
+_MOST_REFUSALS = 10
 
 
 class Display:
@@ -39,6 +40,8 @@ class Display:
         self._began: float | None = None
         self._open: dict[str, tuple[str, float]] = {}
         """The tools under way: what each was asked, and since when."""
+        self._refused: set[tuple[str, str]] = set()
+        """What the gate refused and has a line already: its count is in the summary."""
         self._held: list[str] | None = None
         self._is_drawn = False
 
@@ -60,6 +63,9 @@ class Display:
             self._line(f"waits for an answer: {data['tool']} ({data['reason']})")
         elif event.name == "lifecycle.warning":
             self._line(f"warning: {data['what']}")
+        elif event.name == "gate.refused" and (data["what"], data["rule"]) not in self._refused:
+            self._refused.add((data["what"], data["rule"]))
+            self._line(f"refused by the gate: {data['what']}: {data['why']}", red=True)
         elif event.name == "lifecycle.retry":
             self._line(f"the model API did not answer ({data.get('status')}); trying again")
 
@@ -123,11 +129,23 @@ def summary(result: RunResult[Any], *, kept: bool = True) -> list[str]:
     """The lines that end a run."""
     lines = [f"{result.code}: {result.message}", totals(result)]
     lines += [safe_text(f"refused: {denied.name}: {denied.reason}") for denied in result.denied]
+    lines += gate_refusals(result)
     lines += [f"not enforced here: {name}" for name in result.unenforced]
     if result.changes:
         lines += ["", result.changes.summary()]
         lines += next_steps(result.run) if kept else []
     return lines
+
+
+def gate_refusals(result: RunResult[Any]) -> list[str]:
+    """What the gate did not let out of the jail: two lines each, the second says how to allow it."""
+    lines = []
+    for one in result.refused[:_MOST_REFUSALS]:
+        often = f" ({one.times:,} times)" if one.times > 1 else ""
+        lines += [f"refused by the gate: {one.what}: {one.why}{often}", f"  {one.fix}"]
+    more = len(result.refused) - _MOST_REFUSALS
+    lines += [f"  and {more} more: toolkit runs show --json {result.run}"] if more > 0 else []
+    return [safe_text(line).replace("\n", " ") for line in lines]
 
 
 def next_steps(run: str) -> list[str]:

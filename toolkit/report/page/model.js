@@ -6,6 +6,7 @@ function newModel() {
     items: new Map(),
     open: new Map(),
     asked: new Map(),
+    refused: new Map(),
     calls: [],
     turns: [],
     ends: [],
@@ -127,6 +128,14 @@ function takeAnswered(model, event, data) {
   touch(model, item);
 }
 
+/* A refusal is told again with its count: that belongs to the row it has already. */
+function takeRefused(model, event, data, key) {
+  const what = JSON.stringify([model.turns.length, str(data.what), str(data.rule)]);
+  const item = model.refused.get(what);
+  if (item) touch(model, item).data = data;
+  else model.refused.set(what, newItem(model, event, "refused", key, { data }));
+}
+
 const PARTS = ["cache_read", "cache_write", "input", "output"];
 
 const TAKERS = new Map(
@@ -135,6 +144,7 @@ const TAKERS = new Map(
     "lifecycle.retry": (model, event, data, key) => newItem(model, event, "retry", key, { data }),
     "lifecycle.warning": (model, event, data, key) => newItem(model, event, "warning", key, { data }),
     "lifecycle.finished": takeFinished,
+    "gate.refused": takeRefused,
     "assistant.text": takeDelta,
     "assistant.thinking": takeDelta,
     "assistant.block": takeBlock,
@@ -171,10 +181,10 @@ const TAKERS = new Map(
 function isProblem(item) {
   if (item.type === "tool") return item.done && !item.ok;
   if (item.type === "end") return !item.ok;
-  return item.type === "retry" || item.type === "warning" || item.type === "approval";
+  return item.type === "retry" || item.type === "warning" || item.type === "refused" || item.type === "approval";
 }
 
-const SHOWN = ["prompt", "model", "code", "message", "stop", "what", "error", "status", "trigger"];
+const SHOWN = ["prompt", "model", "code", "message", "stop", "what", "why", "rule", "fix", "error", "status", "trigger"];
 
 /* Everything in an item that a search should find, in lower case. */
 function hay(item) {

@@ -246,6 +246,15 @@ function compactionRow(item) {
   return [label("Compaction", data.trigger ? h("span.aside", {}, str(data.trigger)) : null), h("p", {}, words)];
 }
 
+function refusedRow({ data }) {
+  const times = num(data.times) > 1 ? h("span.aside", {}, `${full(num(data.times))} times`) : null;
+  return [
+    label("Refused by the gate", times),
+    h("p", {}, `${str(data.what)}: ${str(data.why)}`),
+    h("p.aside", {}, str(data.fix)),
+  ];
+}
+
 const ROWS = {
   tool: toolRow,
   text: textRow,
@@ -254,6 +263,7 @@ const ROWS = {
   end: endRow,
   retry: retryRow,
   compaction: compactionRow,
+  refused: refusedRow,
   warning: (item) => [label("Warning"), h("p", {}, str(item.data.what))],
   approval: (item, state, redraw) => [
     label("Approval", h("span.tool-name", {}, item.name), item.approvals.map(approvalChip)),

@@ -18,6 +18,7 @@
 | usage | call | the message | the fields of a `Call` |
 | approval | asked | the request | call, tool, input, read_only, reason, suggestions |
 | | answered | the request | decision, message, by |
+| gate | refused | the run | what, rule, why, fix (how to allow it), times (in this turn, until now) |
 | compaction | started | the run | trigger |
 | | ended | the run | trigger, before, after (tokens; None where it failed) |
 
@@ -25,7 +26,9 @@ Order: a turn begins with `lifecycle.started` and ends with `lifecycle.finished`
 A message's events stand between its `started` and `ended`, in the order the model
 wrote them; the text before a tool call is complete (`block`) before that call's
 `tool.started`. A tool starts and may end before the message that asked for it ends.
-Every tool that started has ended before the turn is finished. `parent` is the tool
+Every tool that started has ended before the turn is finished. What the gate refuses has
+an event when it happens first, and one with the count at the end of the turn if it was
+repeated; what it refuses after the last turn has none. `parent` is the tool
 call a subagent works for, None for the main conversation.
 """
 
@@ -37,7 +40,7 @@ from typing import Any, Literal
 
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
-Stream = Literal["lifecycle", "assistant", "tool", "usage", "approval", "compaction"]
+Stream = Literal["lifecycle", "assistant", "tool", "usage", "approval", "gate", "compaction"]
 
 KINDS: dict[str, tuple[str, ...]] = {
     "lifecycle": ("started", "retry", "warning", "finished"),
@@ -45,6 +48,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "tool": ("started", "progress", "ended"),
     "usage": ("call",),
     "approval": ("asked", "answered"),
+    "gate": ("refused",),
     "compaction": ("started", "ended"),
 }
 

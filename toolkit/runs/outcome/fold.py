@@ -22,7 +22,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from toolkit.errors import ToolkitError
 from toolkit.runs.outcome.codes import MESSAGES, Code, End, code_of
 from toolkit.runs.outcome.events import Call, Event, Tokens
-from toolkit.runs.outcome.result import DeniedCall, PendingCall, RunResult, ToolUse
+from toolkit.runs.outcome.result import DeniedCall, PendingCall, RefusedRequest, RunResult, ToolUse
 
 if TYPE_CHECKING:
     from toolkit.runs.outcome.output import OutputShape
@@ -48,6 +48,8 @@ class _Turn:
     tools: list[ToolUse] = field(default_factory=list)
     open_tools: dict[str, Event] = field(default_factory=dict)
     denied: list[DeniedCall] = field(default_factory=list)
+    refused: dict[tuple[str, str], RefusedRequest] = field(default_factory=dict)
+    """What the gate refused, by request and rule, with the latest count."""
     began: float | None = None
     last: float = 0.0
     end: dict[str, Any] | None = None
@@ -122,6 +124,7 @@ class Fold:
             ms=sum(turn.ms for turn in turns),
             tools=tuple(use for turn in turns for use in turn.all_tools()),
             denied=tuple(each for turn in turns for each in turn.all_denied()),
+            refused=_together(each for turn in turns for each in turn.refused.values()),
             pending=tuple(PendingCall(**each) for each in end.get("pending", ())),
             unenforced=tuple(end.get("unenforced", last.facts.get("unenforced", ()))),
             model=end.get("model", last.facts.get("model")),
@@ -204,6 +207,15 @@ def _plain(output: Any, given: Any) -> Any:
         return given
 
 
+def _together(refused: Iterable[RefusedRequest]) -> tuple[RefusedRequest, ...]:
+    """The refusals of several turns, each once."""
+    sums: dict[tuple[str, str], RefusedRequest] = {}
+    for one in refused:
+        before = sums.get((one.what, one.rule))
+        sums[one.what, one.rule] = one if before is None else dataclasses.replace(one, times=before.times + one.times)
+    return tuple(sums.values())
+
+
 def _turn_started(turn: _Turn, event: Event, data: dict[str, Any]) -> None:
     turn.began = event.t
     turn.facts |= {name: data[name] for name in ("session", "model", "unenforced") if name in data}
@@ -254,6 +266,10 @@ def _tool_ended(turn: _Turn, event: Event, data: dict[str, Any]) -> None:
         turn.denied.append(DeniedCall(event.id, data["name"], data.get("reason") or data["text"]))
 
 
+def _refused(turn: _Turn, event: Event, data: dict[str, Any]) -> None:
+    turn.refused[data["what"], data["rule"]] = RefusedRequest(**data)
+
+
 _TAKERS = {
     ("lifecycle", "started"): _turn_started,
     ("lifecycle", "finished"): _turn_finished,
@@ -264,4 +280,5 @@ _TAKERS = {
     ("usage", "call"): _call,
     ("tool", "started"): _tool_started,
     ("tool", "ended"): _tool_ended,
+    ("gate", "refused"): _refused,
 }

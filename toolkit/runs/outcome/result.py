@@ -44,6 +44,20 @@ class DeniedCall:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class RefusedRequest:
+    """Something that wanted out of the jail and was refused by the gate. The texts are safe to print."""
+
+    what: str
+    """The request, for example `CONNECT example.com:443`."""
+    rule: str
+    """Which rule refused it, as a word: domain, address, path, spend, …"""
+    why: str
+    fix: str
+    """How to allow it, or why nothing does."""
+    times: int = 1
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult(Generic[OutputT]):
     """What a run came to. `ok` is true for one code only: `ok`."""
@@ -70,6 +84,8 @@ class RunResult(Generic[OutputT]):
     ms: int = 0
     tools: tuple[ToolUse, ...] = field(default=(), repr=False)
     denied: tuple[DeniedCall, ...] = field(default=(), repr=False)
+    refused: tuple[RefusedRequest, ...] = field(default=(), repr=False)
+    """What the gate did not let out of the jail."""
     pending: tuple[PendingCall, ...] = field(default=(), repr=False)
     changes: Changes | None = field(default=None, repr=False)
     """What the agent changed in the workspace; None without one."""
@@ -105,7 +121,7 @@ class RunResult(Generic[OutputT]):
         data: dict[str, Any] = {name: getattr(self, name) for name in names}
         data["ok"], data["message"] = self.ok, self.message
         data["total"], data["unattributed"] = asdict(self.total), asdict(self.unattributed)
-        for name in ("calls", "tools", "denied", "pending"):
+        for name in _LISTS:
             data[name] = [asdict(item) for item in getattr(self, name)]
         return data
 
@@ -115,9 +131,18 @@ class RunResult(Generic[OutputT]):
         plain = {name: value for name, value in data.items() if name not in ("ok", "message")}
         plain["total"], plain["unattributed"] = Tokens(**data["total"]), Tokens(**data["unattributed"])
         plain["unenforced"] = tuple(data["unenforced"])
-        for name, kind in (("calls", Call), ("tools", ToolUse), ("denied", DeniedCall), ("pending", PendingCall)):
-            plain[name] = tuple(kind(**item) for item in data[name])
+        for name, kind in _LISTS.items():
+            plain[name] = tuple(kind(**item) for item in data.get(name, ()))
         return cls(**plain)
+
+
+_LISTS: dict[str, Any] = {
+    "calls": Call,
+    "tools": ToolUse,
+    "denied": DeniedCall,
+    "refused": RefusedRequest,
+    "pending": PendingCall,
+}
 
 
 class RunFailedError(RunError):

@@ -29,6 +29,7 @@ from toolkit.runs.outcome.events import Stream, Tokens
 from toolkit.runs.sessions.transcripts import SessionId, held, sessions_home
 from toolkit.runs.spec import RunSpec
 from toolkit.runs.turn.options import confine_run, make_options, native_tools, offered, session_options
+from toolkit.runs.turn.refusals import GateRefusals
 from toolkit.runs.turn.translate import Translator, Work
 from toolkit.sandbox import Confinement
 from toolkit.tools import Budget, Deadline, Toolbox, ToolContext
@@ -87,6 +88,7 @@ class Engine:
         self.budget = Budget(spec.limits.tokens)
         self._session: str | None = None
         self._translator = Translator(spec.run_id, time.time)
+        self._refusals = GateRefusals(lambda **data: self._tell("gate", "refused", spec.run_id, **data))
         self._native = native_tools(spec, approvals.policy)
         mine = only_offered(offered(spec, self._native, boxes))
         rules = [mine, before_deadline(lambda: self.deadline), within_budget(self._counted), approvals.rule]
@@ -107,6 +109,7 @@ class Engine:
         if spec.transport is None:
             jail = confine_run(spec, self._native, self._folder, self._home)
             self._jail = await self._stack.enter_async_context(jail)
+            self._jail.gate.on_refused = self._refusals.take
         options = make_options(
             spec,
             self._boxes,
@@ -161,6 +164,7 @@ class Engine:
             # Without its result a turn may still be under way in there, and its end would pass for that of the next.
             self.is_over = message is None
             self.greeted.set()
+            self._refusals.end()
             self._emit(*self._translator.close())
             if self._jail is not None:
                 self._jail.tidy()
@@ -209,6 +213,7 @@ class Engine:
                 self._hold(self._session)
             self._greeted = self._turn
             self._started(init, servers)
+            self._refusals.begin()
         if mode != self._mode or missing:
             wrong_mode = f"the permission mode is {mode}, not {self._mode}"
             self._distrust = wrong_mode if mode != self._mode else f"no MCP server {', '.join(missing)}"
@@ -268,7 +273,6 @@ class Engine:
                 "result": message.result if message.is_error else None,
             }
         if self._jail is not None:
-            debug["refused"] = [str(refusal) for refusal in self._jail.gate.audit]
             debug["exceeded"] = None if self._jail.exceeded is None else str(self._jail.exceeded)
         return {name: value for name, value in debug.items() if value}
 

@@ -78,6 +78,8 @@ class OpenClaw(View[Called]):
             yield _agent("compaction", "start" if event.kind == "started" else "end", **ends)
         elif event.stream == "lifecycle":
             yield from self._lifecycle(event)
+        elif event.stream == "gate" and event.data["times"] == 1:
+            yield _agent("lifecycle", "warning", message=f"the gate refused {event.data['what']}: {event.data['why']}")
 
     def _assistant(self, event: Event, delta: str) -> Iterator[Called]:
         if event.kind != "ended" and event.id != self._message:

@@ -1,6 +1,6 @@
 """The one way out of a jail: to the model API, and to the domains that were allowed by name."""
 
-from toolkit.sandbox.gate.gate import Gate as Gate, Refusal as Refusal
+from toolkit.sandbox.gate.gate import Gate as Gate
 from toolkit.sandbox.gate.http import (
     Headers as Headers,
     ProtocolError as ProtocolError,
@@ -10,6 +10,7 @@ from toolkit.sandbox.gate.http import (
     body_pieces as body_pieces,
     read_head as read_head,
 )
+from toolkit.sandbox.gate.refusals import Refusal as Refusal
 from toolkit.sandbox.gate.tunnel import (
     NotTLS as NotTLS,
     is_public as is_public,

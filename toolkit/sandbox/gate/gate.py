@@ -16,16 +16,15 @@ import asyncio
 import contextlib
 import os
 import socket
-import time
 from collections import deque
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from toolkit.errors import SandboxError
 from toolkit.sandbox.domains import parse_domains
 from toolkit.sandbox.gate.client import Client, Traffic
 from toolkit.sandbox.gate.http import Refused, RequestHead, WatchedReader
+from toolkit.sandbox.gate.refusals import Refusal
 from toolkit.sandbox.gate.upstream import BaseURL, Upstream
 from toolkit.sandbox.gate.usage import GateUsage, Ledger, ModelCall, SpendLimit
 
@@ -34,20 +33,6 @@ MAX_BODY_BYTES = 32 * 1024 * 1024
 KEPT_REFUSALS = 1_000
 _LONGEST_SOCKET_PATH = 107
 _BACKLOG = 512
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """One thing the gate did not let through."""
-
-    t: float
-    """When, in seconds since the epoch."""
-    code: str
-    """Why, as a word: path, method, server_side, domain, address, tls, spend, size, malformed, busy, …"""
-    status: int
-    request: str
-    """Method and target as they came, cut to 200 characters."""
-    message: str
 
 
 class Gate:
@@ -85,6 +70,8 @@ class Gate:
             raise SandboxError("the gate's limits are not above zero", fix="Give them as positive counts")
         self.socket_path = Path(socket_path)
         self.domains = parse_domains(domains)
+        self.on_refused: Callable[[Refusal], None] | None = None
+        """Called with each refusal, in the gate's own loop; it must not raise."""
         self._ledger = Ledger(spend_limit)
         self._audit: deque[Refusal] = deque(maxlen=KEPT_REFUSALS)
         self._max_connections = max_connections
@@ -160,9 +147,11 @@ class Gate:
         task.add_done_callback(self._tasks.discard)
 
     def _note(self, head: RequestHead | None, refused: Refused) -> None:
-        request = f"{head.method} {head.target}"[:200] if head else ""
         self._ledger.refused += 1
-        self._audit.append(Refusal(time.time(), refused.code, refused.status, request, refused.message))
+        refusal = Refusal.of(head, refused)
+        self._audit.append(refusal)
+        if self.on_refused is not None:
+            self.on_refused(refusal)
 
 
 def _bind(path: Path) -> socket.socket:
