@@ -4,6 +4,7 @@ Each prints what it got, or ends with 0 only if it got its way.
 """
 
 import ctypes
+import mmap
 import os
 import platform
 import socket
@@ -94,6 +95,29 @@ def unix(path: str, text: str) -> int:
 
 def abstract(name: str, text: str) -> int:
     return unix("\0" + name, text)
+
+
+def family(*wanted: str) -> int:
+    """0 if a socket of one of these families (and protocols) can be opened, also in a namespace of its own."""
+    for words in wanted:
+        number, protocol = (*map(int, words.split()), 0)[:2]
+        for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_RAW, socket.SOCK_SEQPACKET):
+            if _call(41, 198, number, kind, protocol) >= 0:
+                return 0
+    return 1
+
+
+def foreign() -> int:
+    """socket(AF_VSOCK, SOCK_STREAM, 0) by its 32-bit and its x32 number."""
+    if not _X86:
+        return 1
+    if _call(0x40000000 + 41, 0, 40, 1, 0) >= 0:
+        return 0
+    code = bytes.fromhex("53b867010000bb28000000b90100000031d2cd805bc3")
+    page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    page.write(code)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(page))
+    return 0 if ctypes.CFUNCTYPE(ctypes.c_int)(start)() >= 0 else 1
 
 
 def daemon(marker: str) -> int:

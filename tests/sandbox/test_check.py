@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import struct
 import subprocess
 import sys
 import tempfile
@@ -31,6 +32,7 @@ ROWS = [
     "pid1",
     "processes",
     "namespaces",
+    "families",
     "privileges",
 ]
 ROWS += ["kernel", "nested", "tools", "workspace"]
@@ -121,6 +123,10 @@ def _in_script(old: str, new: str) -> Callable[[OpenJail], None]:
     return edit
 
 
+def _filter_that_allows_all(jail: OpenJail) -> None:
+    (jail.folder.path / "seccomp").write_bytes(struct.pack("<HBBI", 0x06, 0, 0, 0x7FFF0000))
+
+
 @needs_jail
 @pytest.mark.parametrize(
     ("hole", "noticed"),
@@ -133,7 +139,8 @@ def _in_script(old: str, new: str) -> Callable[[OpenJail], None]:
         (_without("--unshare-ipc"), {"namespaces"}),
         (_without("--unshare-cgroup"), {"namespaces"}),
         (_in_script("env -i ", "env "), {"environment", "pid1", "processes"}),
-        (_in_script("--seccomp 8 ", ""), {"privileges"}),
+        (_in_script("--seccomp 8 ", ""), {"privileges", "families"}),
+        (_filter_that_allows_all, {"families"}),
         (_in_script("[ -e /proc/self/fd/0 ]", "true"), {"jail"}),
         (_in_script("exec 8<", "exec 5</; exec 8<"), {"handles"}),
         (_in_script("exec 8<", "echo 'tried read'; exit 0; exec 8<"), {"jail"}),
@@ -148,6 +155,7 @@ def _in_script(old: str, new: str) -> Callable[[OpenJail], None]:
         "cgroup",
         "environment",
         "no filter",
+        "any socket",
         "closed input",
         "an open folder",
         "never started",
@@ -259,7 +267,8 @@ def test_a_canary_that_cannot_see_proves_nothing(workspace: Path, monkeypatch: p
     with a_jail(workspace) as jail:
         failed = {row.name for row in prove(jail).failed}
 
-    assert failed == {"processes", "environment", "pid1", "privileges", "namespaces", "nested", "tools", "workspace"}
+    seen_by_words = {"environment", "pid1", "families", "nested", "tools"}
+    assert failed == {"processes", "privileges", "namespaces", "workspace", *seen_by_words}
 
 
 @pytest.mark.parametrize("bwrap", ["exit 0", "echo tried start; exit 0", "sleep 0; kill -9 $$"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shlex
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,11 @@ import pytest
 
 from tests.sandbox.jails import a_jail, inside, needs_jail, needs_root
 from tests.serving._client import wait_until
-from toolkit.errors import SandboxError
-from toolkit.sandbox import python_environment
+from toolkit._base.handles import walk_folders
+from toolkit.errors import SandboxError, UnconfinedError
+from toolkit.sandbox import check, python_environment, run_confined
 from toolkit.sandbox.host import usable_home, usable_readable, usable_workspace
-from toolkit.sandbox.jail import is_lent, seccomp_filter
+from toolkit.sandbox.jail import is_lent, seccomp_filter, sweep
 
 
 @pytest.fixture
@@ -369,5 +372,86 @@ def test_unusable_readable_paths_and_homes_are_refused(tmp_path: Path, monkeypat
 def test_the_filter_knows_two_machines_and_refuses_others() -> None:
     assert len(seccomp_filter("x86_64")) % 8 == 0
     assert seccomp_filter("aarch64") != seccomp_filter("x86_64")
-    with pytest.raises(SandboxError, match="riscv64"):
+    with pytest.raises(UnconfinedError, match="riscv64"):
         seccomp_filter("riscv64")
+
+
+@needs_jail
+def test_only_the_sockets_that_stay_inside_can_be_opened(workspace: Path) -> None:
+    wanted = [(1, 1, 0), (2, 1, 0), (2, 2, 0), (10, 1, 0), (16, 3, 0)]
+    others = [(family, kind, 0) for family in range(50) if family not in (1, 2, 10, 16) for kind in (1, 2, 3, 5)]
+    others += [(16, 3, protocol) for protocol in range(1, 23)]
+    # What the kernel does not look at must not lead past the filter either.
+    others += [((1 << 32) + 40, 1, 0), (40 - (1 << 32), 1, 0)]
+    (workspace / "tries.py").write_text(
+        "import ctypes, platform\n"
+        "call = ctypes.CDLL(None, use_errno=True).syscall\n"
+        "socket, pair = (41, 53) if platform.machine() == 'x86_64' else (198, 199)\n"
+        "def opens(number, asked, *rest):\n"
+        "    got = call(number, *(ctypes.c_long(value) for value in asked), *rest)\n"
+        "    return 'opened' if got >= 0 else ctypes.get_errno()\n"
+        f"print([opens(socket, asked) for asked in {wanted}])\n"
+        f"print({{opens(socket, asked) for asked in {others}}})\n"
+        "two = (ctypes.c_int * 2)()\n"
+        "print(opens(pair, (1, 1, 0), two), opens(pair, (40, 1, 0), two), opens(pair, (30, 1, 0), two))\n",
+        encoding="ascii",
+    )
+    with a_jail(workspace, readable=python_environment()) as jail:
+        seen = inside(jail, f"{sys.executable} tries.py").stdout.splitlines()
+
+    no_family = errno.EAFNOSUPPORT
+    assert seen == [str(["opened"] * len(wanted)), str({no_family}), f"opened {no_family} {no_family}"]
+
+
+# Folders in one another, far beyond the longest path.
+_DEEP = """
+import os
+for _ in range(3_000):
+    os.mkdir("d")
+    os.chdir("d")
+print("made")
+"""
+
+
+@pytest.fixture
+def shallow(tmp_path: Path) -> Iterator[None]:
+    """Leaves no tree behind that pytest could not remove."""
+    yield
+    subprocess.run(["rm", "-rf", "--", *tmp_path.iterdir()], check=True)
+
+
+@needs_jail
+@pytest.mark.parametrize("place", ["home", "workspace"])
+def test_a_tree_deeper_than_any_path_stops_no_later_jail(workspace: Path, shallow: None, place: str) -> None:
+    where = "$HOME" if place == "home" else "."
+    for _ in range(2):
+        with a_jail(workspace, readable=python_environment()) as jail:
+            made = inside(jail, f"cd {where}; rm -rf d; {sys.executable} -c '{_DEEP}'")
+        assert made.stdout == "made\n", made.stderr
+        assert not jail.folder.path.exists()
+        assert run_confined(["true"], workspace).exit_code == 0
+        assert check(workspace).ok
+
+    depth, here = 0, os.open(workspace, os.O_RDONLY)
+    for handle, _, _ in walk_folders(here):
+        depth += 1
+        assert os.fstat(handle).st_uid == os.geteuid()
+    os.close(here)
+    assert depth == (3_001 if place == "workspace" else 1)
+
+
+@needs_jail
+def test_what_a_killed_starter_left_is_swept_however_deep(
+    tmp_path: Path, shallow: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left, stuck = tmp_path / "toolkit-jail-left", tmp_path / "toolkit-jail-stuck"
+    for folder in (left, stuck):
+        folder.mkdir()
+        (folder / "owner").touch()
+    subprocess.run([sys.executable, "-c", _DEEP], cwd=left, check=True, capture_output=True)
+    # Whatever is wrong with one leftover, it is no reason to leave the others or to start nothing.
+    (stuck / "lent").write_text('{"cgroups": 5, "folders": [], "tenant": null}', encoding="ascii")
+
+    assert sweep() == [left]
+    assert not left.exists()

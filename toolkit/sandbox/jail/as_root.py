@@ -24,6 +24,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from toolkit._base.handles import READ_DIR, walk_folders
 from toolkit.errors import SandboxError, UnconfinedError
 from toolkit.sandbox.jail.machine import IN_CONTAINER
 
@@ -59,7 +60,7 @@ def lend(folder: Path, tenant: int) -> None:
         if names:
             _lend_where(folder, tenant, lambda found: names[found.st_dev, found.st_ino] == found.st_nlink)
         os.chown(folder, tenant, tenant, follow_symlinks=False)
-    except (OSError, RecursionError) as error:
+    except OSError as error:
         raise SandboxError(
             f"the workspace cannot be given to the jail's user: {error}",
             where=[str(folder)],
@@ -70,14 +71,18 @@ def lend(folder: Path, tenant: int) -> None:
 def _lend_where(folder: Path, tenant: int, is_ours: Callable[[os.stat_result], bool]) -> Counter[tuple[int, int]]:
     """Lend folders and the files `is_ours` accepts; count the names of those that have several."""
     mine, names = os.geteuid(), Counter[tuple[int, int]]()
-    # Walks by descriptor and never follows a link, so nothing outside can be reached.
-    for _, folders, files, descriptor in os.fwalk(folder, follow_symlinks=False):
-        for name in (*folders, *files):
-            found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-            if found.st_nlink > 1 and not stat.S_ISDIR(found.st_mode):
-                names[found.st_dev, found.st_ino] += 1
-            if found.st_uid == mine and (stat.S_ISDIR(found.st_mode) or is_ours(found)):
-                os.chown(name, tenant, tenant, dir_fd=descriptor, follow_symlinks=False)
+    top = os.open(folder, READ_DIR)
+    try:
+        # Walks by handle and never follows a link, so nothing outside can be reached.
+        for handle, folders, files in walk_folders(top):
+            for name in (*folders, *files):
+                found = os.stat(name, dir_fd=handle, follow_symlinks=False)
+                if found.st_nlink > 1 and not stat.S_ISDIR(found.st_mode):
+                    names[found.st_dev, found.st_ino] += 1
+                if found.st_uid == mine and (stat.S_ISDIR(found.st_mode) or is_ours(found)):
+                    os.chown(name, tenant, tenant, dir_fd=handle, follow_symlinks=False)
+    finally:
+        os.close(top)
     return names
 
 
@@ -98,7 +103,7 @@ def take_back(folder: Path, tenant: int) -> None:
 def take_back_command(folder: Path, tenant: int) -> list[str]:
     """The same as a command: what the tenant owns is in the jail's folders only, so its owner decides.
 
-    GNU chown, because an agent may leave a tree deeper than Python can walk.
+    A command, because whoever clears up after a kill is a shell. It walks by handle, however deep.
     """
     mine = f"{os.geteuid()}:{os.getegid()}"
     return ["chown", "-R", "-P", "-h", f"--from={tenant}", mine, "--", str(folder)]

@@ -25,6 +25,7 @@ from toolkit.sandbox.jail.walls import SOCKET
 _SECONDS = 20
 _BASH = ("/bin/bash", "--noprofile", "--norc", "-c")
 _NAMESPACES = ("user", "pid", "net", "ipc", "uts", "mnt", "cgroup")
+_FAMILIES = ("16:3:15:x00000000000000000000", "40:1:0:x0000000000000000000000000000")
 _FEW = 8
 """Processes that may be visible inside: bubblewrap, the canary and what it runs."""
 
@@ -165,6 +166,8 @@ def _programs(opened: OpenJail, plant: _Plant, cli: Path | None) -> dict[str, st
         "nested": "bwrap --unshare-user --unshare-pid --unshare-net --ro-bind / / --dev /dev true && echo nested works",
         "unix": f"socat -u OPEN:/dev/null UNIX-CONNECT:{shlex.quote(str(plant.unix_path))}",
         "abstract": f"socat -u OPEN:/dev/null ABSTRACT-CONNECT:{plant.abstract_name}",
+        # Netlink's broadcast of the kernel, which is everywhere, and a virtual machine's way to its host.
+        "families": "; ".join(f"socat -u OPEN:/dev/null SOCKET-DATAGRAM:{family} 2>&1" for family in _FAMILIES),
         "namespaces": "readlink " + " ".join(f"/proc/self/ns/{kind}" for kind in _NAMESPACES),
     }
     if cli is not None:
@@ -217,6 +220,9 @@ def _judge(opened: OpenJail, plant: _Plant, text: str, answer: Path) -> Iterator
     yield outcome("processes", alone, f"sees {seen}, all its own", f"sees {seen} processes")
     shared = [kind for kind in _NAMESPACES if not _is_other_namespace(kind, printed.get("namespaces", []))]
     yield outcome("namespaces", not shared, "none shared with the host", f"shared: {', '.join(shared)}")
+    without = sum("socket(" in line and "not supported" in line for line in printed.get("families", ()))
+    closed = without == len(_FAMILIES)
+    yield outcome("families", closed, "only unix, inet and route sockets", "opened a socket that leads past the walls")
     excess = _excess_privileges(printed.get("privileges", []))
     yield outcome("privileges", not excess, "no capability, none to gain", f"unexpected: {'; '.join(excess)}")
     writable = has("kernel", "opened ")

@@ -186,10 +186,13 @@ def is_lent(workspace: Path, besides: Path) -> bool:
 
 
 def sweep() -> list[Path]:
-    """Clear away what killed processes of this user left, and return those folders."""
+    """Clear away what killed processes of this user left, and return those folders.
+
+    A leftover that cannot be cleared away is passed over: it must never stop the next jail.
+    """
     swept = []
     for path in Path(tempfile.gettempdir()).glob(PREFIX + "*"):
-        with contextlib.suppress(OSError, SandboxError):
+        with contextlib.suppress(Exception):
             if path.lstat().st_uid == os.geteuid() and path.is_dir() and _is_abandoned(path):
                 _dispose(path)
                 swept.append(path)

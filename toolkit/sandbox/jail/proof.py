@@ -91,6 +91,7 @@ _RULES = {
     "environment": "no variable of the caller inside",
     "pid1": "no variable of the caller in PID 1",
     "processes": "no process of the host in sight",
+    "families": "no socket but those that stay inside",
     "namespaces": "every namespace is the jail's own",
     "privileges": "no privilege to use or gain",
     "kernel": "no kernel setting can be changed",

@@ -8,7 +8,10 @@ no variable from outside.
 Namespaces do not cover the kernel keyring a process inherits, io_uring steps
 around the filters of the sandbox nested in the jail, and a program that shares
 a terminal can type into it. None of these is needed to build, test or edit, so
-they answer "not implemented" or "not permitted". Every other system call passes.
+they answer "not implemented" or "not permitted". Nor do they cover every kind
+of socket: a virtual machine's AF_VSOCK leads to its host from anywhere. So the
+families that programs need are named, and no other can be opened. Every other
+system call passes.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from toolkit.errors import SandboxError
+from toolkit.errors import UnconfinedError
 from toolkit.sandbox.jail.folder import JailFolder
 from toolkit.sandbox.limits import SHM_BYTES, JailLimits
 
@@ -56,7 +59,8 @@ SYNTHETIC_ETC = {
 }
 _LOAD, _JUMP_EQ, _JUMP_GE, _RETURN = 0x20, 0x15, 0x35, 0x06
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
-_NR, _ARCH, _SECOND_ARGUMENT = 0, 4, 24  # offsets in struct seccomp_data (little endian)
+# Offsets in struct seccomp_data (little endian); of an int argument the kernel looks at this half only.
+_NR, _ARCH, _FIRST_ARGUMENT, _SECOND_ARGUMENT, _THIRD_ARGUMENT = 0, 4, 16, 24, 32
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _X32 = 0x40000000
 
@@ -81,6 +85,10 @@ _REFUSED = {
     "delete_module": (176, 106),
 }
 _IOCTL = (16, 29)
+_SOCKET, _SOCKETPAIR = (41, 198), (53, 199)
+_AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
+_NETLINK_ROUTE = 0
+"""The one protocol of netlink that libc uses, to list addresses; bubblewrap brings the loopback up with it."""
 _MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 
 
@@ -181,12 +189,13 @@ def seccomp_filter(machine: str | None = None) -> bytes:
     """Return the compiled filter for this machine.
 
     Raises:
-        SandboxError: the numbers of the system calls on this machine are not known here.
+        UnconfinedError: the numbers of the system calls on this machine are not known here.
     """
     machine = machine or platform.machine()
     if machine not in _MACHINES:
-        raise SandboxError(
-            f"the jail has no system call filter for a {machine} machine",
+        raise UnconfinedError(
+            f"refusing to start: the jail has no system call filter for a {machine} machine",
+            rules=("jail",),
             fix="Run it on x86_64 or aarch64.",
         )
     column, arch = _MACHINES[machine]
@@ -194,24 +203,42 @@ def seccomp_filter(machine: str | None = None) -> bytes:
     refused = [numbers[column] for numbers in _REFUSED.values()]
 
     # A foreign ABI (32 bit, x32) has other numbers for the same calls, so all of it is absent.
-    rules: list[tuple[int, int, str, str]] = [(_JUMP_EQ, arch, "", "absent"), (_LOAD, _NR, "", "")]
+    rules: list[_Rule] = [(_LOAD, _ARCH, "", ""), (_JUMP_EQ, arch, "", "absent"), (_LOAD, _NR, "", "")]
     if machine == "x86_64":
         rules.append((_JUMP_GE, _X32, "absent", ""))
     rules += [(_JUMP_EQ, number, "absent", "") for number in absent]
     rules += [(_JUMP_EQ, number, "refused", "") for number in refused]
     rules += [
+        (_JUMP_EQ, _SOCKET[column], "sockets", ""),
+        (_JUMP_EQ, _SOCKETPAIR[column], "sockets", ""),
         (_JUMP_EQ, _IOCTL[column], "", "allow"),
         (_LOAD, _SECOND_ARGUMENT, "", ""),
         (_JUMP_EQ, _TIOCSTI, "refused", ""),
         (_JUMP_EQ, _TIOCLINUX, "refused", "allow"),
     ]
-    return _assemble([(_LOAD, _ARCH, "", ""), *rules])
+    sockets: list[_Rule] = [
+        (_LOAD, _FIRST_ARGUMENT, "", ""),
+        *((_JUMP_EQ, family, "allow", "") for family in (_AF_UNIX, _AF_INET, _AF_INET6)),
+        (_JUMP_EQ, _AF_NETLINK, "", "no family"),
+        (_LOAD, _THIRD_ARGUMENT, "", ""),
+        (_JUMP_EQ, _NETLINK_ROUTE, "allow", "no family"),
+    ]
+    return _assemble([*rules, *sockets], {"sockets": len(rules)})
 
 
-def _assemble(rules: list[tuple[int, int, str, str]]) -> bytes:
-    """Turn rules with named targets into BPF: the three endings stand after the last rule."""
-    endings = {"allow": _ALLOW, "absent": _ERRNO | errno.ENOSYS, "refused": _ERRNO | errno.EPERM}
-    place = {name: len(rules) + offset for offset, name in enumerate(endings)}
+_Rule = tuple[int, int, str, str]
+"""What to do, with which value, and where to go on if it is so and if it is not; nowhere is the next rule."""
+
+
+def _assemble(rules: list[_Rule], places: Mapping[str, int]) -> bytes:
+    """Turn rules with named targets into BPF: those of `places`, and the endings after the last rule."""
+    endings = {
+        "allow": _ALLOW,
+        "absent": _ERRNO | errno.ENOSYS,
+        "refused": _ERRNO | errno.EPERM,
+        "no family": _ERRNO | errno.EAFNOSUPPORT,
+    }
+    place = {**places, **{name: len(rules) + offset for offset, name in enumerate(endings)}}
 
     def distance(here: int, target: str) -> int:
         return place[target] - here - 1 if target else 0
