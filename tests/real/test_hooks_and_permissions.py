@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from claude_agent_sdk import HookMatcher, PermissionResultAllow
+from claude_agent_sdk import HookMatcher, PermissionResultAllow, SystemMessage
 
+from toolkit.runs.asking import NATIVE_TOOLS
 from toolkit.testing import RealCLI, ScriptedAPI, text, tool_use
 
 Start = Callable[..., ScriptedAPI]
@@ -84,3 +85,17 @@ async def test_bypass_can_be_switched_off_in_silence_and_only_the_init_message_s
     settings = json.dumps({"permissions": {"disableBypassPermissionsMode": "disable"}})
     heard = await run(real_cli, permission_mode="bypassPermissions", settings=settings)
     assert heard[0].data["permissionMode"] == "default"
+
+
+async def test_the_cli_knows_every_tool_we_let_people_name_and_drops_others_in_silence(
+    scripted_api: Start, real_cli: RealCLI
+) -> None:
+    scripted_api([text("hi")])
+    greetings = [
+        message.data
+        async for message in real_cli.query("go", tools=[*NATIVE_TOOLS, "Bsh"])
+        if isinstance(message, SystemMessage) and message.subtype == "init"
+    ]
+    # It tells of the Agent tool by its old name.
+    assert sorted({*greetings[0]["tools"], "Agent"}) == sorted(NATIVE_TOOLS)
+    assert not any("Bsh" in line for line in real_cli.stderr)

@@ -15,7 +15,7 @@ import pytest
 
 from toolkit import Toolbox, ToolContext, tool
 from toolkit.errors import WorkspaceSecurityError
-from toolkit.runs import Limits, RunResult, run, start
+from toolkit.runs import Limits, OptionError, RunResult, run, start
 from toolkit.testing import ScriptedAPI, Status, Turn, text, tool_use
 from toolkit.workspace import HostMount, WorkspaceSection
 
@@ -299,6 +299,22 @@ async def test_a_disabled_tool_of_a_further_server_is_not_offered(tmp_path: Path
         )
         offered = [name for name in api.tools() if name.startswith("mcp__")]
         assert (result.code, offered, api.tool_results()) == ("ok", ["mcp__s__good"], ["from the jail"])
+
+
+@pytest.mark.parametrize(
+    "options", [{"policy": {"mcp__s__bat": "deny"}}, {"policy": {"mcp__s__bat": "disable"}}, {"safe": ["mcp__s__bat*"]}]
+)
+async def test_a_pattern_about_a_server_is_looked_up_before_the_first_prompt(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
+    (tmp_path / "server.py").write_text(SERVER, encoding="utf-8")
+    server = {"command": "/usr/bin/python3", "args": [str(tmp_path / "server.py")]}
+    with (
+        ScriptedAPI() as api,
+        pytest.raises(OptionError, match=r"the server 's' has no tool 'mcp__s__bat\*?'; did you mean 'mcp__s__bad'"),
+    ):
+        await go(api, servers={"s": server}, readable=[tmp_path / "server.py"], **options)
+    assert not api.requests
 
 
 async def test_a_server_that_does_not_start_is_a_refusal_that_names_it() -> None:

@@ -71,7 +71,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("model", "", "it is the name of a model"),
     ("system", ["Be kind."], "it is what is added to the system prompt"),
     ("native", "Read", r"Write native=\['Read'\]"),
-    ("native", [Path], "the name of one of the CLI's own tools"),
+    ("native", ["Bsh"], "there is no such tool of the CLI; did you mean 'Bash'"),
     ("servers", [{"command": "x"}], "it is a mapping of names to configurations"),
     ("servers", {"x": BOX}, r"tools=\[box\]"),
     ("servers", {"x": "my-server"}, "a server's configuration is a mapping"),

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 
+from toolkit import Toolbox, run, start, tool
 from toolkit.errors import RunError
-from toolkit.runs.asking import CLI_MODES, OWN_MODES, Guard, Policy
+from toolkit.runs import OptionError, Question, list_runs
+from toolkit.runs.asking import CLI_MODES, OWN_MODES, Guard, Offer, Policy
+from toolkit.testing import FakeCLI, text, tool_use
 
 WRITER, READER = "mcp__notes__add", "mcp__notes__find"
 
@@ -97,6 +101,124 @@ def test_the_first_pattern_that_matches_decides() -> None:
     rules = {"mcp__notes__add": "allow", "mcp__notes__*": "deny"}
     assert Policy("yolo", rules).rule("mcp__notes__add", {}).choice == "allow"
     assert Policy("yolo", rules).rule("mcp__notes__remove", {}).choice == "deny"
+
+
+def test_disable_follows_the_first_pattern_that_matches_too() -> None:
+    kept = Policy("yolo", {"mcp__notes__add": "allow", "mcp__notes__*": "disable"})
+    assert (kept.disabled("mcp__notes__add"), kept.disabled("mcp__notes__wipe")) == (False, True)
+    assert Policy("yolo", {"*": "ask", "Bash": "disable"}).disabled("Bash") is False
+    assert Policy("yolo", {"Bash": "disable", "*": "ask"}).disabled_names() == ["Bash"]
+    assert Policy("yolo", {"*": "ask", "Bash": "disable"}).disabled_names() == []
+
+
+def test_a_tool_of_which_some_calls_may_run_is_offered() -> None:
+    some = Policy("yolo", {"Bash(git status)": "allow", "Bash": "disable"})
+    assert some.disabled("Bash") is False
+    assert some.rule("Bash", {"command": "git status"}).choice == "allow"
+    assert some.rule("Bash", {"command": "rm x"}).choice == "deny"
+    assert Policy("yolo", {"Bash(rm)": "disable", "Bash": "disable"}).disabled("Bash") is True
+
+
+OFFER = Offer(("Bash", "Read"), {"notes": ("add", "wipe"), "web": ("find", "wipe")}, ("far",))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "means"),
+    [
+        ("Bash", "Bash"),
+        ("*", "*"),
+        ("mcp__*", "mcp__*"),
+        ("mcp__notes__*", "mcp__notes__*"),
+        ("mcp__notes__wipe", "mcp__notes__wipe"),
+        ("add", "mcp__notes__add"),
+        ("find", "mcp__web__find"),
+        ("Bash(git push)", "Bash(git push)"),
+        ("Bash(git push:*)", "Bash(git push:*)"),
+        ("mcp__far__anything", "mcp__far__anything"),
+        ("mcp__far__*", "mcp__far__*"),
+    ],
+)
+def test_a_pattern_means_a_tool_of_the_run(pattern: str, means: str) -> None:
+    assert OFFER.meant("policy", pattern) == means
+
+
+@pytest.mark.parametrize(
+    ("pattern", "says"),
+    [
+        ("wipe", "two tools of this run are called 'wipe'\n  Say which one: mcp__notes__wipe or mcp__web__wipe"),
+        ("wip", "no tool of this run is called 'wip'; did you mean 'wipe'?"),
+        ("mcp__note__*", "did you mean 'mcp__notes__*'?"),
+        ("mcp__notes__wip", "did you mean 'mcp__notes__wipe'?"),
+        ("mcp__fare__x", "did you mean 'mcp__far__*'?"),
+        ("bash", "did you mean 'Bash'?"),
+        ("wipe*", "did you mean 'wipe'?"),
+        ("WebFetch", "WebFetch is not offered in this run\n  Leave it out, or offer it: native=[…, 'WebFetch']"),
+        ("Bash()", "matches no command"),
+        ("Bash(*)", "matches no command"),
+        ("Bash(git * push)", "matches no command"),
+        ("Read(./.env)", "only Bash is told apart by its arguments\n  Write 'Read' for every call of it"),
+        ("xyzzy", "A tool of a server is written mcp__SERVER__TOOL"),
+    ],
+)
+def test_a_pattern_that_means_no_tool_is_an_error(pattern: str, says: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        OFFER.meant("policy", pattern)
+    assert says in str(caught.value)
+    assert caught.value.option == "policy"
+
+
+def test_a_command_is_compared_word_by_word() -> None:
+    for command in ("git  push", "\tgit push -f", "true;git\tpush"):
+        assert Policy("yolo", {"Bash(git push)": "deny"}).rule("Bash", {"command": command}).choice == "deny"
+
+
+@tool
+def wipe() -> str:
+    """Remove all notes."""
+    return "gone"
+
+
+@pytest.mark.parametrize("options", [{"policy": {"wipe": "deny"}}, {"policy": {"mcp__notes__wipe": "deny"}}])
+async def test_a_bare_name_holds_for_the_tool_of_that_name(options: dict[str, Any]) -> None:
+    cli = FakeCLI([tool_use("mcp__notes__wipe")], [text("Well.")])
+    result = await run("Go.", tools=[Toolbox("notes", [wipe])], transport=cli, **options)
+    assert [call.name for call in result.denied] == ["mcp__notes__wipe"]
+
+
+async def test_a_bare_name_can_be_disabled_and_marked_safe() -> None:
+    asked: list[Question] = []
+
+    def approve(question: Question) -> bool:
+        asked.append(question)
+        return True
+
+    cli = FakeCLI([tool_use("mcp__notes__wipe")], [text("Well.")])
+    box = Toolbox("notes", [wipe])
+    result = await run("Go.", tools=[box], safe=["wipe"], mode="normal", approve=approve, transport=cli)
+    assert ([call.ok for call in result.tools], asked) == ([True], [])
+
+    cli = FakeCLI([text("Well.")])
+    async with start("Go.", tools=[box], policy={"wipe": "disable"}, transport=cli) as live:
+        await live.result()
+    (started,) = [event async for event in live if event.name == "lifecycle.started"]
+    assert "mcp__notes__wipe" not in started.data["tools"]
+
+
+@pytest.mark.parametrize(
+    ("options", "option"),
+    [
+        ({"policy": {"wip": "deny"}}, "policy"),
+        ({"policy": {"mcp__note__*": "deny"}}, "policy"),
+        ({"safe": ["wip"]}, "safe"),
+        ({"native": ["Bsh"]}, "native[0]"),
+        ({"native": ["Read"], "policy": {"Bash": "ask"}}, "policy"),
+    ],
+)
+async def test_a_run_with_a_pattern_that_means_nothing_does_not_start(options: dict[str, Any], option: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        await run("Go.", tools=[Toolbox("notes", [wipe])], transport=FakeCLI([text("x")], strict=False), **options)
+    assert caught.value.option == option
+    assert list_runs() == []
 
 
 def test_what_does_not_exist_is_refused_by_name() -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolkit._base.words import did_you_mean
 from toolkit.errors import RunError
+from toolkit.runs.asking.patterns import NATIVE_TOOLS
 from toolkit.runs.asking.policy import CLI_MODES, OWN_MODES
 from toolkit.runs.kinds import (
     OptionError,
@@ -239,7 +240,7 @@ RULES: dict[str, Rule] = {
     "output": _output,
     "model": optional(text("the name of a model", "Leave it out for the CLI's default")),
     "system": optional(text("what is added to the system prompt")),
-    "native": optional(list_of(text("the name of one of the CLI's own tools", 'Write for example: native=["Read"]'))),
+    "native": optional(list_of(one_of(NATIVE_TOOLS, "tool of the CLI"))),
     "servers": mapping_of(_server, "a mapping of names to configurations"),
     "profile": one_of(PROFILES, "profile"),
     "domains": list_of(text("a host name", 'Write for example: domains=["a.example.org"]')),

@@ -16,6 +16,7 @@ from toolkit.errors import RunError, WorkspaceError
 from toolkit.runs.asking.approval_socket import ApprovalSocket
 from toolkit.runs.asking.approvals import Approvals, Remembered
 from toolkit.runs.asking.policy import Policy
+from toolkit.runs.boxes import load_boxes, make_offer, without_disabled
 from toolkit.runs.kinds import OptionError
 from toolkit.runs.listeners import Bus
 from toolkit.runs.outcome.events import Event, Stream
@@ -25,8 +26,6 @@ from toolkit.runs.spec import RunSpec
 from toolkit.runs.storage.event_log import EventLog
 from toolkit.runs.storage.run_folder import Place, RunFolder, find_place, new_run
 from toolkit.runs.turn.engine import Engine
-from toolkit.tools import Toolbox
-from toolkit_servers.target import load_target
 
 if TYPE_CHECKING:
     from toolkit_workspace import Changes
@@ -62,8 +61,9 @@ class LiveRun(Generic[OutputT]):
         self._place: Place | None = None
 
     async def __aenter__(self) -> Self:
-        policy = self.spec.rules(self._is_read_only)
-        self._boxes = _load_boxes(self.spec, policy)
+        boxes = load_boxes(self.spec)
+        policy = self.spec.rules(self._is_read_only).about(make_offer(self.spec, boxes))
+        self._boxes = without_disabled(boxes, policy)
         if self.spec.transport is None:
             self.spec.check_key()
         self._folder: RunFolder = new_run(self.spec)
@@ -368,23 +368,6 @@ class LiveRun(Generic[OutputT]):
             added = await added if inspect.isawaitable(added) else added
             text = f"{added}\n\n{text}" if added else text
         return text
-
-
-def _load_boxes(spec: RunSpec, policy: Policy) -> list[Toolbox]:
-    """The toolboxes of a run: TARGETs are loaded, disabled tools left out.
-
-    Raises:
-        TargetError, ToolDefinitionError: a target that gives no tools.
-        RunError: two of them have the same name.
-    """
-    boxes = [box if isinstance(box, Toolbox) else load_target(str(box)).toolbox for box in spec.tools]
-    names = [box.name for box in boxes]
-    for name in names:
-        if names.count(name) > 1:
-            raise RunError(f"two servers are called '{name}'", fix="Give one Toolbox another name")
-    offered = [[tool for tool in box.tools if not policy.disabled(f"mcp__{box.name}__{tool}")] for box in boxes]
-    pairs = [(box, names) for box, names in zip(boxes, offered, strict=True) if names]
-    return [box if len(names) == len(box.tools) else box.only(*names) for box, names in pairs]
 
 
 def _project_of(spec: RunSpec) -> str:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, Literal, get_args
 
 from toolkit._base.words import did_you_mean
 from toolkit.errors import RunError
+from toolkit.runs.asking.patterns import Offer, bash_prefix
 from toolkit.sandbox import READ_ONLY_TOOLS
 
 Choice = Literal["allow", "ask", "deny"]
@@ -62,14 +63,33 @@ class Policy:
         """The permission mode the CLI is started with; ours are enforced by us."""
         return "bypassPermissions" if self.mode in OWN_MODES else self.mode
 
+    def about(self, offer: Offer) -> Policy:
+        """The same policy with the full names of the tools it is about.
+
+        Raises:
+            OptionError: a pattern that means no tool of the run.
+        """
+        rules: dict[str, str] = {}
+        for pattern, policy in (self.rules or {}).items():
+            rules.setdefault(offer.meant("policy", pattern), policy)
+        return replace(self, rules=rules, safe=tuple(offer.meant("safe", pattern) for pattern in self.safe))
+
+    def patterns(self) -> list[tuple[str, str]]:
+        """Every pattern, with the option it was written in."""
+        return [*(("policy", pattern) for pattern in self.rules or {}), *(("safe", pattern) for pattern in self.safe)]
+
     def disabled(self, tool: str) -> bool:
-        """Whether the tool is not offered at all."""
-        return any(policy == "disable" and fnmatchcase(tool, name) for name, policy in (self.rules or {}).items())
+        """Whether the tool is not offered at all: the first pattern that is about it says so."""
+        for pattern, policy in (self.rules or {}).items():
+            if fnmatchcase(tool, pattern):
+                return policy == "disable"
+            if tool == "Bash" and _BASH.fullmatch(pattern) and policy != "disable":
+                return False  # some of its commands may run
+        return False
 
     def disabled_names(self) -> list[str]:
         """The disabled tools that were named in full: also those of servers whose tools are not known beforehand."""
-        names = (name for name, policy in (self.rules or {}).items() if policy == "disable")
-        return [name for name in names if re.fullmatch(r"[\w-]+", name)]
+        return [name for name in self.rules or {} if re.fullmatch(r"[\w-]+", name) and self.disabled(name)]
 
     def rule(self, tool: str, arguments: Mapping[str, Any]) -> Ruling:
         """Allow, ask or deny, and why."""
@@ -109,11 +129,11 @@ def _matches(pattern: str, policy: str, tool: str, arguments: Mapping[str, Any])
         return fnmatchcase(tool, pattern)
     if tool != "Bash":
         return False
-    command, prefix = str(arguments.get("command", "")), bash["prefix"].removesuffix("*").removesuffix(":").strip()
+    command, prefix = str(arguments.get("command", "")), bash_prefix(bash["prefix"])
     if policy == "allow":
-        return not _OPERATORS.search(command) and _begins(command.strip(), prefix)
-    return any(_begins(part.strip(), prefix) for part in _OPERATORS.split(command))
+        return not _OPERATORS.search(command) and _begins(command, prefix)
+    return any(_begins(part, prefix) for part in _OPERATORS.split(command))
 
 
 def _begins(command: str, prefix: str) -> bool:
-    return command == prefix or command.startswith(prefix + " ")
+    return f"{' '.join(command.split())} ".startswith(f"{prefix} ")

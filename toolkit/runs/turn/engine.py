@@ -30,6 +30,7 @@ from toolkit.runs.sessions.transcripts import SessionId, held, sessions_home
 from toolkit.runs.spec import RunSpec
 from toolkit.runs.turn.options import confine_run, make_options, native_tools, offered, session_options
 from toolkit.runs.turn.refusals import GateRefusals
+from toolkit.runs.turn.servers import check_patterns
 from toolkit.runs.turn.translate import Translator, Work
 from toolkit.sandbox import Confinement
 from toolkit.tools import Budget, Deadline, Toolbox, ToolContext
@@ -102,6 +103,7 @@ class Engine:
         Raises:
             UnconfinedError: the jail is not certain; nothing was started.
             NoSessionError: there is no such session.
+            OptionError: a pattern about a server that means none of its tools.
             ClaudeSDKError: the CLI could not be started.
         """
         spec = self._spec
@@ -128,6 +130,7 @@ class Engine:
         self._client = ClaudeSDKClient(options, transport=spec.transport)
         self._stack.push_async_callback(self._disconnect)
         await self._client.connect()
+        await check_patterns(self._client, spec, self._approvals.policy)
 
     async def close(self) -> None:
         """End the process and everything in its jail; nothing survives."""

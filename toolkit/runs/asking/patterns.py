@@ -1,0 +1,129 @@
+"""Which tool a pattern means: every pattern of a policy names a tool of the run, or is refused.
+
+A pattern that matches nothing is a rule that never holds: `{"wipe": "deny"}` would let
+`mcp__notes__wipe` run. So each is looked up among the tools that the run has, before
+anything starts. What a server of `servers=` offers is known only once it is connected:
+a pattern has to name that server, and is looked up among its tools before the first
+prompt is sent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from toolkit._base.words import did_you_mean
+from toolkit.runs.kinds import OptionError
+
+NATIVE_TOOLS = (
+    "Agent",
+    "Bash",
+    "CronCreate",
+    "CronDelete",
+    "CronList",
+    "Edit",
+    "EnterWorktree",
+    "ExitWorktree",
+    "Glob",
+    "Grep",
+    "ListAgents",
+    "Monitor",
+    "NotebookEdit",
+    "Read",
+    "ReportFindings",
+    "ScheduleWakeup",
+    "SendMessage",
+    "Skill",
+    "Task",
+    "TaskCreate",
+    "TaskGet",
+    "TaskList",
+    "TaskStop",
+    "TaskUpdate",
+    "ToolSearch",
+    "WebFetch",
+    "WebSearch",
+    "Workflow",
+    "Write",
+)
+"""The CLI's own tools, as `native=` may name them. The CLI leaves out a name it does not know, and does not say so."""
+_OF_CALLS = re.compile(r"(?P<tool>[^()]*)\((?P<words>.*)\)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The tools of a run, before any of them is disabled."""
+
+    native: tuple[str, ...]
+    boxes: Mapping[str, tuple[str, ...]]
+    """The tools of each toolbox, by the box's name."""
+    servers: tuple[str, ...] = ()
+    """Servers whose tools are known once they are connected."""
+
+    def meant(self, option: str, pattern: str) -> str:
+        """The pattern with the full name of the tool it means.
+
+        Raises:
+            OptionError: it means no tool of the run, or two.
+        """
+        if calls := _OF_CALLS.fullmatch(pattern):
+            self._check_calls(option, pattern, calls["tool"], calls["words"])
+            return pattern
+        possible = [*self._names(), *(f"mcp__{server}__tool" for server in self.servers)]
+        if self.server_of(pattern) is not None or any(fnmatchcase(name, pattern) for name in possible):
+            return pattern
+        found = [f"mcp__{box}__{tool}" for box, tools in self.boxes.items() for tool in tools if tool == pattern]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            what = f"{option}: two tools of this run are called '{pattern}'"
+            raise OptionError(option, what, fix=f"Say which one: {' or '.join(found)}")
+        raise self._unknown(option, pattern)
+
+    def server_of(self, pattern: str) -> str | None:
+        """The server a pattern is about, where only that server knows its tools."""
+        return next((name for name in self.servers if pattern.startswith(f"mcp__{name}__")), None)
+
+    def check_connected(self, patterns: Iterable[tuple[str, str]], tools: Mapping[str, Iterable[str]]) -> None:
+        """Look up the patterns about servers, each with its option, among the tools that these turned out to have.
+
+        Raises:
+            OptionError: one means no tool.
+        """
+        for option, pattern in patterns:
+            server = self.server_of(pattern)
+            names = [f"mcp__{server}__{tool}" for tool in tools.get(server, ())] if server is not None else []
+            if server in tools and not any(fnmatchcase(name, pattern) for name in names):
+                what = f"{option}: the server '{server}' has no tool '{pattern}'{did_you_mean(pattern, names)}"
+                raise OptionError(option, what)
+
+    def _names(self) -> list[str]:
+        return [*self.native, *(f"mcp__{box}__{tool}" for box, tools in self.boxes.items() for tool in tools)]
+
+    def _check_calls(self, option: str, pattern: str, tool: str, words: str) -> None:
+        if tool != "Bash":
+            what = f"{option}: '{pattern}' is no pattern: only Bash is told apart by its arguments"
+            raise OptionError(option, what, fix=f"Write '{tool}' for every call of it")
+        if tool not in self.native:
+            raise self._unknown(option, tool)
+        prefix = bash_prefix(words)
+        if not prefix or "*" in prefix:
+            what = f"{option}: '{pattern}' matches no command: it is Bash(words a command begins with)"
+            raise OptionError(option, what, fix="Write 'Bash' for every command, or for example 'Bash(git push)'")
+
+    def _unknown(self, option: str, pattern: str) -> OptionError:
+        if pattern in NATIVE_TOOLS:
+            what = f"{option}: {pattern} is not offered in this run"
+            return OptionError(option, what, fix=f"Leave it out, or offer it: native=[…, '{pattern}']")
+        known = [*self._names(), *(tool for tools in self.boxes.values() for tool in tools)]
+        known += [f"mcp__{name}__*" for name in (*self.boxes, *self.servers)]
+        fix = "A tool of a server is written mcp__SERVER__TOOL" if self.servers else ""
+        what = f"{option}: no tool of this run is called '{pattern}'{did_you_mean(pattern, known)}"
+        return OptionError(option, what, fix=fix)
+
+
+def bash_prefix(words: str) -> str:
+    """The words in `Bash(…)`, spelled as they are compared; `Bash(git push:*)` is the CLI's way to write one."""
+    return " ".join(words.strip().removesuffix("*").removesuffix(":").split())

@@ -1,0 +1,43 @@
+"""The toolboxes of a run: loaded, and what the policy leaves of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from toolkit.errors import RunError
+from toolkit.runs.asking.patterns import Offer
+from toolkit.runs.asking.policy import Policy
+from toolkit.runs.spec import RunSpec
+from toolkit.sandbox import TOOLS
+from toolkit.tools import Toolbox
+from toolkit_servers.target import load_target
+
+
+def load_boxes(spec: RunSpec) -> list[Toolbox]:
+    """The toolboxes of a run; TARGETs are loaded.
+
+    Raises:
+        TargetError, ToolDefinitionError: a target that gives no tools.
+        RunError: two of them have the same name.
+    """
+    boxes = [box if isinstance(box, Toolbox) else load_target(str(box)).toolbox for box in spec.tools]
+    names = [*(box.name for box in boxes), *spec.servers]
+    for name in names:
+        if names.count(name) > 1:
+            raise RunError(f"two servers are called '{name}'", fix="Give one Toolbox another name")
+    return boxes
+
+
+def make_offer(spec: RunSpec, boxes: Iterable[Toolbox] = ()) -> Offer:
+    """What the patterns of a run's policy can be about.
+
+    The CLI's usual tools count in every mode, so that one policy fits all of them.
+    """
+    native = TOOLS if spec.native is None else tuple(spec.native)
+    return Offer((*native, "StructuredOutput"), {box.name: tuple(box.tools) for box in boxes}, tuple(spec.servers))
+
+
+def without_disabled(boxes: Iterable[Toolbox], policy: Policy) -> list[Toolbox]:
+    """The boxes with the tools that may be offered; a box of which none is left is left out."""
+    kept = [(box, [name for name in box.tools if not policy.disabled(f"mcp__{box.name}__{name}")]) for box in boxes]
+    return [box if len(names) == len(box.tools) else box.only(*names) for box, names in kept if names]
