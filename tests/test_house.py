@@ -42,8 +42,14 @@ MAY_USE: dict[str, set[str]] = {
     "toolkit_servers.ready.files": {
         "toolkit.tools",
         "toolkit_servers.ready",
+        "toolkit_servers.ready.files.reference",
         "toolkit_workspace.changes",
         "toolkit_workspace.selecting",
+    },
+    "toolkit_servers.ready.files.reference": {
+        "toolkit.tools",
+        "toolkit_servers.ready",
+        "toolkit_servers.ready.files",
     },
     "toolkit_servers.stdio": {"toolkit_servers"},
     "toolkit_servers.target": {"toolkit", "toolkit.tools", "toolkit_servers.ready"},

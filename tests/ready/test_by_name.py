@@ -51,6 +51,9 @@ async def test_several_folders_are_several_boxes_with_names(tmp_path: Path) -> N
         ("file", {}, "did you mean 'files'?"),
         ("files", {"readonly": True}, "did you mean 'read_only'?"),
         ("files", {"read_only": "maybe"}, "read_only has a wrong value"),
+        ("files", {"compat": "other"}, "compat has a wrong value: input should be 'reference'"),
+        ("files", {"root": ["/tmp", "/var"]}, "files has one folder, but was given several"),
+        ("files", {"root": [], "compat": "reference"}, "files was given no folder"),
         ("planning", {"x": 1}, "no option 'x'"),
     ],
 )
@@ -68,6 +71,27 @@ async def test_a_target_names_the_folder_and_options_behind_a_colon(spec: str, t
     box = load_target(spec, cwd=tmp_path).toolbox
     assert "here" in await said(box, "list_directory")
     assert "write_file" in box.tools
+
+
+async def test_several_folders_have_colons_between_them_unless_one_has_that_name(tmp_path: Path) -> None:
+    for name in ("a", "b", "a:c"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "here").write_text(name)
+    two = load_target("files:a:b,compat=reference", cwd=tmp_path).toolbox
+    assert await said(two, "list_allowed_directories") == f"Allowed directories:\n{tmp_path}/a\n{tmp_path}/b"
+    assert await said(two, "read_text_file", path=f"{tmp_path}/b/here") == "b"
+    assert "outside the allowed directories" in await refused(two, "read_text_file", path=f"{tmp_path}/a:c/here")
+    one = load_target("files:a:c", cwd=tmp_path).toolbox
+    assert await said(one, "read_file", path="here") == "a:c"
+    with pytest.raises(TargetError, match="given several"):
+        load_target("files:a:b", cwd=tmp_path)
+
+
+async def test_the_reference_tools_without_a_folder_are_those_of_the_workspace(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("text")
+    box = load_ready("files", compat="reference", read_only=True)
+    assert len(box.tools) == 10
+    assert await said(box, "read_text_file", ToolContext(workspace=tmp_path), path="f") == "text"
 
 
 async def test_files_without_a_folder_are_those_of_the_workspace_or_the_working_directory(

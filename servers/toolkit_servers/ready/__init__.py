@@ -6,6 +6,7 @@ by name, with options as text or as values, which is how the command line does i
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from importlib import import_module
@@ -27,6 +28,9 @@ READY: Mapping[str, str | None] = MappingProxyType(
     {"files": "root", "notes": "database", "planning": None, "workspace": "section"}
 )
 """The ready-made toolboxes by name, each with the option that is meant by a value without a name: a path."""
+
+
+_TAKE_SEVERAL = frozenset({"files"})
 
 
 def load_ready(name: str, /, **options: Any) -> Toolbox:
@@ -61,7 +65,8 @@ def load_ready(name: str, /, **options: Any) -> Toolbox:
 def load_ready_spec(spec: str, cwd: Path) -> Toolbox:
     """Make the toolbox that NAME, NAME:PATH or NAME:PATH,option=value stands for.
 
-    PATH is what NAME is about, such as a folder for files, and is read from `cwd`.
+    PATH is what NAME is about, such as a folder for files, and is read from `cwd`; where it may be several, they have
+    colons between them.
 
     Raises:
         TargetError: as for `load_ready`.
@@ -70,7 +75,9 @@ def load_ready_spec(spec: str, cwd: Path) -> Toolbox:
     options = _options(name, rest) if name in READY else {}
     main = READY.get(name)
     if main in options:
-        options[main] = str(cwd / Path(options[main]).expanduser())
+        paths = _paths(options[main], cwd) if name in _TAKE_SEVERAL else [options[main]]
+        full = [str(cwd / Path(path).expanduser()) for path in paths]
+        return load_ready(name, **{**options, main: full if len(full) > 1 else full[0]})
     return load_ready(name, **options)
 
 
@@ -110,6 +117,11 @@ def _options(name: str, rest: str) -> dict[str, str]:
             where=[f"options: {', '.join(known)}"] if known else [],
         )
     return {**options, main: rest} if rest and main is not None else options
+
+
+def _paths(text: str, cwd: Path) -> list[str]:
+    """One path, or several with colons between them; a folder that has the whole name comes first."""
+    return [text] if (cwd / Path(text).expanduser()).exists() else text.split(os.pathsep)
 
 
 def _is_module(name: str, cwd: Path) -> bool:

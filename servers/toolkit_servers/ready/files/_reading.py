@@ -10,10 +10,17 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from toolkit._base.words import size_text
-from toolkit.errors import ToolError, ToolkitError
+from toolkit.errors import ToolError
 from toolkit.tools import Audio, Image, Resource, ToolContext, tool
 from toolkit_servers.ready.files import _grep
-from toolkit_servers.ready.files.answers import ListedEntry, info_text, listing_text, paths_text, tree_text
+from toolkit_servers.ready.files.answers import (
+    ListedEntry,
+    info_text,
+    listing_text,
+    paths_text,
+    picture_or_sound,
+    tree_text,
+)
 from toolkit_servers.ready.files.root import FindRoot, Place, RootTools
 from toolkit_servers.ready.files.stretch import Stretch, read_stretch
 from toolkit_servers.ready.files.walk import Globs, Walk
@@ -182,7 +189,7 @@ class ReadTools(RootTools):
         with os.fdopen(root.open_file(place), "rb") as file:
             data = file.read(_LARGEST_MEDIA + 1)
             size = os.fstat(file.fileno()).st_size
-        media = _media(data, place)
+        media = picture_or_sound(data, place) or _resource(data, place)
         most = _LARGEST_OTHER if isinstance(media, Resource) else _LARGEST_MEDIA
         if len(data) > most:
             raise ToolError(f"{place} has {size_text(size)}; at most {size_text(most)} of its kind can be sent")
@@ -213,19 +220,7 @@ def _listed(folder: int, name: str) -> ListedEntry | None:
         return None
 
 
-def _media(data: bytes, place: Place) -> Image | Audio | Resource:
-    """The content object for these bytes: by what they are, then by the name."""
-    by_name = mimetypes.guess_type(place.name)[0] or ""
-    for mime in (None, by_name):
-        for family, kind in (("image/", Image), ("audio/", Audio)):
-            # A drawing in SVG is text, and no model takes it as a picture.
-            if mime is not None and (not mime.startswith(family) or mime == "image/svg+xml"):
-                continue
-            try:
-                kind(data[:64], mime).block()
-            except ToolkitError:
-                continue
-            return kind(data, mime)
+def _resource(data: bytes, place: Place) -> Resource:
     if not is_binary(data):
         raise ToolError(f"{place} is text: use read_file")
-    return Resource(f"files:///{place.path}", data, by_name or None)
+    return Resource(f"files:///{place.path}", data, mimetypes.guess_type(place.name)[0])

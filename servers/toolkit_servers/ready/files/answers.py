@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from toolkit._base.words import count_text, size_text
+from toolkit.errors import ToolkitError
+from toolkit.tools import Audio, Image
 from toolkit_servers.ready.answers import fitting, with_remarks
 from toolkit_servers.ready.files.root import Place, as_path, kind_of
 from toolkit_servers.ready.files.walk import Walk
@@ -92,6 +94,22 @@ def info_text(place: Place, st: os.stat_result, *, target: str | None, rights: s
         "these tools": rights,
     }
     return "\n".join(f"{name}: {value}" for name, value in facts.items() if value is not None)
+
+
+def picture_or_sound(data: bytes, place: Place) -> Image | Audio | None:
+    """The content for these bytes, by what they are, then by the name; None for everything else."""
+    by_name = mimetypes.guess_type(place.name)[0] or ""
+    for mime in (None, by_name):
+        for family, kind in (("image/", Image), ("audio/", Audio)):
+            # A drawing in SVG is text, and no model takes it as a picture.
+            if mime is not None and (not mime.startswith(family) or mime == "image/svg+xml"):
+                continue
+            try:
+                kind(data[:64], mime).block()
+            except ToolkitError:
+                continue
+            return kind(data, mime)
+    return None
 
 
 def _moment(seconds: float) -> datetime:

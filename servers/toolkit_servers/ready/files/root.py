@@ -95,7 +95,9 @@ class Root:
                 where=[reason or type(error).__name__],
                 fix="Name a folder that exists and may be entered",
             ) from error
-        self._aliases = tuple(dict.fromkeys([str(real), os.path.abspath(folder)]))  # noqa: PTH100  keeps links
+        self.real = str(real)
+        self.names = tuple(dict.fromkeys([os.path.abspath(Path(folder).expanduser()), self.real]))  # noqa: PTH100  keeps links
+        """The absolute paths it is known by: as it was named, and without links."""
         weakref.finalize(self, os.close, self.handle)
 
     def place(self, path: str) -> Place:
@@ -117,7 +119,7 @@ class Root:
 
     def _below_alias(self, clean: str, path: str) -> str:
         clean = "/" + clean.lstrip("/")
-        for alias in self._aliases:
+        for alias in self.names:
             if clean == alias or clean.startswith(alias.rstrip("/") + "/"):
                 return clean[len(alias) :].lstrip("/") or "."
         raise self._outside(path)

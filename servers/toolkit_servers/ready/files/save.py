@@ -63,10 +63,11 @@ def make_folder(root: Root, place: Place) -> bool:
             return True
 
 
-def move(root: Root, source: Place, destination: Place) -> None:
-    """Give a file, link or folder another place, which must be free."""
+def move(root: Root, source: Place, destination: Place, to_root: Root | None = None) -> None:
+    """Give a file, link or folder another place, which must be free; below another root where one is given."""
+    to_root = to_root or root
     root.stat(source)
-    with root.parent(source) as old, root.parent(destination) as new, root.in_words(destination):
+    with root.parent(source) as old, to_root.parent(destination) as new, to_root.in_words(destination):
         try:
             _rename_new(old, os.fsencode(source.name), new, os.fsencode(destination.name))
         except OSError as error:

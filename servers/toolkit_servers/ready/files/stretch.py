@@ -73,7 +73,7 @@ def read_stretch(
         first: int | None
         if start < 0:
             count = -start if count is None else count
-            first = _seek_tail(file, -start, size)
+            first = seek_tail(file, -start, size)
         else:
             first = max(start, 1)
             file.seek(0)
@@ -95,10 +95,10 @@ def read_stretch(
     )
 
 
-def require_text(head: bytes, size: int, place: Place) -> None:
+def require_text(head: bytes, size: int, place: Place, *, media_tool: str = "read_media") -> None:
     """Raise where the first bytes are not those of a text."""
     if is_binary(head):
-        raise ToolError(f"{place} is binary ({size_text(size)}); read_media shows pictures and sounds")
+        raise ToolError(f"{place} is binary ({size_text(size)}); {media_tool} shows pictures and sounds")
 
 
 def _skip_lines(file: BinaryIO, count: int | None) -> int:
@@ -121,7 +121,7 @@ def _skip_lines(file: BinaryIO, count: int | None) -> int:
     return passed
 
 
-def _seek_tail(file: BinaryIO, count: int, size: int) -> int | None:
+def seek_tail(file: BinaryIO, count: int, size: int) -> int | None:
     """Go to where the last `count` lines begin; the number of the first of them, if the file is not too large."""
     file.seek(0)
     if size <= _COUNTED + _TAIL:

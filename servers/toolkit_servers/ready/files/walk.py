@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from toolkit._base.handles import DirStack
 from toolkit._base.words import count_text
@@ -37,6 +38,12 @@ class Entry:
     depth: int
 
 
+class Patterns(Protocol):
+    """What decides about a path: as in a .gitignore file, or as another program does."""
+
+    def match(self, path: str, is_folder: bool) -> bool: ...
+
+
 @dataclass(slots=True)
 class Walk:
     """A walk over everything below a place, folder by folder, by name."""
@@ -44,10 +51,12 @@ class Walk:
     root: Root
     start: Place
     context: ToolContext
-    exclude: Globs
+    exclude: Patterns
     depth: int | None = None
     """Folders deeper than this are named but not entered."""
-    unreadable: int = field(default=0, init=False)
+    not_entered_names: Sequence[str] = NOT_ENTERED
+    unreadable: list[str] = field(default_factory=list, init=False)
+    """Folders that could not be opened."""
     not_entered: int = field(default=0, init=False)
     stopped: bool = field(default=False, init=False)
     """There is more than one walk may visit."""
@@ -88,13 +97,13 @@ class Walk:
                     levels.append((path, iter(inside)))
 
     def _enter(self, stack: DirStack, path: str, name: str, depth: int) -> list[tuple[str, bool, bool]] | None:
-        if name in NOT_ENTERED or (self.depth is not None and depth >= self.depth):
+        if name in self.not_entered_names or (self.depth is not None and depth >= self.depth):
             self.not_entered += 1
             return None
         try:
             handle = self.root.open_folder_entry(stack.top, name, Place(path))
         except ToolError:
-            self.unreadable += 1
+            self.unreadable.append(path)
             return None
         st = os.fstat(handle)
         stack.push(handle, (st.st_dev, st.st_ino))
@@ -102,7 +111,7 @@ class Walk:
 
     def remarks(self) -> list[str]:
         """What a result over this walk leaves out."""
-        said = [f"{count_text(self.unreadable, 'folder')} could not be read"] if self.unreadable else []
+        said = [f"{count_text(len(self.unreadable), 'folder')} could not be read"] if self.unreadable else []
         return [*said, f"stopped after {_MOST_VISITED:,} entries; search a smaller part"] if self.stopped else said
 
 
@@ -116,7 +125,7 @@ class Globs:
     """Patterns as in a .gitignore file, with {a,b} alternatives: a path matches if one of them does."""
 
     def __init__(self, patterns: Sequence[str]) -> None:
-        self._patterns = [_compiled(line) for pattern in patterns for line in _alternatives(pattern)]
+        self._patterns = [_compiled(line) for pattern in patterns for line in alternatives(pattern)]
 
     def match(self, path: str, is_folder: bool) -> bool:
         """Whether the path itself is meant, not a folder above it."""
@@ -137,7 +146,7 @@ def _compiled(line: str) -> GitPattern:
     return pattern
 
 
-def _alternatives(pattern: str) -> list[str]:
+def alternatives(pattern: str) -> list[str]:
     """`*.{ts,tsx}` written out; the innermost braces first, so that nested ones work too."""
     todo, done = [pattern], list[str]()
     while todo:
