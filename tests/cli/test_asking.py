@@ -59,6 +59,13 @@ async def person(monkeypatch: pytest.MonkeyPatch) -> Person:
         (["p\n"], "ALLOW_PROJECT"),
         (["a\n"], "ALLOW_ALWAYS"),
         (["n\n"], "DENY"),
+        (["yes\n"], "ALLOW_ONCE"),
+        (["Once\n"], "ALLOW_ONCE"),
+        (["no\n"], "DENY"),
+        (["session\n"], "ALLOW_SESSION"),
+        (["project\n"], "ALLOW_PROJECT"),
+        (["ALWAYS\n"], "ALLOW_ALWAYS"),
+        (["yess\n", "yes\n"], "ALLOW_ONCE"),
         (["\n"], "DENY"),
         (["\x04"], "DENY"),
         (["what?\n", "y\n"], "ALLOW_ONCE"),
@@ -69,6 +76,11 @@ async def test_a_key_is_a_decision_and_no_answer_is_a_refusal(answers: list[str]
     decision = await person.decide("ls", *answers)
     assert decision.kind == kind
     assert person.lines == ["warning: meanwhile\n"] * len(answers)
+
+
+async def test_the_question_says_what_will_be_remembered(person: Person) -> None:
+    await person.decide("make", "y\n")
+    assert "to remember exactly this command: s = in this session, p = in this project, a = always" in person.shown
 
 
 async def test_what_does_not_fit_is_said_and_shown_on_demand(person: Person) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from toolkit import Toolbox, tool
 from toolkit.runs import Decision, Limits, Question, RunResult, load_run, run, start
-from toolkit.runs.asking import Remembered, subject_of
+from toolkit.runs.asking import Remembered
 from toolkit.testing import FakeCLI, Turn, text, tool_use
 
 NOTE = "mcp__notes__note"
@@ -70,10 +70,23 @@ async def test_a_no_is_told_to_the_model_and_the_run_goes_on() -> None:
     assert [(denied.name, denied.reason) for denied in result.denied] == [(NOTE, "not on a Sunday")]
 
 
-async def test_a_no_can_end_the_run() -> None:
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"mode": "normal"},
+        {"mode": "yolo", "policy": {NOTE: "ask"}},
+        {"mode": "default"},
+        {"mode": "default", "policy": {NOTE: "ask"}},
+        {"mode": "acceptEdits"},
+        {"mode": "plan"},
+    ],
+    ids=str,
+)
+async def test_a_no_that_ends_the_run_has_one_code_in_every_mode(options: dict[str, Any]) -> None:
     notes = Notes()
-    result = await ran(notes, calls("a"), approve=answering(Decision.deny("enough", stop=True)))
+    result = await ran(notes, calls("a"), approve=answering(Decision.deny("enough", stop=True)), **options)
     assert (result.ok, result.code, notes.done) == (False, "stopped", [])
+    assert [(denied.name, denied.reason) for denied in result.denied] == [(NOTE, "enough")]
 
 
 async def test_the_input_can_be_rewritten() -> None:
@@ -240,14 +253,6 @@ async def test_policy_ask_holds_in_yolo_mode_too() -> None:
     notes, asked = Notes(), list[Question]()
     await ran(notes, calls("a"), mode="yolo", policy={"mcp__notes__*": "ask"}, approve=answering(True, asked))
     assert (notes.done, len(asked)) == (["a"], 1)
-
-
-def test_a_kept_decision_about_bash_is_about_the_program_or_the_exact_command() -> None:
-    assert subject_of("Bash", {"command": "git push origin"}) == "Bash(git)"
-    assert subject_of("Bash", {"command": "git push; rm x"}) == "Bash[git push; rm x]"
-    for exact in ("X=1 ls", "env ls", "/usr/bin/python3 -c 1", "bash run.sh", "'my prog' x"):
-        assert subject_of("Bash", {"command": exact}) == f"Bash[{exact}]"
-    assert subject_of("Write", {"file_path": "x"}) == "Write"
 
 
 def test_a_damaged_file_is_kept_aside_and_said(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from toolkit import Toolbox, ToolContext, tool
 from toolkit.errors import WorkspaceSecurityError
-from toolkit.runs import Limits, OptionError, RunResult, run, start
+from toolkit.runs import Decision, Limits, OptionError, RunResult, run, start
 from toolkit.testing import ScriptedAPI, Status, Turn, text, tool_use
 from toolkit.workspace import HostMount, WorkspaceSection
 
@@ -265,6 +265,13 @@ async def test_read_only_mode_writes_nothing_whatever_is_tried(src: Path, no_lef
         assert "x = 1" in str(api.tool_results())
     assert result.ok
     assert sorted(path.name for path in src.iterdir()) == ["a.py"]  # noqa: ASYNC240
+
+
+@pytest.mark.parametrize("mode", ["normal", "default"])
+async def test_a_no_that_ends_the_run_has_one_code_in_every_mode(mode: str) -> None:
+    with ScriptedAPI([tool_use("Bash", command="touch made.txt")], strict=False) as api:
+        result = await go(api, mode=mode, approve=lambda question: Decision.deny("Enough.", stop=True))
+    assert (result.code, [denied.reason for denied in result.denied]) == ("stopped", ["Enough."])
 
 
 SERVER = """

@@ -48,6 +48,7 @@ def watch(run: StoredRun, wants_json: bool) -> None:
             click.echo(safe_text(f"{asked['id']}  {asked['tool']}  {asked['reason']}").replace("\n", " "))
             for line in about_to_happen(asked["tool"], asked["input"]):
                 click.echo(f"    {line}")
+            click.echo(safe_text(f"    session, project and always remember {asked['remembers']}"))
 
 
 @approvals.command(
@@ -92,7 +93,7 @@ def list_(wants_json: bool) -> None:
         click.echo("nothing is remembered", err=True)
 
 
-@approvals.command(example="$ toolkit approvals forget 'Bash(git)'")
+@approvals.command(example="$ toolkit approvals forget 'Bash(git status)'")
 @click.argument("subject")
 def forget(subject: str) -> None:
     """Forget what was allowed for a project or for always."""

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from toolkit.errors import RunError, WorkspaceError
 from toolkit.runs.asking.approval_socket import ApprovalSocket
-from toolkit.runs.asking.approvals import Approvals, Remembered
+from toolkit.runs.asking.approvals import Approvals
 from toolkit.runs.asking.policy import Policy
+from toolkit.runs.asking.remembered import Remembered
 from toolkit.runs.boxes import load_boxes, make_offer, without_disabled
 from toolkit.runs.kinds import OptionError
 from toolkit.runs.listeners import Bus

@@ -19,7 +19,15 @@ from toolkit.cli.terminal.display import Display, about_to_happen
 from toolkit.runs import Decision, LiveRun, Question, RunResult, RunSpec, start
 
 _SECOND = 1.0
-_KEYS = {"y": "ALLOW_ONCE", "n": "DENY", "s": "ALLOW_SESSION", "p": "ALLOW_PROJECT", "a": "ALLOW_ALWAYS"}
+_ANSWERS = {
+    "yes": "ALLOW_ONCE",
+    "no": "DENY",
+    "session": "ALLOW_SESSION",
+    "project": "ALLOW_PROJECT",
+    "always": "ALLOW_ALWAYS",
+}
+_KEYS = {**_ANSWERS, **{word[0]: decision for word, decision in _ANSWERS.items()}, "once": "ALLOW_ONCE"}
+"""What may be typed: a word, or its first letter."""
 _MOST_LINES = 40
 _TRIES = 5
 
@@ -126,8 +134,8 @@ class TerminalApprover:
         hidden = len(lines) - _MOST_LINES
         if hidden > 0:
             _say(f"  … {count_text(hidden, 'more line')}: v shows all\n")
-        about = safe_line(question.subject, 60)
-        keys = f"y = once, s = all {about} in this session, p = in this project, a = always, n = no"
+        what = safe_line(question.remembers, 80)
+        keys = f"y = once; n = no; to remember {what}: s = in this session, p = in this project, a = always"
         for _ in range(_TRIES):
             with contextlib.suppress(termios.error):  # what was typed before the question could be seen
                 termios.tcflush(self._terminal, termios.TCIFLUSH)

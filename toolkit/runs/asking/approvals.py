@@ -1,31 +1,23 @@
-"""A person in the loop: questions about tool calls, the decisions, and which of them are remembered.
+"""A person in the loop: questions about tool calls, and the decisions.
 
 A call that needs an answer waits in the guard's hook. The answer comes from the
 `approve` callback, from `live.approvals.answer(…)`, or from another terminal;
 the first one counts. Where nobody can answer, the call is refused at once.
-
-The CLI's own "allow for session" does not hold, and its suggestions write into the
-workspace. So decisions are remembered here: for the session in memory, for the project
-and for always in one file of ours, outside of every workspace.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from toolkit._base.files import state_home, write_json
-from toolkit._base.locks import take_lock
 from toolkit.errors import RunError
 from toolkit.runs.asking.guard import ALLOW, Verdict
 from toolkit.runs.asking.policy import Policy
+from toolkit.runs.asking.remembered import Remembered
+from toolkit.runs.asking.subjects import subject_of, what_is_remembered
 from toolkit.runs.listeners import in_its_own_time
 
 if TYPE_CHECKING:
@@ -35,7 +27,6 @@ _log = logging.getLogger("toolkit.runs")
 
 Kind = Literal["ALLOW_ONCE", "ALLOW_SESSION", "ALLOW_PROJECT", "ALLOW_ALWAYS", "DENY"]
 KINDS: tuple[Kind, ...] = ("ALLOW_ONCE", "ALLOW_SESSION", "ALLOW_PROJECT", "ALLOW_ALWAYS", "DENY")
-_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,118 +77,6 @@ Decision.ALLOW_PROJECT = Decision("ALLOW_PROJECT")
 Decision.ALLOW_ALWAYS = Decision("ALLOW_ALWAYS")
 Decision.DENY = Decision("DENY")
 
-_PLAIN_COMMAND = re.compile(r"[\w./=:@,+%^~\- '\"]*")
-"""No operators, expansions or redirections: one program with its arguments."""
-
-
-_STARTER = re.compile(
-    r"(.*/)?(ba|da|z|k|fi|s)?sh|(.*/)?(env|sudo|doas|su|exec|eval|command|builtin|source|\.|nohup|nice|ionice|time|timeout"
-    r"|stdbuf|setsid|xargs|find|watch|parallel|python[\d.]*|perl|ruby|node|deno|bun|php|lua|g?awk|make|npx|uvx?|pipx)"
-)
-"""Programs that run whatever they are told to: to allow one of them once is not to allow it anything."""
-
-
-def subject_of(tool: str, arguments: Mapping[str, Any]) -> str:
-    """What a remembered decision is about: the tool; for Bash the program.
-
-    It is the exact command where that is compound, sets variables first, or starts a program that runs others.
-    """
-    if tool != "Bash":
-        return tool
-    command = str(arguments.get("command", "")).strip()
-    program = command.split()[0] if command and _PLAIN_COMMAND.fullmatch(command) else ""
-    if program and not set(program) & set("='\"") and not _STARTER.fullmatch(program):
-        return f"Bash({program})"
-    return f"Bash[{command}]"
-
-
-class Remembered:
-    """Decisions that hold beyond one call. The file is shared by all runs of a user."""
-
-    def __init__(self, project: str, *, home: Path | str | None = None) -> None:
-        self.path = state_home(home) / "approvals.json"
-        self._project = project
-        self._session: set[str] = set()
-        self.warning: str | None = None
-        """What was wrong with the file when it was last read."""
-
-    def allows(self, subject: str) -> str | None:
-        """The scope in which the subject is allowed: session, project or always; None if in none."""
-        if subject in self._session:
-            return "session"
-        kept = self._read()
-        if subject in kept["always"]:
-            return "always"
-        return "project" if subject in kept["projects"].get(self._project, []) else None
-
-    def remember(self, subject: str, decision: Decision) -> None:
-        """Keep a decision for as long as it says."""
-        if decision.kind == "ALLOW_SESSION":
-            self._session.add(subject)
-        elif decision.kind in ("ALLOW_PROJECT", "ALLOW_ALWAYS"):
-            with self._locked() as kept:
-                always = decision.kind == "ALLOW_ALWAYS"
-                entries = kept["always"] if always else kept["projects"].setdefault(self._project, [])
-                if subject not in entries:
-                    entries.append(subject)
-
-    def listed(self) -> list[tuple[str, str, str]]:
-        """Everything in the file: scope, project (or nothing) and subject."""
-        kept = self._read()
-        rows = [("always", "", subject) for subject in kept["always"]]
-        return rows + [("project", place, subject) for place, found in kept["projects"].items() for subject in found]
-
-    def forget(self, subject: str) -> int:
-        """Remove a subject wherever it stands; how many entries went."""
-        with self._locked() as kept:
-            groups = [kept["always"], *kept["projects"].values()]
-            count: int = sum(entries.count(subject) for entries in groups)
-            for entries in groups:
-                entries[:] = [entry for entry in entries if entry != subject]
-        return count
-
-    @contextmanager
-    def _locked(self) -> Iterator[dict[str, Any]]:
-        """The file's content, written back whole afterwards; one writer at a time."""
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = take_lock(self.path.with_suffix(".lock"), wait=True)
-        assert lock is not None, "it is waited for"
-        with lock:
-            kept = self._read()
-            yield kept
-            write_json(self.path, kept, indent=1)
-
-    def _read(self) -> dict[str, Any]:
-        fresh: dict[str, Any] = {"version": _VERSION, "always": [], "projects": {}}
-        try:
-            kept = json.loads(self.path.read_text(encoding="utf-8"))
-            if kept["version"] != _VERSION:
-                raise ValueError(f"version {kept['version']}")
-            if not _is_well_formed(kept):
-                raise ValueError("not the form we write")
-        except FileNotFoundError:
-            return fresh
-        except (ValueError, KeyError, TypeError) as error:
-            aside = self._put_aside()
-            self.warning = (
-                f"{self.path.name} could not be read ({error}); it is kept as {aside.name}, a fresh one is started"
-            )
-            return fresh
-        return dict(kept)
-
-    def _put_aside(self) -> Path:
-        for number in range(1, 1000):
-            aside = self.path.with_name(f"{self.path.name}.damaged-{number}")
-            if not aside.exists():
-                break
-        self.path.replace(aside)
-        return aside
-
-
-def _is_well_formed(kept: Any) -> bool:
-    lists = [kept["always"], *kept["projects"].values()]
-    return all(isinstance(entries, list) and all(isinstance(e, str) for e in entries) for entries in lists)
-
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -213,9 +92,14 @@ class Question:
     """What a decision for the session, the project or always would be about."""
     suggestions: tuple[str, ...] = ("ALLOW_ONCE", "ALLOW_SESSION", "ALLOW_PROJECT", "ALLOW_ALWAYS", "DENY")
 
+    @property
+    def remembers(self) -> str:
+        """The same in words, such as "every 'git status' with plain arguments" or "exactly this command"."""
+        return what_is_remembered(self.subject)
+
     def as_data(self) -> dict[str, Any]:
         """The data of an `approval.asked` event."""
-        names = ("tool", "input", "call", "read_only", "reason", "subject", "suggestions")
+        names = ("tool", "input", "call", "read_only", "reason", "subject", "remembers", "suggestions")
         return {name: getattr(self, name) for name in names}
 
 
@@ -251,6 +135,8 @@ class Approvals:
         self._approved: set[str] = set()
         self._is_over = False
         self._count = 0
+        self.on_refusal: Callable[[str, Verdict], None] = lambda call, verdict: None
+        """Told of a call that is refused where the CLI asks by itself, and no hook of the guard sees it."""
 
     @property
     def pending(self) -> tuple[Question, ...]:
@@ -317,6 +203,7 @@ class Approvals:
         verdict = await self._person(tool, arguments, call, reason)
         if verdict.allowed:
             return PermissionResultAllow(updated_input=dict(verdict.arguments or arguments))
+        self.on_refusal(call, verdict)
         return PermissionResultDeny(message=verdict.reason, interrupt=verdict.stops is not None)
 
     def _known(self, subject: str) -> str | None:

@@ -76,8 +76,14 @@ class Guard:
         except Exception as error:
             verdict = Verdict(False, f"Permission check failed: {type(error).__name__}")
         if not verdict.allowed:
-            self._denied[call_id] = verdict.reason
+            self.refused(call_id, verdict)
         return _answer(verdict)
+
+    def refused(self, call: str, verdict: Verdict) -> None:
+        """Remember why a call was refused, and end the run where the verdict says so."""
+        self._denied[call] = verdict.reason
+        if verdict.stops is not None:
+            self.stop(verdict.stops)
 
     async def judge(self, tool: str, arguments: Mapping[str, Any], call: str) -> Verdict:
         """The verdict on one call."""
@@ -89,8 +95,6 @@ class Guard:
         for rule in self._rules:
             verdict = await rule(tool, arguments if changed is None else changed, call)
             if not verdict.allowed:
-                if verdict.stops is not None:
-                    self.stop(verdict.stops)
                 return verdict
             changed = verdict.arguments if verdict.arguments is not None else changed
         return ALLOW if changed is None else Verdict(True, arguments=changed)

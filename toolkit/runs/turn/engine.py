@@ -95,6 +95,7 @@ class Engine:
         rules = [mine, before_deadline(lambda: self.deadline), within_budget(self._counted), approvals.rule]
         self.guard = Guard(rules, self._translator.denied)
         self._approvals = approvals
+        approvals.on_refusal = self.guard.refused
         self._mode = approvals.policy.cli_mode
 
     async def open(self) -> None:
