@@ -378,3 +378,13 @@ print([name for name in ("mcp", "claude_agent_sdk", "pydantic", "anyio") if name
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.split("\n")[:2] == ["hi", "[]"]
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+def test_what_a_tool_gave_is_told_without_any_of_the_reminders_behind_it(blocks: bool) -> None:
+    reminder = "\n\n<system-reminder>\n{}\n</system-reminder>"
+    told = "3 < 4\n" + reminder.format("14 tokens left") + reminder.format("The task tools\n\nhave not been used")
+    result = {"type": "tool_result", "content": [{"type": "text", "text": told}] if blocks else told}
+    with ScriptedAPI([text("ok")]) as api:
+        ask(api, [{"role": "user", "content": [result]}])
+        assert api.tool_results() == ["3 < 4\n"]

@@ -1,20 +1,15 @@
-"""The scenarios that are played through the real CLI and the fake one, and how two runs are compared."""
+"""The scenarios that are played through the real CLI and the fake one."""
 
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, ExitStack
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Any, Self
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import mcp_types as types
 from claude_agent_sdk import (
-    ClaudeAgentOptions,
     ClaudeSDKClient,
-    ClaudeSDKError,
     HookMatcher,
     Message,
     PermissionResultAllow,
@@ -24,7 +19,8 @@ from claude_agent_sdk import (
 )
 from mcp.server import Server
 
-from toolkit.testing import FakeCLI, RealCLI, Status, Turn, record, text, thinking, tool_use
+from toolkit.runs.turn.controls import ask
+from toolkit.testing import Status, Turn, text, thinking, tool_use
 
 MODEL = "claude-sonnet-4-5"
 SCHEMA = {"type": "object", "properties": {"answer": {"type": "integer"}}, "required": ["answer"]}
@@ -164,11 +160,86 @@ async def change_everything(client: ClaudeSDKClient) -> list[Message]:
     return heard + await _no_more(client)
 
 
+async def two_prompts(client: ClaudeSDKClient) -> list[Message]:
+    await client.query("one")
+    heard = await _no_more(client)
+    await client.query("two")
+    return heard + await _no_more(client)
+
+
+async def _answers(client: ClaudeSDKClient, *requests: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the CLI answers to control requests."""
+    told: list[dict[str, Any]] = []
+    for request in requests:
+        try:
+            told.append({"asked": request, "answer": await ask(client, request)})
+        except Exception as error:
+            told.append({"asked": request, "error": str(error)})
+    return told
+
+
+async def think_less(client: ClaudeSDKClient) -> list[Any]:
+    """Set the tokens for thinking before every prompt."""
+    heard: list[Any] = []
+    for tokens in (2000, 0, 7, 10**6, None):
+        heard += await _answers(client, {"subtype": "set_max_thinking_tokens", "max_thinking_tokens": tokens})
+        await client.query("go")
+        heard += await _no_more(client)
+    return heard
+
+
+async def set_every_mode(client: ClaudeSDKClient) -> list[Any]:
+    await client.query("one")
+    heard: list[Any] = await _no_more(client)
+    modes = ("plan", "default", "dontAsk", "auto", "bypassPermissions", "acceptEdits", "delegate")
+    heard += await _answers(client, *({"subtype": "set_permission_mode", "mode": mode} for mode in modes))
+    await client.query("two")
+    return heard + await _no_more(client)
+
+
+async def take_the_servers_away(client: ClaudeSDKClient) -> list[Any]:
+    """The servers that are not listed go, and come back when they are."""
+    notes = {"notes": {"type": "sdk", "name": "notes"}}
+    await client.query("one")
+    heard: list[Any] = await _no_more(client)
+    heard += await _answers(client, _servers({}), {"subtype": "mcp_status"})
+    await client.query("two")
+    heard += await _no_more(client)
+    heard += await _answers(client, _servers(notes), _servers(notes))
+    await client.query("three")
+    return heard + await _no_more(client)
+
+
+def _servers(servers: Mapping[str, Any]) -> dict[str, Any]:
+    return {"subtype": "mcp_set_servers", "servers": dict(servers)}
+
+
+async def rewind(client: ClaudeSDKClient) -> list[Any]:
+    """Go back to a prompt that was sent with an id, and to one that was not sent."""
+    known, unknown = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
+
+    async def frames() -> AsyncIterator[dict[str, Any]]:
+        message = {"role": "user", "content": "one"}
+        yield {"type": "user", "uuid": known, "message": message, "parent_tool_use_id": None, "session_id": ""}
+
+    requests = [
+        {"subtype": "rewind_files", "user_message_id": message, "dry_run": dry_run}
+        for message in (known, unknown)
+        for dry_run in (True, False)
+    ]
+    heard: list[Any] = await _answers(client, *requests)
+    await client.query(frames())
+    heard += await _no_more(client)
+    return heard + await _answers(client, *requests)
+
+
 @dataclass(frozen=True)
 class Scenario:
     turns: list[Any]
     options: dict[str, Any] = field(default_factory=dict)
     conversation: Callable[[ClaudeSDKClient], Any] | None = None
+    stand_ins: dict[str, Any] = field(default_factory=dict)
+    """What the fake CLI has for the CLI's own tools."""
 
 
 def _call(name: str = "add", **arguments: Any) -> dict[str, Any]:
@@ -177,6 +248,18 @@ def _call(name: str = "add", **arguments: Any) -> dict[str, Any]:
 
 _ADD = [text("filing"), _call()]
 _ASK = {"permission_mode": "default"}
+_LONG = "prompt is too long: 250000 tokens > 200000 maximum"
+_BIG = "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum: 6000000 bytes > 5242880 bytes"
+_WIDE = "messages.0.content.1: At least one of the image dimensions exceed max allowed size: 8000 pixels"
+
+
+def _refused(*blocks: dict[str, Any]) -> Turn:
+    return Turn(blocks or [text("no")], stop_reason="refusal")
+
+
+def _cut(*blocks: dict[str, Any]) -> Turn:
+    return Turn(blocks or [text("and so")], stop_reason="max_tokens")
+
 
 SCENARIOS: dict[str, Scenario] = {
     "text and thinking": Scenario([[thinking("hm"), text("hello"), text("again")]]),
@@ -266,109 +349,74 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "no such session": Scenario([], {"resume": "00000000-0000-4000-8000-000000000000"}),
     "controls": Scenario([_ADD, [text("one")], [text("two")]], conversation=change_everything),
+    "a refusal": Scenario([_refused(), [text("instead")]], {"include_partial_messages": True}),
+    "two refusals": Scenario([_refused(), _ADD, _refused()], {"include_partial_messages": True}),
+    "two refusals by a model nobody knows": Scenario([_refused(), _refused()], {"model": "claude-scripted-1"}),
+    "a refusal in each of two prompts": Scenario(
+        [_refused(), [text("one")], _refused(thinking("hm")), [text("two")]], conversation=two_prompts
+    ),
+    "a refusal in the middle of tools": Scenario([_refused(text("a"), _call(), _call()), [text("instead")]]),
+    "a refusal while somebody would be asked": Scenario(
+        [_refused(_call()), [text("instead")]], {**_ASK, "can_use_tool": allow}
+    ),
+    "cut off": Scenario([_cut(), _cut(thinking("hm")), [text("done")]], {"include_partial_messages": True}),
+    "cut off too often": Scenario([_cut(), _cut(), _ADD, _cut(), _cut(), _cut(), _cut()]),
+    "cut off after a tool call": Scenario([_cut(*_ADD), [text("done")]]),
+    "cut off within a turn limit": Scenario([_cut(), _cut(), _ADD], {"max_turns": 1}),
+    "cut off over budget": Scenario(
+        [Turn([text("x")], stop_reason="max_tokens", usage={"input_tokens": 10**6})], {"max_budget_usd": 0.01}
+    ),
+    "cut off without output": Scenario([_cut(), [tool_use("StructuredOutput", answer=3)]], {"output_format": ANSWER}),
+    "stop reasons that end it": Scenario(
+        [Turn([text("one")], stop_reason="pause_turn"), Turn([text("two")], stop_reason="stop_sequence")],
+        conversation=two_prompts,
+    ),
+    "prompt too long": Scenario([Status(400, message=_LONG)]),
+    "prompt too long by nobody knows how much": Scenario([Status(400, message="prompt is too long")]),
+    "image too large": Scenario([Status(400, message=_BIG)]),
+    "image too wide": Scenario([Status(400, message=_WIDE)]),
+    "hook defers": Scenario([_ADD], {"hooks": hooks("PreToolUse", decision("defer"))}),
+    "hook defers one of two": Scenario(
+        [[_call(), _call("fail")]], {"hooks": hooks("PreToolUse", decision("defer"), matcher="mcp__notes__add")}
+    ),
+    "hook defers two": Scenario(
+        [[_call("two"), _call("two")]],
+        {"include_partial_messages": True, "hooks": hooks("PreToolUse", decision("defer"))},
+    ),
+    "hook defers, then a prompt": Scenario(
+        [_ADD, [text("done")]], {"hooks": hooks("PreToolUse", decision("defer"))}, two_prompts
+    ),
+    "one hook defers and one allows": Scenario(
+        [_ADD],
+        {
+            "hooks": {
+                "PreToolUse": [
+                    *hooks("PreToolUse", decision("allow"))["PreToolUse"],
+                    *hooks("PreToolUse", decision("defer"))["PreToolUse"],
+                    *hooks("PreToolUse", decision("ask"))["PreToolUse"],
+                ]
+            }
+        },
+    ),
+    "hook defers and stops": Scenario(
+        [_ADD], {"hooks": hooks("PreToolUse", {"continue_": False, **decision("defer")})}
+    ),
+    "no tools of the CLI's own": Scenario(
+        [[tool_use("Bash", command="true"), _call()], [text("done")]], {"tools": []}, stand_ins={"Bash": ""}
+    ),
+    "some tools of the CLI's own": Scenario(
+        [[tool_use("Write", file_path="x", content="y"), tool_use("Edit", file_path="x")], [text("done")]],
+        {"tools": ["Read", "Bash", "Nope"]},
+        stand_ins={"Read": "", "Write": "", "Bash": ""},
+    ),
+    "a tool of the CLI's own that is disallowed": Scenario(
+        [[tool_use("Write", file_path="x", content="y")], [text("done")]], {"disallowed_tools": ["Write"]}
+    ),
+    "tokens for thinking": Scenario([[text("done")]] * 5, conversation=think_less),
+    "every permission mode": Scenario([[text("one")], _ADD, [text("two")]], conversation=set_every_mode),
+    "servers come and go": Scenario(
+        [[text("one")], _ADD, [text("two")], _ADD, [text("three")]], conversation=take_the_servers_away
+    ),
+    "rewind": Scenario([[text("one")]], {"enable_file_checkpointing": True}, rewind),
+    "rewind without checkpoints": Scenario([[text("one")]], conversation=rewind),
 }
-
-
-class Recorded:
-    """A real CLI whose one run is written to a cassette."""
-
-    def __init__(self, cli: RealCLI, path: Path) -> None:
-        self._cli = cli
-        self._path = path
-        self._stack = ExitStack()
-
-    def query(self, prompt: Any, **options: Any) -> AsyncIterator[Message]:
-        return self._cli.query(prompt, self._recording(options))
-
-    def client(self, **options: Any) -> AbstractAsyncContextManager[ClaudeSDKClient]:
-        return self._cli.client(self._recording(options))
-
-    def _recording(self, options: dict[str, Any]) -> ClaudeAgentOptions:
-        return self._stack.enter_context(record(self._path, self._cli.options(**options)))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._stack.__exit__(*error)
-
-
-async def play(scenario: Scenario, cli: RealCLI | FakeCLI | Recorded) -> list[dict[str, Any]]:
-    """Play a scenario and return what the SDK's user saw, made comparable."""
-    options = {"mcp_servers": notes_server(), "model": MODEL, **scenario.options}
-    heard: list[Message] = []
-    error: ClaudeSDKError | None = None
-    try:
-        if scenario.conversation is None:
-            async for message in cli.query(_prompt(options), **options):
-                heard.append(message)
-        else:
-            async with cli.client(**options) as client:
-                heard.extend(await scenario.conversation(client))
-    except ClaudeSDKError as raised:
-        error = raised
-    seen = [entry for message in heard if (entry := _comparable(message)) is not None]
-    return [*_renamed(seen), {"raised": type(error).__name__ if error else None}]
-
-
-def _prompt(options: dict[str, Any]) -> Any:
-    """The SDK wants a stream of prompts where a callback is asked for permission."""
-
-    async def stream() -> AsyncIterator[dict[str, Any]]:
-        yield {"type": "user", "message": {"role": "user", "content": "go"}, "parent_tool_use_id": None}
-
-    return stream() if "can_use_tool" in options else "go"
-
-
-_TIMES_AND_IDS = {"uuid", "session_id", "duration_ms", "duration_api_ms", "total_cost_usd", "timestamp"}
-_COUNTS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-_MODEL_COUNTS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
-# Estimates and hints for a person at a terminal; the fake CLI has neither.
-_ONLY_REAL = {"thinking_tokens", "notification"}
-
-
-def _comparable(message: Message) -> dict[str, Any] | None:
-    seen = {key: value for key, value in asdict(message).items() if key not in _TIMES_AND_IDS}
-    seen["kind"] = type(message).__name__
-    if seen["kind"] == "SystemMessage":
-        return _system(seen)
-    if seen.get("usage"):
-        seen["usage"] = {name: seen["usage"].get(name, 0) for name in _COUNTS}
-    if seen.get("model_usage") is not None:
-        used = seen["model_usage"].items()
-        seen["model_usage"] = {model: [counts[name] for name in _MODEL_COUNTS] for model, counts in used}
-    event = seen.get("event")
-    if event and event["type"] == "message_delta":
-        event["usage"] = {"output_tokens": event["usage"]["output_tokens"]}
-    for name in ("errors", "result", "content"):
-        if seen.get(name):
-            seen[name] = re.sub(r"127\.0\.0\.1:\d+", "HOST", repr(seen[name]))
-    return seen
-
-
-def _system(seen: dict[str, Any]) -> dict[str, Any] | None:
-    data = seen["data"]
-    if data["subtype"] in _ONLY_REAL:
-        return None
-    kept = ("subtype", "permissionMode", "model", "mcp_servers", "status", "content", "tag", "tool_name", "message")
-    told = {name: data[name] for name in kept if name in data}
-    if data["subtype"] == "init":
-        told["tools"] = [name for name in data["tools"] if name.startswith("mcp__")]
-    return {"kind": "SystemMessage", **told}
-
-
-def _renamed(seen: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Replace made-up ids by their number in the run."""
-    names: dict[str, str] = {}
-
-    def rename(value: Any) -> Any:
-        if isinstance(value, str):
-            pattern = r"(toolu_scripted|msg_scripted)_\d+|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-            return re.sub(pattern, lambda found: names.setdefault(found[0], f"{found[1]}#{len(names)}"), value)
-        if isinstance(value, list):
-            return [rename(item) for item in value]
-        if isinstance(value, dict):
-            return {key: rename(item) for key, item in value.items()}
-        return value
-
-    return [rename(entry) for entry in seen]

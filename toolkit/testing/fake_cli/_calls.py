@@ -21,6 +21,9 @@ StandIn = str | Callable[[dict[str, Any]], Any]
 
 STRUCTURED = "StructuredOutput"
 _READS = frozenset({"Glob", "Grep", "Read", "ToolSearch", STRUCTURED})
+_FILES = frozenset({"Edit", "Glob", "Grep", "NotebookEdit", "Read", "Write"})
+_NATIVE = _FILES | {"Agent", "Bash", "KillShell", "Monitor", "Skill", "Task", "TodoWrite", "WebFetch", "WebSearch"}
+"""The CLI's own tools, as far as it says of one that it is switched off."""
 _NEVER_ASKS = (
     " has been denied because Claude Code is running in don't ask mode. IMPORTANT: You *may* attempt to accomplish "
     "this action using other tools that might naturally be used to accomplish this goal, e.g. using head instead of "
@@ -40,7 +43,7 @@ class ToolCall:
     name: str
     input: dict[str, Any]
     stage: str = "waiting"
-    """waiting, asking (for permission), running, done, or interrupted (by who was asked)."""
+    """waiting, asking (for permission), running, done, deferred, or interrupted (by who was asked)."""
     block: Frame | None = None
     """The `tool_result` block."""
     for_host: Any = None
@@ -51,6 +54,8 @@ class ToolCall:
     stops: bool = False
     """A hook ends the run after this call."""
     structured: Any = None
+    told: bool = False
+    """The host has been told of the result."""
 
     def fail(self, error: str, *, for_host: str | None = None, denied: bool = False) -> None:
         """End the call with an error; `denied` if it was not allowed to run."""
@@ -79,7 +84,7 @@ class Caller:
 
     def offered(self) -> dict[str, Frame]:
         """The tools the model may call, by name."""
-        tools: dict[str, Frame] = {name: {"name": name} for name in self.stand_ins}
+        tools: dict[str, Frame] = {name: {"name": name} for name in self.stand_ins if self.settings.offers(name)}
         if self.settings.schema is not None:
             tools[STRUCTURED] = {"name": STRUCTURED, "inputSchema": dict(self.settings.schema)}
         tools |= self.servers.known()
@@ -93,11 +98,12 @@ class Caller:
 
     async def run(self, call: ToolCall) -> None:
         """Carry a call through to its result."""
+        if call.block is not None:
+            return
         if not self.settings.knows_servers and call.name.startswith("mcp__") and call.name.count("__") > 1:
             await self.servers.list_tools(call.name.split("__")[1])
         if call.name not in self.offered():
-            words = f"Error: No such tool available: {call.name}"
-            call.fail(f"<tool_use_error>{words}</tool_use_error>", for_host=words)
+            self._lack(call)
             return
         if not await self._may_run(call):
             return
@@ -108,6 +114,36 @@ class Caller:
         else:
             answer = await self._hook("PostToolUseFailure", call, error=call.error, is_interrupt=False)
         call.stops = call.stops or answer.get("continue") is False
+
+    def refuses_at_once(self, call: ToolCall) -> bool:
+        """Refuse a call for which nobody has to be asked: there is no such tool, or no way to be allowed it."""
+        if not self.settings.knows_servers:
+            return False
+        if call.name not in self.offered():
+            self._lack(call)
+        elif not self.settings.may_ask and not self.is_allowed(call) and not self.hooks.has("PreToolUse", call.name):
+            self._deny(call, None)
+        return call.block is not None
+
+    def _lack(self, call: ToolCall) -> None:
+        words = f"Error: No such tool available: {call.name}{self._why_not(call.name)}"
+        call.fail(f"<tool_use_error>{words}</tool_use_error>", for_host=words)
+
+    def _why_not(self, name: str) -> str:
+        """What the CLI adds where it knows why there is no such tool."""
+        if name in self.servers.gone:
+            return ". No MCP server in this session provides it; continue without this tool."
+        is_off = not self.settings.offers(name) or name in self.settings.given.disallowed_tools
+        if name not in _NATIVE or not is_off:
+            return ""
+        also = "" if name in ("Glob", "Grep") else ", in subagents as well as here"
+        return f". {name} is disabled for this session{also}."
+
+    def is_allowed(self, call: ToolCall) -> bool:
+        """Whether the call may run without anybody being asked."""
+        if self.settings.mode == "bypassPermissions" or call.name in _READS:
+            return True
+        return any(_names_tool(rule, call.name) for rule in self.settings.given.allowed_tools)
 
     async def _hook(self, event: str, call: ToolCall, **more: Any) -> Frame:
         details = {"tool_name": call.name, "tool_input": call.input, "tool_use_id": call.id}
@@ -123,22 +159,31 @@ class Caller:
             reason = special.get("permissionDecisionReason") or answer.get("reason") or ""
             call.fail(f"PreToolUse:{call.name} hook error: {reason}", denied=True)
             return False
-        call.input = dict(special.get("updatedInput") or call.input)
-        is_allowed = self.settings.mode == "bypassPermissions" or call.name in _READS
-        is_allowed = is_allowed or any(_names_tool(rule, call.name) for rule in self.settings.given.allowed_tools)
-        if decision == "allow" or (decision != "ask" and is_allowed):
-            return True
-        return await self._ask(call, special.get("permissionDecisionReason") if decision == "ask" else None)
-
-    async def _ask(self, call: ToolCall, why: str | None) -> bool:
-        if self.settings.mode == "dontAsk" or not self.settings.asks:
-            reason = why or f"Claude requested permissions to use {call.name}, but you haven't granted it yet."
-            if self.settings.mode == "dontAsk":
-                reason = f"Permission to use {call.name}{_NEVER_ASKS}"
-            frame = {"type": "system", "subtype": "permission_denied", "tool_name": call.name, "tool_use_id": call.id}
-            self.channel.say({**frame, "message": reason})
-            call.fail(reason, denied=True)
+        if decision == "defer":
+            call.stage, call.stops = "deferred", False
             return False
+        call.input = dict(special.get("updatedInput") or call.input)
+        if decision == "allow" or (decision != "ask" and self.is_allowed(call)):
+            return True
+        # A hook that wants a person gets one also in the mode that asks nobody.
+        if not (self.settings.asks if decision == "ask" else self.settings.may_ask):
+            self._deny(call, special.get("permissionDecisionReason") if decision == "ask" else None)
+            allowed = False
+        else:
+            allowed = await self._ask(call)
+        call.stops = call.stops and allowed
+        return allowed
+
+    def _deny(self, call: ToolCall, why: str | None) -> None:
+        """Refuse a call that somebody would have to allow, where nobody is asked."""
+        never = self.settings.mode == "dontAsk"
+        reason = f"Claude requested permissions to use {call.name}, but you haven't granted it yet."
+        reason = why or (f"Permission to use {call.name}{_NEVER_ASKS}" if never else reason)
+        frame = {"type": "system", "subtype": "permission_denied", "tool_name": call.name, "tool_use_id": call.id}
+        self.channel.say({**frame, "message": reason})
+        call.fail(reason, denied=True)
+
+    async def _ask(self, call: ToolCall) -> bool:
         call.stage = "asking"
         self.channel.say(_frames.activity("requires_action"))
         rule = {"type": "addRules", "rules": [{"toolName": call.name}], "behavior": "allow"}

@@ -12,14 +12,13 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from toolkit.testing.model.turns import Status
-
 if TYPE_CHECKING:
     from toolkit.testing.fake_cli._host import Settings
 
 Frame: TypeAlias = dict[str, Any]
 """One JSON line of the protocol between the SDK and the CLI."""
 
+_LEAST_THINKING, _MOST_THINKING = 1024, 31999
 # What a made-up model call costs, in dollars a token; prices are not part of the promise.
 _PRICE_IN, _PRICE_OUT = 4e-6, 20e-6
 
@@ -41,19 +40,6 @@ NUDGE = (
     "[structured-output-enforce] You MUST call the StructuredOutput tool to complete this request. Call this tool now."
 )
 
-_ERRORS = {
-    400: "unknown",
-    401: "authentication_failed",
-    403: "authentication_failed",
-    404: "model_not_found",
-    413: "invalid_request",
-    429: "rate_limit",
-}
-_TOO_LARGE = (
-    "Request too large (max 32MB). Accumulated images and attachments in the conversation pushed the request over "
-    "the limit. Remove older images or compact the conversation."
-)
-
 
 def new_id() -> str:
     """A made-up uuid."""
@@ -73,13 +59,18 @@ def activity(name: str) -> Frame:
 def init(settings: Settings, tools: Sequence[str]) -> Frame:
     """The frame that opens every prompt."""
     connected, failed = {"status": "connected", "source": "sdk"}, {"status": "failed"}
+    dynamic = {**failed, "source": "dynamic"}
     return {
         "type": "system",
         "subtype": "init",
         "cwd": settings.cwd,
         "tools": tools,
         "mcp_servers": [
-            {"name": name, **(connected if name in settings.sdk_servers else failed)} for name in settings.servers
+            {
+                "name": name,
+                **(connected if name in settings.sdk_servers else dynamic if name in settings.later else failed),
+            }
+            for name in settings.servers
         ],
         "model": settings.model,
         "permissionMode": settings.mode,
@@ -121,40 +112,21 @@ def assistant(whole: Mapping[str, Any], block: Mapping[str, Any], *, streamed: b
     }
 
 
-def api_error(status: Status, model: str) -> tuple[Frame, str]:
-    """What the CLI says after an API error, as a message of its own, and the text of it."""
-    said = _error_text(status, model)
-    kind = _ERRORS.get(status.code, "server_error" if status.code >= 500 else "unknown")
+def synthetic(words: str, kind: str, *, stop: str = "stop_sequence", **extra: Any) -> Frame:
+    """What the CLI says in the model's name when the model did not: `kind` is what went wrong."""
     message = {
         "id": new_id(),
         "type": "message",
         "role": "assistant",
         "model": "<synthetic>",
-        "content": [{"type": "text", "text": said}],
-        "stop_reason": "stop_sequence",
+        "content": [{"type": "text", "text": words}],
+        "stop_reason": stop,
         "stop_sequence": "",
         "usage": dict.fromkeys(COUNTS, 0),
         "context_management": None,
     }
     frame = {"type": "assistant", "message": message, "parent_tool_use_id": None, "error": kind}
-    return {**frame, "is_api_error_message": True, "api_error_status": status.code}, said
-
-
-def _error_text(status: Status, model: str) -> str:
-    if status.code == 404:
-        return f"There's an issue with the selected model ({model}). It may not exist or you may not have access to it."
-    if status.code == 413:
-        return _TOO_LARGE
-    if status.code == 429:
-        return f"API Error: Request rejected (429) · {status.message}"
-    if status.code in (401, 403):
-        return f"Failed to authenticate. API Error: {status.code} {status.message}"
-    if status.code >= 500:
-        return (
-            f"API Error: {status.code} {status.message}. This is a server-side issue, usually temporary — try again "
-            "in a moment. If it persists, check your inference gateway (127.0.0.1:0)."
-        )
-    return f"API Error: {status.code} {status.message}"
+    return {**frame, "is_api_error_message": True, **extra}
 
 
 def aborted(begun: Mapping[str, int]) -> list[Frame]:
@@ -183,3 +155,36 @@ def cost(input_tokens: int, output_tokens: int) -> float:
 def compact(value: Any) -> str:
     """JSON as the CLI writes it."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def thinking(tokens: int | None) -> Frame:
+    """How the CLI asks a model for thinking that takes a number of tokens."""
+    if tokens == 0:
+        return {"type": "disabled"}
+    most = _MOST_THINKING if tokens is None else max(_LEAST_THINKING, min(tokens, _MOST_THINKING))
+    return {"type": "enabled", "budget_tokens": most, "display": "updates"}
+
+
+def success(result: str, *, reason: str | None = "completed", stop: str | None = None) -> Frame:
+    """How a prompt ends that was answered; the counts are added to it."""
+    end = {"type": "result", "subtype": "success", "is_error": False, "terminal_reason": reason, "stop_reason": stop}
+    return {**end, "result": result, "api_error_status": None}
+
+
+def error(subtype: str, reason: str | None, words: str, *, stop: str | None = None) -> Frame:
+    """How a prompt ends that failed; the counts are added to it."""
+    end = {"type": "result", "subtype": subtype, "is_error": True, "terminal_reason": reason, "stop_reason": stop}
+    return {**end, "errors": [words]}
+
+
+def model_usage(total: Mapping[str, int]) -> Frame:
+    """The totals of one model, as a result tells them."""
+    return {
+        "inputTokens": total["input_tokens"],
+        "outputTokens": total["output_tokens"],
+        "cacheReadInputTokens": total["cache_read_input_tokens"],
+        "cacheCreationInputTokens": total["cache_creation_input_tokens"],
+        "webSearchRequests": 0,
+        "costUSD": cost(total["input_tokens"], total["output_tokens"]),
+        "contextWindow": 1000000,
+    }

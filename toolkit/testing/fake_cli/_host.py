@@ -22,6 +22,8 @@ from toolkit.testing.fake_cli._channel import Channel
 from toolkit.testing.fake_cli._frames import Frame
 
 MODEL = "claude-scripted-1"
+_CHECKPOINTS = "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"
+_BYPASS = "allow-dangerously-skip-permissions"
 MODES = ("acceptEdits", "auto", "bypassPermissions", "default", "dontAsk", "plan")
 
 
@@ -36,15 +38,32 @@ class Settings:
         self.cwd = str(given.cwd or Path.cwd())
         self.model = given.model or MODEL
         self.mode: str = given.permission_mode or "default"
-        self.servers = given.mcp_servers if isinstance(given.mcp_servers, dict) else {}
-        self.sdk_servers = [name for name, config in self.servers.items() if config.get("type") == "sdk"]
-        """The servers that run in the host's process."""
+        self.servers: dict[str, Any] = dict(given.mcp_servers) if isinstance(given.mcp_servers, dict) else {}
+        self.later: set[str] = set()
+        """The servers that were set while it runs."""
+        self.thinking_tokens = given.max_thinking_tokens
         self.asks = given.can_use_tool is not None or given.permission_prompt_tool_name == "stdio"
         """Somebody answers `can_use_tool`."""
+        self.may_bypass = self.mode == "bypassPermissions" or _BYPASS in given.extra_args
         self.partial = given.include_partial_messages
         self.echo = "replay-user-messages" in given.extra_args
         self.schema: Mapping[str, Any] | None = (given.output_format or {}).get("schema")
         self.resume = given.resume
+        self.checkpoints = given.enable_file_checkpointing or _CHECKPOINTS in given.env
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether the mode lets somebody be asked, and there is somebody."""
+        return self.asks and self.mode != "dontAsk"
+
+    @property
+    def sdk_servers(self) -> list[str]:
+        """The servers that run in the host's process."""
+        return [name for name, config in self.servers.items() if config.get("type") == "sdk"]
+
+    def offers(self, native: str) -> bool:
+        """Whether a tool of the CLI's own is among those that the host wants to offer."""
+        return not isinstance(self.given.tools, list) or native in self.given.tools
 
 
 @dataclass(slots=True)
@@ -64,6 +83,10 @@ class Hooks:
                 for callback_id in entry["hookCallbackIds"]:
                     merged = _merged(merged, await self._call(callback_id, event, details, entry.get("onFailure")))
         return merged
+
+    def has(self, event: str, tool: str) -> bool:
+        """Whether a hook would be called."""
+        return any(_matches(entry.get("matcher"), tool) for entry in self.registered.get(event) or ())
 
     async def _call(self, callback_id: str, event: str, details: Mapping[str, Any], on_failure: str | None) -> Frame:
         request = {
@@ -96,7 +119,7 @@ def _matches(matcher: str | None, tool: str) -> bool:
 
 
 def _merged(one: Frame, other: Frame) -> Frame:
-    weight = {"deny": 3, "ask": 2, "allow": 1}
+    weight = {"deny": 4, "defer": 3, "ask": 2, "allow": 1}
     first, second = one.get("hookSpecificOutput", {}), other.get("hookSpecificOutput", {})
     if weight.get(first.get("permissionDecision"), 0) > weight.get(second.get("permissionDecision"), 0):
         first, second = second, first
@@ -112,6 +135,8 @@ class Servers:
         self._numbers: dict[str, int] = {}
         self._info: dict[str, Frame] = {}
         self._tools: dict[str, list[Frame]] = {}
+        self.gone: set[str] = set()
+        """The tools of servers that were removed."""
 
     async def connect(self, name: str) -> bool:
         """Shake hands with a server; False if the host has none of that name."""
@@ -134,6 +159,22 @@ class Servers:
         if name not in self._tools:
             answer = await self._send(name, "tools/list") if await self.connect(name) else {}
             self._tools[name] = list(answer.get("result", {}).get("tools", ()))
+
+    async def set(self, settings: Settings, wanted: Mapping[str, Frame]) -> Frame:
+        """Have these servers and no others; which came, which went, which could not be started."""
+        removed = [name for name in settings.servers if name not in wanted]
+        added = [name for name in wanted if name not in settings.servers]
+        for name in removed:
+            del settings.servers[name]
+            self._info.pop(name, None)
+            self.gone |= {f"mcp__{name}__{tool['name']}" for tool in self._tools.pop(name, ())}
+        settings.servers.update({name: wanted[name] for name in added})
+        settings.later.update(added)
+        for name in set(added) & set(settings.sdk_servers):
+            await self.list_tools(name)
+        self.gone -= self.known().keys()
+        errors = {name: "the fake CLI starts no server" for name in added if name not in settings.sdk_servers}
+        return {"added": added, "removed": removed, "errors": errors}
 
     def known(self) -> dict[str, Frame]:
         """Every tool listed so far, by the name the model uses."""

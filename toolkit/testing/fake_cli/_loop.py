@@ -1,6 +1,6 @@
 """One prompt through the fake CLI: model calls and tool calls in turn, until there is a result.
 
-What a run ends with is a part of the result frame, made by `_success` or `_error`;
+What a run ends with is a part of the result frame, made by `_frames.success` or `_frames.error`;
 the counts and the cost are added to it in one place.
 """
 
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from toolkit.testing.fake_cli import _frames
+from toolkit.testing.fake_cli import _frames, _refusals
 from toolkit.testing.fake_cli._calls import STRUCTURED, Caller, ToolCall
 from toolkit.testing.fake_cli._frames import COUNTS, Frame
 from toolkit.testing.model.request import Request
@@ -45,6 +45,10 @@ class AgentLoop:
         self._interrupted = False
         self._nudged = False
         self._tries = 0
+        self._turns = 1
+        self._cuts = 0
+        self._refused = False
+        self._blank = False
 
     async def prompt(self, frame: Frame) -> Frame:
         """Answer one prompt; returns the result frame."""
@@ -78,31 +82,40 @@ class AgentLoop:
             words = f"UserPromptSubmit operation blocked by hook:\n{reason}\n\nOriginal prompt: {content}"
             self._cli.say(_frames.informational(words, prevent_continuation=True))
             self._user_frames = -1
-            return _success(words, reason=None)
+            return _frames.success(words, reason=None)
         self._cli.echo(frame)
         added = hook.get("hookSpecificOutput", {}).get("additionalContext")
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
         reminder = [{"type": "text", "text": f"<system-reminder>\n{added}\n</system-reminder>"}] if added else []
-        self._cli.messages.append({"role": "user", "content": [*blocks, *reminder]})
+        missing = [_missing(call) for call in _unanswered(self._cli.messages)]
+        self._cli.messages.append({"role": "user", "content": [*missing, *blocks, *reminder]})
         await self._cli.perform(len(self._cli.script.requests))
-        calls_made = 1
-        while (end := await self._one_call(calls_made)) is None:
-            calls_made += 1
+        while (end := await self._one_call()) is None:
+            pass
         return end
 
-    async def _one_call(self, calls_made: int) -> Frame | None:
+    async def _one_call(self) -> Frame | None:
         """Ask the model once and do what it wants; how the run ends, if that was all."""
         whole = await self._ask_the_model()
         if whole["type"] == "result":
             return whole
-        if (limit := self._cli.settings.given.max_budget_usd) is not None and self._cost() > limit:
-            words = f"Reached maximum budget (${limit:g})"
-            return _error("error_max_budget_usd", "budget_exhausted", words, stop="tool_use")
-        if not self._calls:
+        if self._is_over_budget():
+            words = f"Reached maximum budget (${self._cli.settings.given.max_budget_usd:g})"
+            return _frames.error("error_max_budget_usd", "budget_exhausted", words, stop=whole["stop_reason"])
+        if whole["stop_reason"] == "refusal":
+            end = self._after_refusal(whole)
+        elif not self._calls and whole["stop_reason"] == "max_tokens":
+            end = self._after_cut()
+        elif not self._blank and _is_blank(whole):
+            self._blank, end = True, None
+            self._tell(_refusals.BLANK, isSynthetic=True)
+        elif not self._calls:
             end = await self._without_tools(whole)
+            self._turns += 1
         else:
             self._tell_results()
-            end = self._after_tools(calls_made)
+            end = self._after_tools()
+            self._turns += 1
         await self._cli.perform(len(self._cli.script.requests))
         return end
 
@@ -114,10 +127,9 @@ class AgentLoop:
                 self._cli.say({"type": "system", "subtype": "status", "status": "requesting"})
             reply = self._cli.script.answer(self._request())
             if isinstance(reply, Status):
-                frame, words = _frames.api_error(reply, self._cli.settings.model)
+                frame, words, reason = _refusals.api_error(reply, self._cli.settings.model)
                 self._cli.say(frame)
-                reason = "image_error" if reply.code == 413 else "api_error"
-                end = _success(words, reason=reason, stop="stop_sequence")
+                end = _frames.success(words, reason=reason, stop="stop_sequence")
                 return {**end, "is_error": True, "api_error_status": reply.code}
             await pause(reply)
             if reply.cut_after is None:
@@ -142,17 +154,19 @@ class AgentLoop:
             if turn.pace:
                 await asyncio.sleep(turn.pace)
             if event["type"] == "content_block_stop":
-                self._cli.say(_frames.assistant(whole, whole["content"][event["index"]], streamed=streamed))
-            if event["type"] == "message_delta" and self._calls:
+                block = whole["content"][event["index"]]
+                self._cli.say(_frames.assistant(whole, block, streamed=streamed))
+                self._refuse_at_once(block)
+            if event["type"] == "message_delta":
+                self._count(whole["usage"])
+            if event["type"] == "message_delta" and whole["stop_reason"] == "refusal":
+                self._withhold(whole)
+            elif event["type"] == "message_delta" and self._calls:
                 tools = asyncio.create_task(self._run_tools())
                 await asyncio.sleep(0)
             if self._cli.settings.partial and streamed:
                 self._cli.say({"type": "stream_event", "event": event, "parent_tool_use_id": None})
         self._streaming = None
-        self._usage.append(whole["usage"])
-        total = self._totals.setdefault(self._cli.settings.model, dict.fromkeys(COUNTS, 0))
-        for name in COUNTS:
-            total[name] += whole["usage"].get(name, 0)
         self._cli.messages.append({"role": "assistant", "content": whole["content"]})
         if tools is not None:
             try:
@@ -160,48 +174,112 @@ class AgentLoop:
             finally:
                 tools.cancel()
 
+    def _count(self, usage: Mapping[str, int]) -> None:
+        self._usage.append(usage)
+        total = self._totals.setdefault(self._cli.settings.model, dict.fromkeys(COUNTS, 0))
+        for name in COUNTS:
+            total[name] += usage.get(name, 0)
+
+    def _refuse_at_once(self, block: Frame) -> None:
+        """What is refused without anybody being asked is refused before the next block."""
+        call = next((call for call in self._calls if call.id == block.get("id")), None)
+        if call is None or any(before.block is None for before in self._calls[: self._calls.index(call)]):
+            return
+        if self._caller.refuses_at_once(call):
+            self._say_result(call)
+
     async def _run_tools(self) -> None:
         """Run the calls of one message in order, those that only read side by side."""
         for alone, group in itertools.groupby(self._calls, key=lambda call: not self._caller.reads_only(call)):
-            if alone:
-                for call in group:
-                    await self._caller.run(call)
-                    if call.stage == "interrupted":
-                        self._interrupted = True
-                        raise asyncio.CancelledError
-            else:
-                await asyncio.gather(*(self._caller.run(call) for call in group))
+            calls_of_group = list(group)
+            for calls in [[call] for call in calls_of_group] if alone else [calls_of_group]:
+                await asyncio.gather(*(self._run(call) for call in calls))
+                if any(call.stage == "interrupted" for call in calls):
+                    self._interrupted = True
+                    raise asyncio.CancelledError
 
-    def _after_tools(self, calls_made: int) -> Frame | None:
+    async def _run(self, call: ToolCall) -> None:
+        """Run a call; the host hears of its result when it has heard of those before it."""
+        await self._caller.run(call)
+        if self._is_over_budget():
+            return
+        for done in itertools.takewhile(lambda one: one.block is not None or one.stage == "deferred", self._calls):
+            self._say_result(done)
+
+    def _withhold(self, whole: Frame) -> None:
+        """The model was stopped: what it asked for is not done, and the second time the CLI gives up."""
+        reads = list(itertools.takewhile(self._caller.reads_only, self._calls))
+        begun = [call for call in reads or self._calls[:1] if self._caller.is_allowed(call)]
+        for call in self._calls:
+            words = _refusals.INTERRUPTED if call in begun else _refusals.NOT_RUN
+            call.fail(words, for_host=words, denied=call not in begun and not self._caller.is_allowed(call))
+        if self._refused:
+            self._cli.say({"type": "system", "subtype": "model_refusal_no_fallback", "content": ""})
+            self._cli.say(_refusals.refused(whole)[0])
+
+    def _after_refusal(self, whole: Frame) -> Frame | None:
+        if self._calls:
+            self._tell_results()
+        if self._refused:
+            _, words = _refusals.refused(whole)
+            return {**_frames.success(words, reason="api_error", stop="refusal"), "is_error": True}
+        self._refused = True
+        self._cli.say(_frames.informational(_refusals.continuing(self._cli.settings.model)))
+        was_running = any(call.error == _refusals.INTERRUPTED for call in self._calls)
+        self._tell(_refusals.withheld(was_running=was_running), isSynthetic=True)
+        return None
+
+    def _after_cut(self) -> Frame | None:
+        self._cuts += 1
+        if self._cuts <= _refusals.MOST_CUTS:
+            self._tell(_refusals.CUT, isSynthetic=True)
+            return None
+        frame, words = _refusals.cut_too_often()
+        self._cli.say(frame)
+        return {**_frames.success(words, reason="api_error", stop="stop_sequence"), "is_error": True}
+
+    def _after_tools(self) -> Frame | None:
+        self._cuts = 0
+        deferred = [call for call in self._calls if call.stage == "deferred"]
+        if deferred:
+            waits = {name: getattr(deferred[-1], name) for name in ("id", "name", "input")}
+            return {**_frames.success("", reason="tool_deferred", stop="tool_deferred"), "deferred_tool_use": waits}
+        stops = any(call.stops for call in self._calls)
         done = next((call for call in self._calls if call.structured is not None), None)
         if done is not None:
-            words = _frames.compact(done.structured)
-            return {**_success(words, stop="tool_use"), "structured_output": done.structured}
-        if any(call.stops for call in self._calls):
-            return _success("", reason="hook_stopped", stop="tool_use")
+            words, reason = _frames.compact(done.structured), "hook_stopped" if stops else "completed"
+            return {**_frames.success(words, reason=reason, stop="tool_use"), "structured_output": done.structured}
+        if stops:
+            return _frames.success("", reason="hook_stopped", stop="tool_use")
         failed = [call.error for call in self._calls if call.name == STRUCTURED and call.error is not None]
         self._tries += len(failed)
         if failed and self._tries >= _STRUCTURED_TRIES:
             words = f"Failed to provide valid structured output after {self._tries} attempts"
             words += f" — last StructuredOutput error: {failed[-1]}"
             reason = "structured_output_retry_exhausted"
-            return _error("error_max_structured_output_retries", reason, words, stop="tool_use")
-        if (limit := self._cli.settings.given.max_turns) and calls_made >= limit:
-            return _error("error_max_turns", "max_turns", f"Reached maximum number of turns ({limit})", stop="tool_use")
-        return None
+            return _frames.error("error_max_structured_output_retries", reason, words, stop="tool_use")
+        return self._out_of_turns("tool_use")
 
     async def _without_tools(self, whole: Frame) -> Frame | None:
         """The model wants nothing more: nudge, let the Stop hooks object, or end."""
         words = "".join(block.get("text", "") for block in whole["content"][-1:])
-        if self._cli.settings.schema is not None and not self._nudged:
+        hook = await self._caller.hooks.run("Stop", {"stop_hook_active": False, "last_assistant_message": words})
+        nudges = self._cli.settings.schema is not None and not self._nudged
+        objects = hook.get("decision") == "block"
+        if nudges:
             self._nudged = True
             self._tell(_frames.NUDGE, isSynthetic=True)
-            return None
-        hook = await self._caller.hooks.run("Stop", {"stop_hook_active": False, "last_assistant_message": words})
-        if hook.get("decision") == "block":
+        if objects:
             self._tell(f"Stop hook feedback:\n{hook.get('reason', '')}", isSynthetic=True)
+        if nudges or objects:
+            return self._out_of_turns(whole["stop_reason"])
+        return _frames.success(words, stop=whole["stop_reason"])
+
+    def _out_of_turns(self, stop: str) -> Frame | None:
+        if not (limit := self._cli.settings.given.max_turns) or self._turns < limit:
             return None
-        return _success(words, stop=whole["stop_reason"])
+        words = f"Reached maximum number of turns ({limit})"
+        return {**_frames.error("error_max_turns", "max_turns", words, stop=stop), "num_turns": limit + 1}
 
     def _request(self) -> Request:
         tools = [
@@ -210,20 +288,26 @@ class AgentLoop:
         ]
         settings = self._cli.settings
         body = {"model": settings.model, "messages": list(self._cli.messages), "stream": True}
+        body["thinking"] = _frames.thinking(settings.thinking_tokens)
         # A call without tools would count as a side call; the fake CLI makes none.
         return Request({**body, "tools": tools or [{"name": "none"}], "metadata": {"user_id": self._cli.session}})
 
     def _tell_results(self) -> None:
         """One frame for every call's result, and one message for the model with all of them."""
-        results = []
         for call in self._calls:
-            assert call.block is not None
-            results.append(call.block)
-            self._user_frames += 1
-            if call.denied:
-                self._denials.append({"tool_name": call.name, "tool_use_id": call.id, "tool_input": call.input})
-            self._cli.say(_frames.user([call.block], tool_use_result=call.for_host))
-        self._cli.messages.append({"role": "user", "content": results})
+            self._say_result(call)
+        if results := [call.block for call in self._calls if call.block is not None]:
+            self._cli.messages.append({"role": "user", "content": results})
+
+    def _say_result(self, call: ToolCall) -> None:
+        """The result of a call for the host, once; a call that is deferred has none."""
+        if call.block is None or call.told:
+            return
+        call.told = True
+        self._user_frames += 1
+        if call.denied:
+            self._denials.append({"tool_name": call.name, "tool_use_id": call.id, "tool_input": call.input})
+        self._cli.say(_frames.user([call.block], tool_use_result=call.for_host))
 
     def _tell(self, words: str, **extra: Any) -> None:
         """Say something to the model in the user's name."""
@@ -240,16 +324,21 @@ class AgentLoop:
                     self._cli.say({"type": "stream_event", "event": event, "parent_tool_use_id": None})
             reason, stop = "aborted_streaming", None
         else:
+            asked = any(call.stage == "interrupted" for call in self._calls)
             for call in self._calls:
                 if call.block is None:
                     ran = call.stage == "running"
                     words = _frames.REJECTED + (_frames.STOPPED_RUNNING if ran else "")
-                    call.fail(words, for_host="User rejected tool use", denied=not ran)
+                    call.fail(words, for_host="User rejected tool use", denied=not ran and not asked)
             self._tell_results()
             self._tell("[Request interrupted by user for tool use]")
             reason, stop = "aborted_tools", "tool_use"
         words = f"[ede_diagnostic] result_type=user last_content_type=n/a stop_reason={stop or 'null'}"
-        return _error("error_during_execution", reason, words, stop=stop)
+        return _frames.error("error_during_execution", reason, words, stop=stop)
+
+    def _is_over_budget(self) -> bool:
+        limit = self._cli.settings.given.max_budget_usd
+        return limit is not None and self._cost() > limit
 
     def _cost(self) -> float:
         return sum(_frames.cost(total["input_tokens"], total["output_tokens"]) for total in self._totals.values())
@@ -257,39 +346,34 @@ class AgentLoop:
     def failed(self, words: str) -> Frame:
         """The result of a CLI that could not even begin."""
         self._user_frames = -1
-        return self._result(_error("error_during_execution", None, words))
+        return self._result(_frames.error("error_during_execution", None, words))
 
     def _result(self, end: Frame) -> Frame:
         counted = self._usage[:-1] if end["subtype"] in _FORGETS_LAST_CALL else self._usage
         return {
+            "num_turns": 1 + self._user_frames,
             **end,
             "duration_ms": 1,
             "duration_api_ms": 1,
-            "num_turns": 1 + self._user_frames,
             "total_cost_usd": self._cost(),
             "usage": {name: sum(usage.get(name, 0) for usage in counted) for name in COUNTS},
-            "modelUsage": {model: _model_usage(total) for model, total in self._totals.items()},
+            "modelUsage": {model: _frames.model_usage(total) for model, total in self._totals.items()},
             "permission_denials": self._denials,
         }
 
 
-def _success(result: str, *, reason: str | None = "completed", stop: str | None = None) -> Frame:
-    end = {"type": "result", "subtype": "success", "is_error": False, "terminal_reason": reason, "stop_reason": stop}
-    return {**end, "result": result, "api_error_status": None}
+def _is_blank(whole: Frame) -> bool:
+    """Whether a message says nothing that anybody can see."""
+    return not any(block["type"] == "tool_use" or block.get("text", "").strip() for block in whole["content"])
 
 
-def _error(subtype: str, reason: str | None, words: str, *, stop: str | None = None) -> Frame:
-    end = {"type": "result", "subtype": subtype, "is_error": True, "terminal_reason": reason, "stop_reason": stop}
-    return {**end, "errors": [words]}
+def _unanswered(messages: Sequence[Frame]) -> list[str]:
+    """The ids of tool calls that never got a result: those that were deferred."""
+    blocks = [block for message in messages if isinstance(message["content"], list) for block in message["content"]]
+    answered = {block["tool_use_id"] for block in blocks if block["type"] == "tool_result"}
+    return [block["id"] for block in blocks if block["type"] == "tool_use" and block["id"] not in answered]
 
 
-def _model_usage(total: Mapping[str, int]) -> Frame:
-    return {
-        "inputTokens": total["input_tokens"],
-        "outputTokens": total["output_tokens"],
-        "cacheReadInputTokens": total["cache_read_input_tokens"],
-        "cacheCreationInputTokens": total["cache_creation_input_tokens"],
-        "webSearchRequests": 0,
-        "costUSD": _frames.cost(total["input_tokens"], total["output_tokens"]),
-        "contextWindow": 1000000,
-    }
+def _missing(call: str) -> Frame:
+    words = "[Tool result missing due to internal error]"
+    return {"type": "tool_result", "content": words, "is_error": True, "tool_use_id": call}

@@ -129,10 +129,11 @@ class FakeCLI(Scripted, Channel):
         return code
 
     def echo(self, prompt: Frame) -> None:
-        """Repeat a prompt to the host, if it asked for that, with the id under which files can be rewound."""
+        """Take the id under which files can be rewound to a prompt, and repeat it to a host that asked for that."""
+        frame = _frames.stamped(_frames.user(prompt["message"]["content"], isReplay=True), self.session)
+        frame["uuid"] = prompt.get("uuid") or frame["uuid"]
+        self._user_ids.add(frame["uuid"])
         if self.settings.echo:
-            frame = _frames.stamped(_frames.user(prompt["message"]["content"], isReplay=True), self.session)
-            self._user_ids.add(frame["uuid"])
             self.emit(frame)
 
     async def perform(self, calls_made: int) -> None:
@@ -159,11 +160,12 @@ class FakeCLI(Scripted, Channel):
                 return self._set_mode(str(request.get("mode")))
             case "mcp_status":
                 return {"mcpServers": self._servers.status()}
+            case "set_max_thinking_tokens":
+                return self._set_thinking(request.get("max_thinking_tokens"))
+            case "mcp_set_servers":
+                return await self._servers.set(self.settings, request.get("servers") or {})
             case "rewind_files":
-                known = self._user_ids if self.settings.given.enable_file_checkpointing else ()
-                if request.get("user_message_id") not in known:
-                    raise Refused("No file checkpoint found for this message.")
-                return {"canRewind": True, "skippedLinks": 0}
+                return self._rewind(request.get("user_message_id"), dry_run=bool(request.get("dry_run")))
             case "mcp_message":
                 answer = await self.ask({**request})
                 return dict(answer.get("response") or {})
@@ -192,6 +194,35 @@ class FakeCLI(Scripted, Channel):
     def _set_mode(self, mode: str) -> Frame:
         if mode not in MODES:
             raise Refused(f"Cannot set permission mode: must be one of {', '.join(MODES)}")
-        self.settings.mode = mode
-        self.say({"type": "system", "subtype": "status", "status": None, "permissionMode": mode})
+        if mode == "auto":
+            raise Refused("Cannot set permission mode to auto: auto mode unavailable for this model")
+        if mode == "bypassPermissions" and not self.settings.may_bypass:
+            raise Refused(
+                "Cannot set permission mode to bypassPermissions because the session was not launched with "
+                "--dangerously-skip-permissions"
+            )
+        if mode != self.settings.mode:
+            self.settings.mode = mode
+            self.say({"type": "system", "subtype": "status", "status": None, "permissionMode": mode})
         return {"mode": mode}
+
+    def _set_thinking(self, tokens: Any) -> Frame:
+        if tokens is not None and (not isinstance(tokens, int) or isinstance(tokens, bool)):
+            raise Refused(
+                "set_max_thinking_tokens: max_thinking_tokens must be an integer or null and thinking_display must be "
+                '"summarized", "omitted", "highlights", or null'
+            )
+        self.settings.thinking_tokens = tokens
+        return {}
+
+    def _rewind(self, message: Any, *, dry_run: bool) -> Frame:
+        """There are no files here: a rewind to a prompt that was sent changes nothing and is fine."""
+        refusal = "File rewinding is not enabled."
+        if self.settings.checkpoints:
+            refusal = "" if message in self._user_ids else "No file checkpoint found for this message."
+        if refusal and not dry_run:
+            raise Refused(refusal)
+        if refusal:
+            return {"canRewind": False, "error": refusal}
+        told = {"filesChanged": [], "insertions": 0, "deletions": 0} if dry_run else {"skippedLinks": 0}
+        return {"canRewind": True, **told}

@@ -11,7 +11,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-_REMINDER = re.compile(r"(\n\n)?<system-reminder>\n(?:(?!<system-reminder>).)*</system-reminder>\n?\Z", re.DOTALL)
+_REMINDER = re.compile(
+    r"(?:(?:\n\n)?<system-reminder>\n(?:(?!</?system-reminder>).)*</system-reminder>\n?)+\Z", re.DOTALL
+)
 
 
 class Request(dict[str, Any]):
@@ -84,6 +86,8 @@ def plain_result(block: Mapping[str, Any]) -> str | list[dict[str, Any]]:
         kept.pop()
         if kept and kept[-1].get("type") == "text":  # the line break belongs to the reminder
             kept[-1] = {**kept[-1], "text": kept[-1]["text"].removesuffix("\n")}
+    if kept and kept[-1].get("type") == "text":
+        kept[-1] = {**kept[-1], "text": _REMINDER.sub("", kept[-1]["text"])}
     if len(kept) == 1 and kept[0].get("type") == "text":
         return str(kept[0]["text"])
     return kept
