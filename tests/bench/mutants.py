@@ -83,7 +83,9 @@ ROOMS = {
         "tests/workspace",
     ),
     "usage": Room("toolkit/runs", "TurnUsage", ("tests/runs/test_turns.py", "tests/runs/test_stored.py"), "tests/runs"),
-    "gate usage": Room("toolkit/sandbox", "Ledger", ("tests/sandbox/test_gate.py",), "tests/sandbox"),
+    "gate usage": Room(
+        "toolkit/sandbox", "Ledger", ("tests/sandbox/test_gate.py", "tests/sandbox/test_gate_spend.py"), "tests/sandbox"
+    ),
 }
 
 EXPLAINED: dict[str, str] = {}

@@ -145,6 +145,25 @@ async def test_a_token_budget_holds_for_a_model_that_never_stops_asking() -> Non
     assert asked <= 3
 
 
+async def test_calls_that_a_command_hangs_up_on_are_counted_and_bounded() -> None:
+    tools = '"tools": [{"name": "t", "input_schema": {"type": "object"}}]'  # without tools it would be a side call
+    messages = '"messages": [{"role": "user", "content": "hi"}]'
+    body = f'{{"model": "m", "max_tokens": 500, {tools}, {messages}}}'
+    ask = f"curl -s -m 0.3 -o out --noproxy '*' http://localhost:3128/v1/messages -d '{body}'"
+    command = f"for n in 1 2 3 4 5 6 7 8; do {ask} -H 'content-type: application/json'; done; true"
+    silent = Turn([text("never")], stall_after=0, usage={"input_tokens": 300})
+    usage = {"input_tokens": 10, "output_tokens": 10}
+    with ScriptedAPI(Turn([tool_use("Bash", command=command)], usage=usage), otherwise=silent, strict=False) as api:
+        limits = Limits(tokens=1000, seconds=60)
+        result = await go(api, profile="allowlist", domains=["example.com"], limits=limits)
+        asked = len([request for request in api.requests if request.get("max_tokens") == 500])
+    assert (result.code, asked) == ("budget", 4)
+    assert result.total.total == 20
+    assert result.gate_tokens is not None
+    assert 1000 <= result.gate_tokens < 2000
+    assert {one.rule for one in result.refused} == {"spend"}
+
+
 async def test_a_deadline_ends_a_silent_model_and_a_stuck_command_alike() -> None:
     with ScriptedAPI(Turn([text("a start"), text("never")], stall_after=1), strict=False) as api:
         silent = await go(api, limits=Limits(seconds=2))

@@ -162,6 +162,24 @@ def test_promises_never_add_up_to_more_than_the_limit(uses: list[tuple[int, int]
     asyncio.run(all_of_them())
 
 
+async def test_tokens_that_only_the_gate_saw_are_not_given_back() -> None:
+    purse = Purse(Limits(tokens=1000, usd=10.0), places=1, runs=4)
+    used: list[dict[str, Any]] = [
+        {"total": Tokens(input=100), "cost": 1.0, "gate_tokens": 300},
+        {"total": Tokens(input=100), "cost": 1.0, "gate_tokens": 100},
+        {"total": Tokens(), "cost": 0.0, "gate_tokens": 200},
+    ]
+    left = []
+    for number, facts in enumerate(used):
+        part = await purse.take(str(number), Limits())
+        assert part is not None
+        left.append((part.tokens, part.usd))
+        await purse.give_back(str(number), RunResult(run="r", code="ok", **facts), is_known=True)
+
+    assert left == [(1000, 10.0), (700, 7.0), (600, 6.0)]
+    assert await purse.take("3", Limits()) is None  # what the last one cost is not known, so it had its whole part
+
+
 async def test_money_is_shared_like_tokens() -> None:
     [alone] = await run_many([spec("alone")])
     assert alone.cost > 0

@@ -43,12 +43,20 @@ class Purse:
             return None
 
     async def give_back(self, run: str, result: RunResult[Any], *, is_known: bool) -> None:
-        """A run is over. Where nobody knows what it used, it counts as having used its whole part."""
-        used = {"usd": result.cost, "tokens": float(result.total.total)}
+        """A run is over. Where nobody knows what it used, it counts as having used its whole part.
+
+        Tokens that only the gate saw (the agent's own programs, calls that were cut off) count too; the CLI does not
+        know what they cost, so each is taken to cost what the others did.
+        """
+        by_cli = float(result.total.total)
+        tokens = max(by_cli, float(result.gate_tokens or 0))
+        used: dict[str, float] = {"tokens": tokens}
+        if by_cli or not tokens:
+            used["usd"] = result.cost * (tokens / by_cli if by_cli else 1)
         async with self._changed:
             part = self._promised.pop(run, {})
             for name in self._left:
-                self._left[name] -= used[name] if is_known else part[name]
+                self._left[name] -= used[name] if is_known and name in used else part[name]
             self._changed.notify_all()
 
     def _is_empty(self) -> bool:

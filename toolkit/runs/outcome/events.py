@@ -7,7 +7,7 @@
 | | retry | the run | attempt, delay_ms, status, error |
 | | warning | the run | what |
 | | finished | the run | turn, ok, code, message, text, output, session, model, stop, ms, cost, total, |
-| | | | unattributed, denied (by the CLI itself), pending, unenforced, debug |
+| | | | unattributed, gate_tokens, denied (by the CLI itself), pending, unenforced, debug |
 | assistant | started | the message | model |
 | | text, thinking | the message | text (one delta) |
 | | block | the message | type (text or thinking), text (the whole block) |

@@ -109,6 +109,7 @@ class Fold:
         total, unattributed = last.total, last.unattributed
         for turn in turns[:-1]:
             total, unattributed = total + turn.total, unattributed + turn.unattributed
+        through = [turn.end["gate_tokens"] for turn in turns if turn.end and turn.end.get("gate_tokens") is not None]
         crash = {"calls_without_usage": list(last.open_calls)} if last.open_calls else {}
         return RunResult(
             run=self.run,
@@ -121,6 +122,7 @@ class Fold:
             total=total,
             unattributed=unattributed,
             cost=sum((turn.end["cost"] for turn in turns if turn.end is not None), 0.0),
+            gate_tokens=sum(through) if through else None,
             ms=sum(turn.ms for turn in turns),
             tools=tuple(use for turn in turns for use in turn.all_tools()),
             denied=tuple(each for turn in turns for each in turn.all_denied()),
@@ -136,7 +138,14 @@ class Fold:
         so_far = so_far or self._result([self._under_way()])
         data: dict[str, Any] = {"turn": len(self._turns), "ok": code == "ok", "code": code, "message": MESSAGES[code]}
         data |= {name: getattr(so_far, name) for name in ("text", "session", "model", "stop", "ms", "cost")}
-        data |= {"output": None, "denied": [], "pending": [], "unenforced": list(so_far.unenforced), "debug": {}}
+        data |= {
+            "gate_tokens": None,
+            "output": None,
+            "denied": [],
+            "pending": [],
+            "unenforced": list(so_far.unenforced),
+            "debug": {},
+        }
         unattributed = known.pop("unattributed", Tokens())
         data |= {"unattributed": asdict(unattributed), "total": asdict(so_far.total + unattributed)}
         return Event("lifecycle", "finished", time.time(), self.run, self.run, None, data | known)
@@ -151,7 +160,7 @@ class Fold:
         """The event that ends a turn which was seen through, and its output as the type that was asked for."""
         message, end, debug = turn.message, turn.end, dict(turn.debug)
         known: dict[str, Any] = {"ms": turn.ms, "cost": turn.cost, "unattributed": turn.unattributed}
-        known |= {"unenforced": list(turn.unenforced), "debug": debug}
+        known |= {"gate_tokens": turn.gate_tokens, "unenforced": list(turn.unenforced), "debug": debug}
         if message is None:
             return self.end(code_of(end), **known), None
         output = None

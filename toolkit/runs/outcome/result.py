@@ -81,6 +81,9 @@ class RunResult(Generic[OutputT]):
     """The part of `total` that no call explains."""
     cost: float = 0.0
     """In US dollars, as the CLI counts it."""
+    gate_tokens: int | None = None
+    """All tokens as the gate counted them, for a limit on tokens: also those of calls that the agent's own programs
+    made, and an estimate for calls that were cut off. None where there was no gate, or it is not known."""
     ms: int = 0
     tools: tuple[ToolUse, ...] = field(default=(), repr=False)
     denied: tuple[DeniedCall, ...] = field(default=(), repr=False)
@@ -117,8 +120,8 @@ class RunResult(Generic[OutputT]):
 
     def to_data(self) -> dict[str, Any]:
         """JSON-ready: what `result.json` holds. `changes` is stored beside it, as the workspace and its record."""
-        names = ("run", "code", "text", "output", "session", "stop", "cost", "ms", "unenforced", "model", "debug")
-        data: dict[str, Any] = {name: getattr(self, name) for name in names}
+        first = ("run", "code", "text", "output", "session", "stop", "cost", "gate_tokens", "ms")
+        data: dict[str, Any] = {name: getattr(self, name) for name in (*first, "unenforced", "model", "debug")}
         data["ok"], data["message"] = self.ok, self.message
         data["total"], data["unattributed"] = asdict(self.total), asdict(self.unattributed)
         for name in _LISTS:

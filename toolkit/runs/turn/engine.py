@@ -53,6 +53,8 @@ class TurnEnd:
     unattributed: Tokens
     """Tokens of the turn that no call explains."""
     cost: float
+    gate_tokens: int | None
+    """Tokens that went through the gate since the turn before; None without a gate."""
     ms: int
     unenforced: tuple[str, ...]
     debug: dict[str, Any]
@@ -75,6 +77,7 @@ class Engine:
         """The last lines the CLI wrote there: often the only place that names a cause."""
         self._client: ClaudeSDKClient | None = None
         self._jail: Confinement | None = None
+        self._gate_tokens = 0
         self._turn = 0
         self._greeted = 0
         self.greeted = asyncio.Event()
@@ -176,7 +179,8 @@ class Engine:
         unattributed, cost = self._translator.meter.close_turn(*reported)
         ms = round((time.monotonic() - began) * 1000)
         debug = self._debug(message, end)
-        return TurnEnd(self._judged(end), message, unattributed, cost, ms, self._unenforced(), debug)
+        gate_tokens = self._through_the_gate()
+        return TurnEnd(self._judged(end), message, unattributed, cost, gate_tokens, ms, self._unenforced(), debug)
 
     async def interrupt(self) -> None:
         """End the turn under way; the conversation goes on."""
@@ -301,6 +305,12 @@ class Engine:
         gate = 0 if self._jail is None else self._jail.gate.usage.tokens
         self.budget.used = max(self._translator.meter.used.total, gate)
         return self.budget
+
+    def _through_the_gate(self) -> int | None:
+        if self._jail is None:
+            return None
+        before, self._gate_tokens = self._gate_tokens, self._jail.gate.usage.tokens
+        return self._gate_tokens - before
 
     async def _disconnect(self) -> None:
         """Close the client; when it does not close in time, the end of the jail makes it."""

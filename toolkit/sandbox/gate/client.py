@@ -26,13 +26,15 @@ from toolkit.sandbox.gate.http import (
 )
 from toolkit.sandbox.gate.policy import (
     MESSAGES,
+    Asked,
     check_offline_body,
     check_route,
     forwarded_request_headers,
     forwarded_response_headers,
+    read_asked,
 )
 from toolkit.sandbox.gate.upstream import Answer, Upstream
-from toolkit.sandbox.gate.usage import Ledger, Meter
+from toolkit.sandbox.gate.usage import Booking, Ledger, Meter, ModelCall, SpentError, estimate_call
 
 IDLE_SECONDS = 300.0
 HEAD_SECONDS = 20.0
@@ -113,14 +115,17 @@ class Client:
         path = check_route(head)
         body = await self._read_body(head)
         try:
-            if self._traffic.is_offline:
-                await self._check_body(body)
-            # Judged last, so that requests kept half sent cannot slip through together afterwards.
-            if (why := self._traffic.ledger.why_spent()) is not None:
-                raise Refused(429, "spend", why)
+            asked = await self._asked(body)
             # From here on an end of the client's stream ends the request too.
             self._reader.cancel_when_gone(asyncio.current_task())
-            await self._forward(head, path, body)
+            # Booked last, so that requests kept half sent cannot slip through together afterwards.
+            booking = await self._book(path, len(body), asked)
+            try:
+                if self._reader.has_gone:
+                    raise ConnectionResetError
+                await self._forward(head, path, body, booking)
+            finally:
+                self._traffic.ledger.settle(booking)
         finally:
             self._reader.cancel_when_gone(None)
             self._traffic.held_bytes -= len(body)
@@ -152,49 +157,63 @@ class Client:
             raise
         return bytes(body)
 
-    async def _check_body(self, body: bytes) -> None:
+    async def _asked(self, body: bytes) -> Asked:
+        """What the request asks for, once it is known to be allowed."""
+        if not self._traffic.is_offline and not self._traffic.ledger.has_limit:
+            return Asked()
+        read = check_offline_body if self._traffic.is_offline else read_asked
+        if len(body) <= _LARGE_BODY:
+            return read(body)
         # A large body takes long to parse: keep the host's loop free meanwhile.
-        if len(body) > _LARGE_BODY:
-            async with self._traffic.parsing_large:
-                await asyncio.to_thread(check_offline_body, body)
-        else:
-            check_offline_body(body)
+        async with self._traffic.parsing_large:
+            return await asyncio.to_thread(read, body)
 
-    async def _forward(self, head: RequestHead, path: str, body: bytes) -> None:
+    async def _book(self, path: str, size: int, asked: Asked) -> Booking:
+        ledger = self._traffic.ledger
+        estimate = estimate_call(asked.model, size, asked.inline_bytes, asked.inline_count, asked.max_tokens)
+        try:
+            if path == MESSAGES:
+                return await ledger.book(estimate)
+            ledger.judge()
+            return Booking(ModelCall())  # counting tokens is free
+        except SpentError as spent:
+            raise Refused(429, "spend", str(spent)) from None
+        except TimeoutError:
+            raise Refused(503, "busy", "calls under way may use up what is left of the limit") from None
+
+    async def _forward(self, head: RequestHead, path: str, body: bytes, booking: Booking) -> None:
         traffic = self._traffic
         traffic.ledger.requests += 1
         own = {name for name, _ in traffic.credentials}
         headers = [(name, value) for name, value in forwarded_request_headers(head.headers) if name not in own]
         # Uncompressed, so that the usage in the answer can be read.
         headers += [("content-type", "application/json"), ("accept-encoding", "identity"), *traffic.credentials]
+        on_leaving = booking.leave if path == MESSAGES else lambda: None
         try:
-            answer = await traffic.upstream.send(head.target, headers, body)
+            answer = await traffic.upstream.send(head.target, headers, body, on_leaving=on_leaving)
         except (OSError, TimeoutError, ProtocolError):
             raise Refused(502, "upstream", "the model API cannot be reached from the host") from None
         try:
-            await self._relay(answer, is_call=path == MESSAGES and answer.status == 200)
+            booking.is_free = booking.is_free or answer.status != 200
+            await self._relay(answer, booking)
         finally:
             answer.close()
 
-    async def _relay(self, answer: Answer, *, is_call: bool) -> None:
+    async def _relay(self, answer: Answer, booking: Booking) -> None:
         headers = answer.headers
         if (headers.get("content-encoding") or "identity").lower() != "identity":
             raise Refused(502, "upstream", "the model API answered compressed, so its usage cannot be read")
         meter = Meter(is_stream=(headers.get("content-type") or "").startswith("text/event-stream"))
-        ledger = self._traffic.ledger
-        if is_call:
-            ledger.open(meter)
-        try:
-            self._write_head(answer.status, forwarded_response_headers(headers), [("transfer-encoding", "chunked")])
-            async for piece in answer.pieces():
-                if is_call:
-                    meter.feed(piece)
-                await self._write(b"%x\r\n%b\r\n" % (len(piece), piece))
-            meter.finish()
-            await self._write(b"0\r\n\r\n")
-        finally:
-            if is_call:
-                ledger.close(meter)
+        booking.meter = None if booking.is_free else meter
+        self._write_head(answer.status, forwarded_response_headers(headers), [("transfer-encoding", "chunked")])
+        async for piece in answer.pieces():
+            if not booking.is_free:
+                meter.feed(piece)
+                if (why := self._traffic.ledger.why_cut_off()) is not None:
+                    raise Refused(429, "spend", f"cut off: {why}")
+            await self._write(b"%x\r\n%b\r\n" % (len(piece), piece))
+        meter.finish()
+        await self._write(b"0\r\n\r\n")
 
     async def _tunnel(self, head: RequestHead) -> None:
         if not self._traffic.domains:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from toolkit.sandbox.gate.http import Headers, Refused, RequestHead
@@ -95,9 +96,37 @@ def _listed(name: str, names: frozenset[str], prefixes: tuple[str, ...]) -> bool
     return name in names or name.startswith(prefixes)
 
 
-def check_offline_body(body: bytes) -> None:
-    """Refuse a body that would make the API reach anything but the conversation in it."""
+@dataclass(slots=True)
+class Asked:
+    """What a request asks of the model, as far as it decides the cost."""
+
+    model: str = ""
+    max_tokens: int = 0
+    inline_bytes: int = 0
+    """Pictures and documents that stand in the body."""
+    inline_count: int = 0
+
+    @classmethod
+    def of(cls, request: dict[str, Any]) -> Asked:
+        """What stands in a request's own fields."""
+        fallbacks = request.get("fallbacks")
+        wanted = [request, *(fallbacks if isinstance(fallbacks, list) else ())]
+        most = [one.get("max_tokens") for one in wanted if isinstance(one, dict)]
+        return cls(str(request.get("model", "")), max([0, *(n for n in most if isinstance(n, int))]))
+
+
+def read_asked(body: bytes) -> Asked:
+    """What a body asks for, of whatever form it is; one that is not JSON costs nothing."""
+    try:
+        return Asked.of(parse_json_object(body))
+    except Refused:
+        return Asked()
+
+
+def check_offline_body(body: bytes) -> Asked:
+    """What a body asks for; a Refused for one that makes the API reach anything but the conversation in it."""
     request = parse_json_object(body)
+    asked = Asked.of(request)
     for name in request:
         if name not in _FIELDS:
             raise _refused(f"the field '{_short(name)}'")
@@ -107,9 +136,10 @@ def check_offline_body(body: bytes) -> None:
     for fallback in () if isinstance(fallbacks, str) else _objects(fallbacks, "fallbacks"):
         if unknown := sorted(set(fallback) - _FALLBACK_FIELDS):
             raise _refused(f"the field '{_short(unknown[0])}' in a fallback")
-    _check_content(request.get("system"), "system")
+    _check_content(request.get("system"), "system", asked)
     for message in _objects(request.get("messages"), "messages"):
-        _check_content(message.get("content"), "content")
+        _check_content(message.get("content"), "content", asked)
+    return asked
 
 
 def parse_json_object(body: bytes) -> dict[str, Any]:
@@ -134,8 +164,8 @@ def _check_tool(tool: dict[str, Any]) -> None:
         raise _refused(f"the server-side tool '{_short(kind)}'")
 
 
-def _check_content(content: object, name: str) -> None:
-    """Check a message's blocks, and the blocks inside them, without recursion."""
+def _check_content(content: object, name: str, asked: Asked) -> None:
+    """Check a message's blocks, and the blocks inside them, without recursion; `asked` counts what is inline."""
     pending = [content]
     while pending:
         value = pending.pop()
@@ -143,6 +173,10 @@ def _check_content(content: object, name: str) -> None:
             continue
         for block in _objects(value, name):
             pending.extend(_check_block(block))
+            source = block.get("source")
+            if isinstance(source, dict) and source.get("type") == "base64" and isinstance(source.get("data"), str):
+                asked.inline_bytes += len(source["data"])
+                asked.inline_count += 1
 
 
 def _check_block(block: dict[str, Any]) -> Iterator[object]:

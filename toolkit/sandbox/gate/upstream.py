@@ -15,7 +15,7 @@ import asyncio
 import contextlib
 import ssl
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -98,10 +98,13 @@ class Upstream:
         self._ssl = _ssl_context(ca_file) if base.is_tls else None
         self._idle: list[_Connection] = []
 
-    async def send(self, target: str, headers: Sequence[tuple[str, str]], body: bytes) -> Answer:
+    async def send(
+        self, target: str, headers: Sequence[tuple[str, str]], body: bytes, *, on_leaving: Callable[[], None]
+    ) -> Answer:
         """POST a request and return when the answer's head is here.
 
-        A kept connection that the API closed meanwhile is replaced once.
+        `on_leaving` is called when the API can be reached and the first byte is about to be sent. A kept connection
+        that the API closed meanwhile is replaced once.
 
         Raises:
             OSError, ProtocolError: the API could not be reached or did not speak HTTP.
@@ -110,9 +113,12 @@ class Upstream:
         request = h11.Request(method="POST", target=f"{self.base.prefix}{target}", headers=[*framing, *headers])
         if (kept := self._take()) is not None:
             with contextlib.suppress(_StaleError):
+                on_leaving()
                 return await self._exchange(kept, request, body)
         try:
-            return await self._exchange(await self._connect(), request, body)
+            connection = await self._connect()
+            on_leaving()
+            return await self._exchange(connection, request, body)
         except _StaleError:
             raise ProtocolError("the API closed the connection without an answer") from None
 

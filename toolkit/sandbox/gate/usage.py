@@ -2,16 +2,22 @@
 
 The numbers are read from the answers themselves (`message_start` and
 `message_delta` in a stream, `usage` in a plain answer), so they include calls
-that no client reports, such as those of subagents. A call counts while it
-streams; a limit is judged before each request, so calls already under way
-finish and may pass it.
+that no client reports, such as those of subagents.
+
+Each call is booked before it leaves and settled when its answer ends. One that was hung
+up on costs what its answer said until then, or an estimate by its length and its time
+if nothing came: who does not wait for the bill has one all the same. With a limit, a
+call waits while it and those under way might pass it together; if they do all the
+same, all but one are cut off. So a limit can be passed by one call, not by many.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +25,28 @@ from toolkit.errors import SandboxError
 
 MAX_EVENT_BYTES = 4 * 1024 * 1024
 KEPT_CALLS = 10_000
+WAIT_SECONDS = 900.0
+"""Longest wait of a call for those under way."""
+_BYTES_A_TOKEN = 3
+"""Text has three to four; on the low side, so that an estimate is on the high one."""
+_INLINE_BYTES_A_TOKEN = 30
+_LEAST_INLINE_TOKENS = 2_000
+_DELTA_FRAME_BYTES = 85
+"""What one delta of a stream is around its text."""
+_TOKENS_A_SECOND = 200
+"""Faster than models speak."""
+_USUAL_OUTPUT = 8_000
+"""What a call is expected to say at most. Clients allow much more than they mean to use."""
+
+
+def estimate_call(model: str, body_bytes: int, inline_bytes: int, inline_count: int, max_tokens: int) -> ModelCall:
+    """What one request may come to, told before it is answered; its output is the most that is allowed.
+
+    `inline_bytes` of the body are `inline_count` pictures and documents, which are many bytes for few tokens.
+    """
+    inline = max(inline_count * _LEAST_INLINE_TOKENS, inline_bytes // _INLINE_BYTES_A_TOKEN)
+    text = (body_bytes - inline_bytes) // _BYTES_A_TOKEN + 1
+    return ModelCall(model=model, input=text + inline, output=max_tokens, is_estimate=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +59,8 @@ class ModelCall:
     output: int = 0
     cache_read: int = 0
     cache_write: int = 0
+    is_estimate: bool = False
+    """Whether the answer broke off or never came, so that the API did not say all of this."""
 
     @property
     def tokens(self) -> int:
@@ -53,6 +83,8 @@ class GateUsage:
     output: int = 0
     cache_read: int = 0
     cache_write: int = 0
+    estimated: int = 0
+    """The part of all tokens that is an estimate, for calls that were cut off."""
     usd: float | None = None
     """What the calls cost by the caller's prices; None when none were given."""
 
@@ -81,6 +113,50 @@ class SpendLimit:
             raise SandboxError("a spend limit is not above zero", fix="Give a positive number, or none at all")
 
 
+@dataclass(slots=True, eq=False)
+class Booking:
+    """One call from before it leaves until it is settled."""
+
+    estimate: ModelCall
+    """What it may come to, with the most output it is allowed."""
+    meter: Meter | None = None
+    """Reads its answer, once there is one."""
+    is_free: bool = True
+    """Whether it cost nothing: it has not left yet, or the API refused it."""
+    left: float = 0.0
+
+    def leave(self) -> None:
+        """It is on its way to the API."""
+        self.is_free, self.left = False, time.monotonic()
+
+    @property
+    def told(self) -> ModelCall | None:
+        """What the API has said about it until now."""
+        return self.meter.call if self.meter is not None else None
+
+    def so_far(self) -> ModelCall:
+        """What it has come to by now: as the API told it, and for the rest as one can guess."""
+        if self.is_free:
+            return ModelCall()
+        most = self.estimate.output
+        if self.meter is None or self.meter.call is None:
+            spoken = round(_TOKENS_A_SECOND * (1 + time.monotonic() - self.left))
+            return replace(self.estimate, output=min(most, spoken))
+        return self.meter.so_far(most)
+
+    def expected(self) -> ModelCall:
+        """What it will probably come to at most."""
+        output = min(self.estimate.output, _USUAL_OUTPUT)
+        if self.is_free:
+            return replace(self.estimate, output=output)
+        now = self.so_far()
+        return replace(now, output=max(now.output, output))
+
+
+class SpentError(Exception):
+    """No further call may leave; the text says why."""
+
+
 class Ledger:
     """The running account of one gate."""
 
@@ -91,40 +167,82 @@ class Ledger:
         self.unmetered = 0
         self.calls: deque[ModelCall] = deque(maxlen=KEPT_CALLS)
         self._closed = GateUsage(usd=0.0 if self.limit.price else None)
-        self._open: set[Meter] = set()
+        self._open: set[Booking] = set()
+        self._line = asyncio.Lock()
+        self._settled = asyncio.Event()
 
-    def open(self, meter: Meter) -> None:
-        self._open.add(meter)
+    @property
+    def has_limit(self) -> bool:
+        """Whether anything is judged here at all."""
+        return self.limit.tokens is not None or self.limit.usd is not None
 
-    def close(self, meter: Meter) -> None:
-        """Book a finished call."""
-        self._open.discard(meter)
-        call = meter.call
+    async def book(self, estimate: ModelCall) -> Booking:
+        """Enter a call before it leaves, once those under way leave enough for it; alone it may always go.
+
+        Raises:
+            SpentError: the limit is reached, or what is spent is not known.
+            TimeoutError: the calls under way did not end in time.
+        """
+        booking = Booking(estimate)
+        if self.has_limit:
+            async with asyncio.timeout(WAIT_SECONDS), self._line:
+                self.judge()
+                while self._open and self._why_over(self._sum(one.expected() for one in (*self._open, booking))):
+                    self._settled.clear()
+                    await self._settled.wait()
+                    self.judge()
+        self._open.add(booking)
+        return booking
+
+    def settle(self, booking: Booking) -> None:
+        """Enter what a call came to: what its answer said, or its estimate where that broke off or never came."""
+        self._open.discard(booking)
+        self._settled.set()
+        if booking.is_free:
+            return
+        is_whole = booking.meter is not None and booking.meter.is_complete
+        call = booking.told if is_whole else booking.so_far()
         if call is None:
             self.unmetered += 1
             return
         self.calls.append(call)
         self._closed = self._add(self._closed, call)
 
+    def judge(self) -> None:
+        """Say why no further request may pass, if that is so.
+
+        Raises:
+            SpentError: the limit is reached, or what is spent is not known.
+        """
+        if self.has_limit and self.unmetered:
+            raise SpentError("an answer carried no usage, so what is spent is unknown")
+        if (why := self._why_over(self.snapshot())) is not None:
+            raise SpentError(why)
+
+    def why_cut_off(self) -> str | None:
+        """Why one of several calls under way has to end: together they have passed the limit."""
+        if not self.has_limit or len(self._open) < 2:
+            return None
+        return self._why_over(self._sum(booking.so_far() for booking in self._open))
+
     def snapshot(self) -> GateUsage:
-        """The account now, calls under way included."""
-        total = self._closed
-        for meter in self._open:
-            if meter.call is not None:
-                total = self._add(total, meter.call)
+        """The account now, calls under way included as far as the API has counted them."""
+        total = self._sum(booking.told for booking in self._open)
         return replace(total, requests=self.requests, refused=self.refused, unmetered=self.unmetered)
 
-    def why_spent(self) -> str | None:
-        """Why no further request may pass, or None."""
+    def _sum(self, under_way: Iterable[ModelCall | None]) -> GateUsage:
+        """The settled account, with calls that are not."""
+        total = self._closed
+        for call in under_way:
+            total = total if call is None else self._add(total, call)
+        return total
+
+    def _why_over(self, account: GateUsage) -> str | None:
         limit = self.limit
-        if limit.tokens is None and limit.usd is None:
-            return None
-        if self.unmetered:
-            return "an answer carried no usage, so what is spent is unknown"
-        now = self.snapshot()
-        if limit.tokens is not None and now.tokens >= limit.tokens:
-            return f"the limit of {limit.tokens} tokens is reached ({now.tokens} used)"
-        if limit.usd is not None and not (now.usd is not None and now.usd < limit.usd):
+        if limit.tokens is not None and account.tokens >= limit.tokens:
+            estimated = f", {account.estimated} of them by estimate" if account.estimated else ""
+            return f"the limit of {limit.tokens} tokens is reached ({account.tokens} used{estimated})"
+        if limit.usd is not None and not (account.usd is not None and account.usd < limit.usd):
             return f"the limit of {limit.usd:g} USD is reached"
         return None
 
@@ -139,6 +257,7 @@ class Ledger:
             output=total.output + call.output,
             cache_read=total.cache_read + call.cache_read,
             cache_write=total.cache_write + call.cache_write,
+            estimated=total.estimated + (call.tokens if call.is_estimate else 0),
             usd=usd,
         )
 
@@ -156,8 +275,18 @@ class Meter:
     def __init__(self, *, is_stream: bool) -> None:
         self.call: ModelCall | None = None
         self._is_stream = is_stream
+        self.is_complete = False
+        """Whether the API has told everything it will about usage."""
+        self._guessed_output = 0
         self._held = bytearray()
         self._is_skipping = False
+
+    def so_far(self, most: int) -> ModelCall:
+        """What the call has come to: the API's numbers, and its output by what was said, `most` at most."""
+        call = self.call or ModelCall()
+        if self.is_complete:
+            return call
+        return replace(call, output=max(call.output, min(self._guessed_output, most)), is_estimate=True)
 
     def feed(self, data: bytes) -> None:
         self._held += data
@@ -177,13 +306,20 @@ class Meter:
             self._is_skipping = True
 
     def finish(self) -> None:
-        """Read what a plain answer says at its end."""
+        """The API has ended its answer: read what a plain one says at its end."""
         if not self._is_stream and (message := _object(bytes(self._held))) is not None:
             self._message(message)
+        # A stream that ends without its last event counts as cut off, unless it never said anything about usage.
+        self.is_complete = self.is_complete or not self._is_stream or self.call is None
 
     def _line(self, line: bytes) -> None:
+        if not line.startswith(b"data:"):
+            return
+        if b"content_block_delta" in line:
+            # How much was said comes at the end only; until then it is guessed from its length.
+            self._guessed_output += 1 + max(0, len(line) - _DELTA_FRAME_BYTES) // _BYTES_A_TOKEN
         # A text delta may contain these words too; the parsed type decides.
-        if line.startswith(b"data:") and (b"message_start" in line or b"message_delta" in line):
+        if b"message_start" in line or b"message_delta" in line:
             event = _object(line[5:])
             if event is None:
                 return
@@ -191,6 +327,7 @@ class Meter:
                 self._message(event["message"])
             elif event.get("type") == "message_delta":
                 self._usage(event.get("usage"))
+                self.is_complete = isinstance(event.get("usage"), dict)
 
     def _message(self, message: dict[str, Any]) -> None:
         if isinstance(message.get("usage"), dict):
