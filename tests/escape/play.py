@@ -21,7 +21,7 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, query
+from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, SystemMessage, query
 
 from tests.escape.attempts import ATTEMPTS, USEFUL, Attempt
 from tests.escape.host import Host
@@ -34,7 +34,9 @@ _MIB = 1024 * 1024
 _SMALL = JailLimits(
     memory_bytes=1024 * _MIB, processes=200, file_bytes=50 * _MIB, workspace_bytes=150 * _MIB, tmp_bytes=60 * _MIB
 )
-_ALL_TOOLS = list(dict.fromkeys(attempt.tool for attempt in (*ATTEMPTS, *USEFUL)))
+_ALL_TOOLS = [
+    name for name in dict.fromkeys(attempt.tool for attempt in (*ATTEMPTS, *USEFUL)) if not name.startswith("mcp__")
+]
 _ALONE = json.dumps({"sandbox": {"enabled": False}})
 
 
@@ -49,6 +51,8 @@ class Game:
         self.home.mkdir(mode=0o700)
         self.read: dict[str, str] = {}
         """What the model read of each attempt."""
+        self.spoken = ""
+        """What came out of the CLI besides its answers."""
         self.notes: list[str] = []
         _furnish(self.workspace, host)
 
@@ -61,6 +65,9 @@ class Game:
                 await self._run(group, options)
         for position, (name, _, _) in enumerate(steps):
             self.read[name] = self.read.get(name, "") + script.results.get(position, "")
+        for attempt in attempts:
+            if self._memory(attempt.name) in self.spoken:
+                self.read[attempt.name] += self.host.success(attempt.name)
         if script.subagent:
             self.read["subagent"] += script.subagent
         if script.was_asked_to_search:
@@ -90,6 +97,8 @@ class Game:
                     # Not to the end of the stream: that would wait for the jobs left in the background.
                     if isinstance(message, ResultMessage):
                         break
+                    if isinstance(message, SystemMessage):
+                        self.spoken += json.dumps(message.data)
         except Exception as error:
             self.notes.append(f"{group}: {type(error).__name__}: {error}"[:200])
 
@@ -106,6 +115,7 @@ class Game:
                 permission_mode="bypassPermissions",
                 setting_sources=["project", "local"],
                 tools=_ALL_TOOLS,
+                mcp_servers=self._servers(group),
             )
             return
         small = group in ("limits", "shm", "disk")
@@ -123,9 +133,14 @@ class Game:
                 options["settings"] = _ALONE
             if group == "tools" or self.mode == "alone":
                 options["tools"] = _ALL_TOOLS
-            yield ClaudeAgentOptions(**options)
+            yield ClaudeAgentOptions(**options, mcp_servers=self._servers(group))
         if jail.exceeded is not None:
             self.notes.append(f"{group}: ended for {jail.exceeded.limit}")
+
+    def _servers(self, group: str) -> dict[str, Any]:
+        """A stdio server that does what it is told."""
+        command = {"command": sys.executable, "args": [str(self.workspace / "tries.py"), "serve"]}
+        return {"beside": command} if group == "forging" else {}
 
     def _subagent_steps(self) -> list[Step]:
         bait = self.host

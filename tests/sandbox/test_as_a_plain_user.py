@@ -14,7 +14,15 @@ from tests.escape.users import ROOT, as_plain_user, can_become_plain
 from tests.needs import needs
 from tests.sandbox.jails import needs_jail
 
-_FILES = ["test_jail.py", "test_check.py", "test_limits.py", "test_confine.py", "test_ends.py", "test_exec.py"]
+_FILES = [
+    "test_jail.py",
+    "test_check.py",
+    "test_limits.py",
+    "test_confine.py",
+    "test_ends.py",
+    "test_exec.py",
+    "test_apart.py",
+]
 
 
 @needs_jail
@@ -33,7 +41,7 @@ def test_the_jails_own_tests_pass_for_an_ordinary_user() -> None:
             env={"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1"},
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=900,
             check=False,
         )
 

@@ -33,6 +33,7 @@ ROWS = [
     "processes",
     "namespaces",
     "families",
+    "apart",
     "privileges",
 ]
 ROWS += ["kernel", "nested", "tools", "workspace"]
@@ -123,6 +124,15 @@ def _in_script(old: str, new: str) -> Callable[[OpenJail], None]:
     return edit
 
 
+def _apart_by(command: str) -> Callable[[OpenJail], None]:
+    """Start what the CLI starts in another way."""
+
+    def edit(jail: OpenJail) -> None:
+        (jail.folder.visible / "apart" / "bash").write_text(f'#!/bin/sh\n{command} "$@"\n', encoding="ascii")
+
+    return edit
+
+
 def _filter_that_allows_all(jail: OpenJail) -> None:
     (jail.folder.path / "seccomp").write_bytes(struct.pack("<HBBI", 0x06, 0, 0, 0x7FFF0000))
 
@@ -141,6 +151,9 @@ def _filter_that_allows_all(jail: OpenJail) -> None:
         (_in_script("env -i ", "env "), {"environment", "pid1", "processes"}),
         (_in_script("--seccomp 8 ", ""), {"privileges", "families"}),
         (_filter_that_allows_all, {"families"}),
+        (_apart_by("exec /bin/bash"), {"apart"}),
+        (_apart_by("exec bwrap --unshare-user --dev-bind / / -- /bin/bash"), {"apart"}),
+        (_apart_by("exec bwrap --unshare-pid --bind / / -- /bin/nothing"), {"apart"}),
         (_in_script("[ -e /proc/self/fd/0 ]", "true"), {"jail"}),
         (_in_script("exec 8<", "exec 5</; exec 8<"), {"handles"}),
         (_in_script("exec 8<", "echo 'tried read'; exit 0; exec 8<"), {"jail"}),
@@ -156,6 +169,9 @@ def _filter_that_allows_all(jail: OpenJail) -> None:
         "environment",
         "no filter",
         "any socket",
+        "commands beside the CLI",
+        "commands that can signal the CLI",
+        "no commands",
         "closed input",
         "an open folder",
         "never started",
@@ -267,7 +283,7 @@ def test_a_canary_that_cannot_see_proves_nothing(workspace: Path, monkeypatch: p
     with a_jail(workspace) as jail:
         failed = {row.name for row in prove(jail).failed}
 
-    seen_by_words = {"environment", "pid1", "families", "nested", "tools"}
+    seen_by_words = {"environment", "pid1", "families", "apart", "nested", "tools"}
     assert failed == {"processes", "privileges", "namespaces", "workspace", *seen_by_words}
 
 

@@ -28,7 +28,7 @@ from toolkit.sandbox.host import find_api, find_cli, usable_home, usable_readabl
 from toolkit.sandbox.jail.folder import MARK, JailFolder, sweep
 from toolkit.sandbox.jail.launcher import open_jail, write_script
 from toolkit.sandbox.jail.proof import CheckReport, demand_preflight, prove
-from toolkit.sandbox.jail.walls import BIN, ENVIRONMENT, HOME, PATH, SOCKET, Jail
+from toolkit.sandbox.jail.walls import APART, BIN, ENVIRONMENT, HOME, PATH, SOCKET, Jail
 from toolkit.sandbox.jail.watchdog import Exceeded, Watchdog
 from toolkit.sandbox.limits import HeldLimit, JailLimits, known_limits
 from toolkit.sandbox.profiles import READ_ONLY_TOOLS, TOOLS, profile as make_profile
@@ -54,12 +54,13 @@ _CLI_ENVIRONMENT = {
     "DISABLE_AUTOUPDATER": "1",
     "DISABLE_TELEMETRY": "1",
     "PATH": f"{BIN}:{PATH}",
+    # Commands, hooks and stdio servers: whoever could write to the CLI's output could forge an approved call.
+    "SHELL": f"{APART}/bash",
+    "CLAUDE_CODE_SHELL_PREFIX": f"{APART}/command",
 }
-_FIXED = frozenset({*_CLI_ENVIRONMENT, MARK, "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"}) - {
-    "LANG",
-    "PATH",
-    "SHELL",
-}
+_FIXED = frozenset(
+    {*_CLI_ENVIRONMENT, MARK, "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_SHELL"}
+) - {"LANG", "PATH"}
 _T = TypeVar("_T")
 
 

@@ -20,11 +20,13 @@ from pathlib import Path
 
 from toolkit.sandbox.jail.folder import MARK, remove_trace
 from toolkit.sandbox.jail.launcher import OpenJail
-from toolkit.sandbox.jail.walls import SOCKET
+from toolkit.sandbox.jail.walls import APART, SOCKET
 
 _SECONDS = 20
 _BASH = ("/bin/bash", "--noprofile", "--norc", "-c")
 _NAMESPACES = ("user", "pid", "net", "ipc", "uts", "mnt", "cgroup")
+_HELD = "/tmp/.toolkit-canary"
+"""A file the canary holds open in the jail, as the CLI holds its output."""
 _FAMILIES = ("16:3:15:x00000000000000000000", "40:1:0:x0000000000000000000000000000")
 _FEW = 8
 """Processes that may be visible inside: bubblewrap, the canary and what it runs."""
@@ -149,7 +151,11 @@ def _script(opened: OpenJail, plant: _Plant, cli: Path | None, note: Path, answe
         "workspace": f"show {shlex.quote(str(note))}; echo $UID > {shlex.quote(str(answer))}",
     }
     aside = _programs(opened, plant, cli)
-    lines = [_HELPERS, *(_try(name, tries.pop(name)) for name in ("start", "processes", "handles"))]
+    lines = [
+        _HELPERS,
+        f"exec 7>> {_HELD}\n",
+        *(_try(name, tries.pop(name)) for name in ("start", "processes", "handles")),
+    ]
     lines += [f"exec {{{name}}}< <( {what} )\n" for name, what in aside.items()]
     lines += [_try(name, what) for name, what in tries.items()]
     lines += [_try(name, f"show /dev/fd/${name}") for name in aside]
@@ -170,6 +176,7 @@ def _programs(opened: OpenJail, plant: _Plant, cli: Path | None) -> dict[str, st
         "families": "; ".join(f"socat -u OPEN:/dev/null SOCKET-DATAGRAM:{family} 2>&1" for family in _FAMILIES),
         "namespaces": "readlink " + " ".join(f"/proc/self/ns/{kind}" for kind in _NAMESPACES),
     }
+    tries["apart"] = _reaching_for_the_cli()
     if cli is not None:
         tries["cli"] = f'echo "cli $({shlex.quote(str(cli))} --version)"'
     if opened.jail.has_gate:
@@ -177,6 +184,21 @@ def _programs(opened: OpenJail, plant: _Plant, cli: Path | None) -> dict[str, st
     else:
         tries["tools"] = "socat -V >/dev/null && echo socat works"
     return tries
+
+
+def _reaching_for_the_cli() -> str:
+    """What the CLI starts for others, reaching for the canary's own process, which stands where the CLI will.
+
+    Once more without being kept apart: if that does not get there, nothing was shown.
+    """
+    forge = "echo $who writes >> /proc/$cli/fd/7"
+    look = 'for f in environ mem maps; do : < /proc/$cli/$f && echo "$who opens $f"; done'
+    enter = 'for f in root cwd; do [ -d /proc/$cli/$f/ ] && echo "$who enters $f"; done'
+    # Where it finds itself by its number it finds others by theirs, and can signal them.
+    signal = '[ /proc/self -ef /proc/$$ ] && echo "$who signals"'
+    reach = f"text={shlex.quote('; '.join((forge, look, enter, signal, 'echo $who tried')))}"
+    both = f'( cli=$$ who=beside; eval "$text" ); {APART}/command "cli=$$ who=apart; $text"'
+    return f"{reach}; {both}; show {_HELD}"
 
 
 def _sections(text: str) -> dict[str, list[str]]:
@@ -223,6 +245,7 @@ def _judge(opened: OpenJail, plant: _Plant, text: str, answer: Path) -> Iterator
     without = sum("socket(" in line and "not supported" in line for line in printed.get("families", ()))
     closed = without == len(_FAMILIES)
     yield outcome("families", closed, "only unix, inet and route sockets", "opened a socket that leads past the walls")
+    yield _apart(printed.get("apart", []), outcome("apart", True, "", ""))
     excess = _excess_privileges(printed.get("privileges", []))
     yield outcome("privileges", not excess, "no capability, none to gain", f"unexpected: {'; '.join(excess)}")
     writable = has("kernel", "opened ")
@@ -233,6 +256,17 @@ def _judge(opened: OpenJail, plant: _Plant, text: str, answer: Path) -> Iterator
     if opened.jail.has_gate:
         answers = has("tools", "socat works")
         yield Outcome("gate", answers, "the gate answers" if answers else "the gate's socket cannot be reached")
+
+
+def _apart(lines: list[str], tried: Outcome) -> Outcome:
+    if not tried.ok:
+        return tried
+    if "apart tried" not in lines or "beside writes" not in lines:
+        return Outcome("apart", False, "could not be tried")
+    reached = [line for line in lines if line.startswith("apart ") and line != "apart tried"]
+    if reached:
+        return Outcome("apart", False, f"what the CLI starts reaches it: {', '.join(reached)}")
+    return Outcome("apart", True, "its output, memory and process are out of reach")
 
 
 def _workspace(opened: OpenJail, plant: _Plant, text: str, answer: Path, tried: Outcome) -> Outcome:

@@ -65,14 +65,14 @@ class JailFolder:
         self._stage: Stage | None = None
         self._cleaner: subprocess.Popen[bytes] | None = None
         self.visible = self.path / "shown"
-        """The part of it that appears in the jail: `etc` holds synthetic files, `bin`, if there is one, programs."""
+        """The part of it that appears in the jail: synthetic files in `etc`, programs in `apart` and perhaps `bin`."""
         self.home = self.visible / "home"
         """A home for an agent that brings none."""
         self.socket = self.visible / "api.sock"
         """Where the gate listens."""
         self.bait = self.path.with_name(self.name.replace(PREFIX, "toolkit-canary-"))
         """Where the canary's bait is laid out, in anybody's reach."""
-        for folder in (self.path / "pids", self.visible, self.visible / "etc", self.home):
+        for folder in (self.path / "pids", self.visible, self.visible / "etc", self.visible / "apart", self.home):
             folder.mkdir()
             folder.chmod(0o755)  # whatever the umask: the folder around it is private
 

@@ -20,7 +20,7 @@ from toolkit.sandbox.jail.as_root import PLACE, Stage, choose_tenant, lend
 from toolkit.sandbox.jail.cgroup import Cgroup
 from toolkit.sandbox.jail.folder import MARK, JailFolder, is_lent
 from toolkit.sandbox.jail.machine import find_program
-from toolkit.sandbox.jail.walls import SYNTHETIC_ETC, Bind, Jail, seccomp_filter
+from toolkit.sandbox.jail.walls import APART_PROGRAMS, SYNTHETIC_ETC, Bind, Jail, seccomp_filter
 from toolkit.sandbox.limits import LimitPlan, plan_limits
 
 # What the SDK tells the CLI about itself; nothing else passes from the caller's environment.
@@ -94,6 +94,8 @@ def open_jail(jail: Jail, folder: JailFolder) -> OpenJail:
     for name, text in SYNTHETIC_ETC.items():
         (folder.visible / "etc" / name).write_text(text, encoding="utf-8")
         (folder.visible / "etc" / name).chmod(0o644)
+    for name, text in APART_PROGRAMS.items():
+        write_script(folder.visible / "apart" / name, text)
     stage = None
     if tenant is not None:
         stage, binds = _stage(folder, binds)

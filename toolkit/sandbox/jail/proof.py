@@ -93,6 +93,7 @@ _RULES = {
     "processes": "no process of the host in sight",
     "families": "no socket but those that stay inside",
     "namespaces": "every namespace is the jail's own",
+    "apart": "the CLI out of reach of what it starts",
     "privileges": "no privilege to use or gain",
     "kernel": "no kernel setting can be changed",
     "nested": "the CLI's own sandbox inside the jail",

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import errno
 import platform
+import shutil
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -30,6 +31,8 @@ from toolkit.sandbox.limits import SHM_BYTES, JailLimits
 HOME = "/home/agent"
 SOCKET = "/run/toolkit/api.sock"
 BIN = "/run/toolkit/bin"
+APART = "/run/toolkit/apart"
+"""What the CLI starts others with: `bash ARGUMENT…` and `command TEXT`, neither of which can reach the CLI."""
 USER_ID = 1000
 PATH = "/usr/local/bin:/usr/bin:/bin"
 ENVIRONMENT = {
@@ -48,6 +51,21 @@ alternatives ca-certificates crypto-policies ld.so.cache ld.so.conf ld.so.conf.d
 pki/ca-trust/extracted pki/tls/cert.pem pki/tls/certs pki/tls/openssl.cnf ssl/certs ssl/openssl.cnf terminfo
 """
 _MERGED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+
+# In a user namespace of its own a process cannot open what others hold, read their memory or trace them, and in a
+# process namespace of its own it cannot signal them. What the CLI's own sandbox starts is in one already.
+_APART_BASH = f"""\
+#!/bin/sh
+[ /proc/self/ns/user -ef /proc/1/ns/user ] || exec /bin/bash "$@"
+exec {shutil.which("bwrap", path=PATH) or "bwrap"} --unshare-user --unshare-pid --die-with-parent --dev-bind / / -- \
+    /bin/bash "$@"
+"""
+_APART_COMMAND = f"""\
+#!/bin/sh
+[ $# = 1 ] || {{ echo "one command was expected, not $#" >&2; exit 125; }}
+exec {APART}/bash -c "$1"
+"""
+APART_PROGRAMS = {"bash": _APART_BASH, "command": _APART_COMMAND}
 
 SYNTHETIC_ETC = {
     "passwd": f"root:x:0:0:root:/:/bin/false\nagent:x:{USER_ID}:{USER_ID}:agent:{HOME}:/bin/bash\n"
@@ -132,6 +150,7 @@ class Jail:
             Bind(self.home or folder.home, HOME, writable=True),
             *(Bind(path, str(path)) for path in (*self.readable, *self.programs)),
             *(Bind(visible / "etc" / name, f"/etc/{name}") for name in SYNTHETIC_ETC),
+            Bind(visible / "apart", APART),
         ]
         if self.has_gate:
             paths.append(Bind(folder.socket, SOCKET))
