@@ -13,7 +13,8 @@ async def main() -> None:
     results = await run_many(specs, concurrency=2, usd=1.0)
     for topic, result in zip(TOPICS, results, strict=True):
         print(f"{topic}: {result.code}: {result.text}")
-    print(f"${sum(result.cost for result in results):.4f} in all")
+    is_known = all(result.cost is not None for result in results)
+    print(f"{'' if is_known else 'at least '}${sum(result.known_cost for result in results):.4f} in all")
     sys.exit(not all(result.ok for result in results))
 
 

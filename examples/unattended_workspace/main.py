@@ -28,7 +28,7 @@ async def main() -> None:
             output=Review,
         )
         print(result.code, result.output)
-        print(f"{result.total.total} tokens, ${result.cost:.4f}, {len(result.tools)} tool calls")
+        print(f"{result.total.total} tokens, ${result.known_cost:.4f}, {len(result.tools)} tool calls")
         print(workspace.changes().summary())
         if result.ok:
             workspace.apply()

@@ -56,6 +56,31 @@ def test_a_run_prints_the_answer_and_the_command_that_takes_its_changes_back(
     assert (desk.src / "app.py").read_text() == "print('new')\n"
 
 
+def test_a_mistyped_model_is_told_below_the_sentence_with_the_command_for_more(
+    tmp_path: Path, scripted_api: Start
+) -> None:
+    desk = Desk(tmp_path, scripted_api(Status(404)))
+    done = desk.toolkit("run", "Go.", "--model", "claude-mistyped")
+    lines = done.err.splitlines()
+    place = lines.index("api_error: The model API answered with an error.")
+    assert (done.code, done.out) == (1, "")
+    assert lines[place + 1].startswith("  There's an issue with the selected model (claude-mistyped).")
+    more = next(line for line in lines if line.startswith("More: toolkit "))
+    shown = desk.toolkit(*shlex.split(more)[2:]).out
+    assert lines[place + 1] in shown
+    assert "api_status: 404" in shown
+
+
+def test_what_the_cli_says_as_it_dies_at_the_start_is_told(tmp_path: Path, scripted_api: Start) -> None:
+    (tmp_path / "schema.json").write_text('{"type": "object", "properties": {"a": {"type": "odd"}}}', encoding="utf-8")
+    desk = Desk(tmp_path, scripted_api(otherwise=[text("never")]))
+    done = desk.toolkit("run", "Go.", "--output-schema", "schema.json")
+    told = [line for line in done.err.splitlines() if "is not a valid JSON Schema" in line]
+    assert done.code == 1
+    assert len(told) == 1
+    assert "stderr: " in desk.toolkit("runs", "show", "last").out
+
+
 def test_json_is_the_whole_result_and_the_prompt_may_come_from_stdin(tmp_path: Path, scripted_api: Start) -> None:
     schema = {"type": "object", "properties": {"score": {"type": "integer"}}, "required": ["score"]}
     (tmp_path / "schema.json").write_text(json.dumps(schema), encoding="utf-8")

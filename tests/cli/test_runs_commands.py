@@ -65,6 +65,24 @@ def make_crashed(folder: Path) -> None:
     (folder / "events.jsonl").write_bytes(b"".join(lines[:-1]) + lines[-1][:30])
 
 
+def test_the_list_says_unknown_where_nobody_knows_the_cost(desk: Desk) -> None:
+    rows = {row.split()[0]: row for row in desk.toolkit("runs", "list").out.splitlines()}
+    assert "unknown" in rows["run-ccc3"]
+    assert "$0." in rows["run-aaa1"]
+    listed = {row["run"]: row for row in json.loads(desk.toolkit("runs", "list", "--json").out)}
+    assert (listed["run-ccc3"]["cost"], listed["run-ccc3"]["known_cost"]) == (None, 0.0)
+
+
+def test_show_gives_the_cause_below_the_sentence_and_what_else_is_known(desk: Desk) -> None:
+    lines = desk.toolkit("runs", "show", "run-aab2").out.splitlines()
+    assert lines[1].startswith("throttled: ")
+    assert "scripted error" in lines[2]
+    assert "  api_status: 429" in lines[lines.index("Details:") :]
+    killed = desk.toolkit("runs", "show", "run-ccc3").out
+    assert "was killed" in killed
+    assert "unknown cost" in killed
+
+
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     made = Desk(tmp_path_factory.mktemp("desk"))

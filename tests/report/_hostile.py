@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from toolkit.runs import Call, DeniedCall, PendingCall, RefusedRequest, RunResult, Tokens, ToolUse
+from toolkit.runs import Call, DeniedCall, ModelUse, PendingCall, RefusedRequest, RunResult, Tokens, ToolUse
 from toolkit.runs.outcome import KINDS
 
 _ATTACK = (
@@ -99,7 +99,7 @@ def hostile_events(attack: Attacks) -> list[dict[str, Any]]:
     ]
     written = [{"name": name, "id": id, "parent": parent, "data": data} for name, id, parent, data in events]
     end = {
-        **fill({"message": "", "text": "", "stop": "", "session": "", "model": ""}),
+        **fill({"message": "", "text": "", "stop": "", "session": "", "model": "", "cause": ""}),
         "debug": {"secret": attack()},
         "turn": 1,
         "ok": False,
@@ -120,6 +120,7 @@ def hostile_result(attack: Attacks, id: str) -> dict[str, Any]:
     result: RunResult[Any] = RunResult(
         run=id,
         code="internal",
+        cause=attack(),
         text=attack(),
         output={attack(): [attack()]},
         session=attack(),
@@ -133,6 +134,7 @@ def hostile_result(attack: Attacks, id: str) -> dict[str, Any]:
         pending=(PendingCall(attack(), attack(), {attack(): attack()}),),
         unenforced=(attack(), "memory_bytes"),
         model=attack(),
+        models={attack(): ModelUse(1, 2, 3, 4)},
         debug={"secret": attack()},
     )
     return result.to_data()

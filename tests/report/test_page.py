@@ -33,6 +33,22 @@ async def test_the_first_look_says_how_it_ended_and_what_it_used(tmp_path: Path,
     assert (await texts(page, ".last-words"))[0].startswith("Answer The failing test passes now.")
 
 
+async def test_a_run_that_failed_says_why_and_that_its_cost_is_not_all_known(opened: Opened) -> None:
+    known: RunResult[str] = RunResult(run="run-written", code="ok", ms=5, cost=0.25, known_cost=0.25)
+    ended: RunResult[str] = RunResult(run="run-written", code="crashed", cause="The cable was cut.", ms=5)
+    both: RunResult[str] = RunResult(run="run-written", code="crashed", cause="The cable was cut.", known_cost=0.25)
+    events = [finished(known), finished(ended, turn=2)]
+    page = await opened(write_report(write_run(events, result=both.to_data())))
+
+    assert await texts(page, "#hero .cause") == ["The cable was cut."]
+    figures = dict(zip(await texts(page, ".numbers dt"), await texts(page, ".numbers dd"), strict=True))
+    assert figures["Cost"] == "at least $0.2500"
+    rows = await texts(page, ".row.end")
+    assert "$0.2500" in rows[0]
+    assert "unknown" in rows[1]
+    assert "The cable was cut." in rows[1]
+
+
 async def test_the_chart_has_a_bar_for_each_call_and_leads_to_what_was_said(tmp_path: Path, opened: Opened) -> None:
     page = await opened(write_report(await worked_run(tmp_path)))
 

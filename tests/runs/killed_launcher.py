@@ -72,6 +72,8 @@ def kill_after(home: Path, events: int) -> dict[str, Any] | None:
         "state": stored.state,
         "code": result.code,
         "text": result.text,
+        "cost": result.cost,
+        "cause": result.cause,
         "said": "".join(event.data["text"] for event in kept if event.name == "assistant.text"),
         "input": result.total.input,
         "calls": [event.id for event in kept if event.name == "usage.call"] == [call.id for call in result.calls],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import pickle
 from dataclasses import dataclass
 from typing import Any, TypedDict
@@ -281,7 +282,7 @@ async def test_hooks_before_and_after_are_called_once_also_on_failure() -> None:
 
 
 async def test_results_can_be_raised_stored_and_pickled() -> None:
-    result = await run("go", transport=FakeCLI(Status(429)))
+    result = dataclasses.replace(await run("go", transport=FakeCLI(Status(429))), changes=None)
     with pytest.raises(RunFailedError) as caught:
         result.raise_for_status()
     assert caught.value.code == "throttled"

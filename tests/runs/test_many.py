@@ -182,7 +182,7 @@ async def test_tokens_that_only_the_gate_saw_are_not_given_back() -> None:
 
 async def test_money_is_shared_like_tokens() -> None:
     [alone] = await run_many([spec("alone")])
-    assert alone.cost > 0
+    assert alone.cost is not None
     results = await run_many([spec(name) for name in "abcd"], concurrency=1, usd=alone.cost * 2.5)
     assert [result.code for result in results] == ["ok", "ok", "budget", "budget"]
 

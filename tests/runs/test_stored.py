@@ -9,6 +9,7 @@ import resource
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,11 @@ async def edited(section: WorkspaceSection, run_id: str, **options: Any) -> RunR
 async def test_a_stored_run_is_what_the_run_gave() -> None:
     result = await finished("run-1")
     stored = load_run("run-1")
-    assert (stored.state, stored.facts["prompt"], stored.result()) == ("finished", "Say it.", result)
+    assert (stored.state, stored.facts["prompt"], stored.result()) == (
+        "finished",
+        "Say it.",
+        replace(result, changes=None),
+    )
     assert [event.name for event in stored.events()][-1] == "lifecycle.finished"
     assert [event.name for event in stored.follow()] == [event.name for event in stored.events()]
 
@@ -151,6 +156,8 @@ def test_a_launcher_killed_after_any_event_has_crashed_and_lost_nothing(tmp_path
         assert (one["state"], one["code"], one["calls"]) == ("crashed", "crashed", True)
         assert one["tools"] == one["started"], "every tool that started is told, and closed"
         assert one["said"].endswith(one["text"])
+        assert one["cost"] is None, "nobody knows what it cost"
+        assert "was killed" in one["cause"]
     assert (told[-1]["text"], told[-1]["input"], told[-1]["tools"]) == ("four five six", 7, ["mcp__notes__add"])
 
 
@@ -170,6 +177,7 @@ async def test_a_crash_in_a_later_turn_tells_of_all_turns() -> None:
 
     result = stored.result()
     assert (stored.state, result.code, result.text) == ("crashed", "crashed", "sec")
+    assert (result.cost, result.known_cost) == (None, first.cost), "the first turn's cost is known"
     assert (result.calls, result.total.input, result.debug) == (
         first.calls,
         10,

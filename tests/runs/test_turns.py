@@ -14,7 +14,7 @@ import pytest
 from toolkit import Toolbox, tool
 from toolkit.errors import RunError
 from toolkit.runs import Decision, Limits, RunResult, RunSpec, Tokens, load_run, run, run_sync, start
-from toolkit.runs.turn.translate import Meter
+from toolkit.runs.turn.meter import Meter
 from toolkit.testing import FakeCLI, Turn, text, tool_use
 from toolkit.workspace import HostMount, WorkspaceSection
 
@@ -155,10 +155,12 @@ def test_a_call_that_was_cut_off_hides_nothing_of_what_subagents_used_later() ->
     meter = Meter("run-1")
     meter.started("msg_1", "m", {"input_tokens": 100, "output_tokens": 1})
     meter.cut_off()
-    assert meter.close_turn(None, None) == (Tokens(), 0.0)
+    first = meter.close_turn(None, None)
+    assert (first.unattributed, first.cost, first.known_cost) == (Tokens(), None, 0.0)
     assert meter.used == Tokens(100, 1)
     meter.started("msg_2", "m", {"input_tokens": 7})
     meter.ended("msg_2", {"output_tokens": 3})
     # The CLI leaves the call that was cut off out of its totals for good: 40 and 4 are a subagent's.
-    assert meter.close_turn({"m": {"inputTokens": 47, "outputTokens": 7}}, 0.5) == (Tokens(40, 4), 0.5)
+    second = meter.close_turn({"m": {"inputTokens": 47, "outputTokens": 7}}, 0.5)
+    assert (second.unattributed, second.cost) == (Tokens(40, 4), 0.5)
     assert meter.used == Tokens(147, 8)

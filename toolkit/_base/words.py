@@ -77,6 +77,13 @@ def duration_text(ms: float) -> str:
     return f"{ms / 1000:.1f} s" if ms < 59_950 else f"{seconds // 60} m {seconds % 60} s"
 
 
+def cost_text(cost: float | None, known: float = 0.0) -> str:
+    """Dollars as people write them; `known` is the part that is known of a cost that is not."""
+    if cost is not None:
+        return f"${cost:.4f}"
+    return f"at least ${known:.4f}" if known else "unknown"
+
+
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     """The known name that was probably meant, if one is near enough."""
     return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)), None)

@@ -84,8 +84,6 @@ def run(**given: Any) -> None:
         write_result(stdout, text)
     for line in summary(result, kept=given["keep_workspace"]):
         click.echo(line, err=True)
-    if result.code == "unconfined" and result.debug.get("detail"):
-        click.echo(result.debug["detail"], err=True)
     if not given["keep_workspace"]:
         load_run(result.run).drop_workspace()
     sys.exit(_exit_code(result))

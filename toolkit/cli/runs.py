@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolkit._base.words import duration_text, safe_line, safe_text
+from toolkit._base.words import cost_text, duration_text, safe_line, safe_text
 from toolkit.cli.terminal.command import RUN, Duration, Group, apply_options, json_option
 from toolkit.cli.terminal.results import as_json, print_applied, print_changes, take_stdout, write_result
 from toolkit.errors import ToolkitError
@@ -107,6 +107,7 @@ def _row(run: StoredRun) -> dict[str, Any] | None:
         "ms": result.ms or round(((ended or time.time()) - facts["began"]) * 1000),
         "tokens": result.total.total,
         "cost": result.cost,
+        "known_cost": result.known_cost,
         "prompt": facts.get("prompt"),
         "folder": str(run.folder),
     }
@@ -115,10 +116,13 @@ def _row(run: StoredRun) -> dict[str, Any] | None:
 def _table(rows: list[dict[str, Any]]) -> str:
     ids = max(len(row["run"]) for row in rows)
     states = max(8, *(len(row["code"] or row["state"]) for row in rows))
-    lines = [f"{'RUN':<{ids}}  {'STATE':<{states}}  {'BEGAN':<16}  {'TOOK':>9}  {'TOKENS':>10}  {'COST':>9}  PROMPT"]
-    for row in rows:
+    costs = [cost_text(row["cost"], row["known_cost"]) for row in rows]
+    wide = max(9, *map(len, costs))
+    head = f"{'RUN':<{ids}}  {'STATE':<{states}}  {'BEGAN':<16}  {'TOOK':>9}  {'TOKENS':>10}  {'COST':>{wide}}  PROMPT"
+    lines = [head]
+    for row, cost in zip(rows, costs, strict=True):
         began = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["began"]))
-        used = f"{duration_text(row['ms']):>9}  {row['tokens']:>10,}  {'$' + format(row['cost'], '.4f'):>9}"
+        used = f"{duration_text(row['ms']):>9}  {row['tokens']:>10,}  {cost:>{wide}}"
         prompt = safe_line(row["prompt"] or "", 60)
         lines.append(
             f"{row['run']:<{ids}}  {row['code'] or row['state']:<{states}}  {began}  {used}  {prompt}".rstrip()
@@ -127,11 +131,12 @@ def _table(rows: list[dict[str, Any]]) -> str:
 
 
 def _story(run: StoredRun, state: str, facts: dict[str, Any], result: RunResult[Any]) -> list[str]:
-    from toolkit.cli.terminal.display import gate_refusals, totals
+    from toolkit.cli.terminal.display import ending, gate_refusals, totals
+    from toolkit.runs.outcome import detail_lines
 
     began = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(facts["began"]))
-    how = "running" if state == "running" else f"{result.code}: {result.message}"
-    lines = [f"{run.id}  began {began}", how, totals(result)]
+    how = ["running"] if state == "running" else ending(result)
+    lines = [f"{run.id}  began {began}", *how, totals(result)]
     lines += [f"model      {safe_line(result.model, 80)}"] if result.model else []
     lines += [f"session    {result.session}"] if result.session else []
     lines += [f"workspace  {facts['workspace']}"] if "workspace" in facts else []
@@ -147,6 +152,8 @@ def _story(run: StoredRun, state: str, facts: dict[str, Any], result: RunResult[
             lines.append(f"  {mark:<8}{safe_line(use.name, 40):<40} {duration_text(use.ms):>9}")
         lines += [f"  refused {safe_text(one.name)}: {safe_text(one.reason)}" for one in result.denied]
     lines += ["", *refusals] if (refusals := gate_refusals(result)) else []
+    if state != "running" and not result.ok and result.debug:
+        lines += ["", "Details:", *(f"  {line}" for line in detail_lines(result.debug))]
     return [*lines, *_changed(run, state)]
 
 

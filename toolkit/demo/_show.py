@@ -11,7 +11,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from toolkit._base.words import safe_line
+from toolkit._base.words import cost_text, safe_line
 from toolkit.demo._story import CONNECTED, PROMPT, SECRET, Fix, script
 from toolkit.demo.tools import box
 from toolkit.report import write_report
@@ -88,7 +88,7 @@ def _tell_result(say: Say, result: RunResult[Fix]) -> None:
     say(f"Result   {result.code}: {result.message} {result.ms / 1000:.1f} s")
     say(f"Output   {result.output}")
     calls = f"{len(result.calls)} model calls, {len(result.tools)} tool calls"
-    say(f"Usage    {calls}, {result.total.total:,} tokens, ${result.cost:.4f}")
+    say(f"Usage    {calls}, {result.total.total:,} tokens, {cost_text(result.cost, result.known_cost)}")
     if result.changes is not None:
         say("Changes  " + result.changes.summary().replace("\n", "\n         "))
     say(f"Look     toolkit runs diff {result.run}")

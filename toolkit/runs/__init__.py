@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from toolkit.runs.live_run import LiveRun as LiveRun
     from toolkit.runs.many.batch import run_many as run_many
     from toolkit.runs.outcome.codes import MESSAGES as MESSAGES, Code as Code
-    from toolkit.runs.outcome.events import Call as Call, Event as Event, Tokens as Tokens
+    from toolkit.runs.outcome.events import Call as Call, Event as Event, ModelUse as ModelUse, Tokens as Tokens
     from toolkit.runs.outcome.result import (
         DeniedCall as DeniedCall,
         PendingCall as PendingCall,
@@ -43,7 +43,7 @@ _HOMES = {
     "toolkit.runs.asking.approvals": "Approvals Decision Question",
     "toolkit.runs.outcome.codes": "MESSAGES Code",
     "toolkit.runs.sessions.conversation": "Conversation fingerprint",
-    "toolkit.runs.outcome.events": "Call Event Tokens",
+    "toolkit.runs.outcome.events": "Call Event ModelUse Tokens",
     "toolkit.runs.kinds": "OptionError",
     "toolkit.runs.launch": "run run_sync start",
     "toolkit.runs.live_run": "LiveRun",

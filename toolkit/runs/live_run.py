@@ -208,6 +208,7 @@ class LiveRun(Generic[OutputT]):
     async def _drive(self, first: asyncio.Future[RunResult[Any]], log: EventLog) -> None:
         """The whole life of the run, in one task: the SDK wants to be closed where it was opened."""
         pending: asyncio.Future[RunResult[Any]] | None = first
+        engine: Engine | None = None
         try:
             place = await self._find_place()
             self._folder.started(place)
@@ -226,7 +227,7 @@ class LiveRun(Generic[OutputT]):
             finally:
                 await engine.close()
         except BaseException as error:
-            self._fail(error, pending)
+            self._fail(error, pending, {} if engine is None else engine.raw_causes())
             if not isinstance(error, Exception):
                 raise
         finally:
@@ -253,12 +254,14 @@ class LiveRun(Generic[OutputT]):
         if not future.done():
             future.set_result(self._with_objects(self._fold.turn()))
 
-    def _fail(self, error: BaseException, future: asyncio.Future[RunResult[Any]] | None) -> None:
+    def _fail(
+        self, error: BaseException, future: asyncio.Future[RunResult[Any]] | None, causes: dict[str, Any]
+    ) -> None:
         """The end of the turn that something was raised in; between two turns there is nothing to end."""
         if future is None:
             return
         self._changes, self._output = None, None
-        self._end_turn(self._fold.failed(error))
+        self._end_turn(self._fold.failed(error, causes))
         if future.done():
             return
         if self._engine is None and is_refusal(error):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolkit._base.words import count_text, duration_text, safe_line, safe_text
+from toolkit._base.words import cost_text, count_text, duration_text, safe_line, safe_text
 
 if TYPE_CHECKING:
     from toolkit.runs import Event, RunResult
@@ -127,13 +127,15 @@ class Display:
 
 def summary(result: RunResult[Any], *, kept: bool = True) -> list[str]:
     """The lines that end a run."""
-    lines = [f"{result.code}: {result.message}", totals(result)]
+    lines = [*ending(result), totals(result)]
     lines += [safe_text(f"refused: {denied.name}: {denied.reason}") for denied in result.denied]
     lines += gate_refusals(result)
     lines += [f"not enforced here: {name}" for name in result.unenforced]
     if result.changes:
         lines += ["", result.changes.summary()]
         lines += next_steps(result.run) if kept else []
+    if not result.ok:
+        lines += ["", f"More: toolkit runs show {result.run}"]
     return lines
 
 
@@ -148,6 +150,16 @@ def gate_refusals(result: RunResult[Any]) -> list[str]:
     return [safe_text(line).replace("\n", " ") for line in lines]
 
 
+def ending(result: RunResult[Any]) -> list[str]:
+    """How a run ended, and below it why."""
+    from toolkit.runs.outcome import safe_lines
+
+    told = [] if result.cause is None else [result.cause]
+    if result.code == "unconfined":  # which rule would have been lost, and what to do: all of it matters
+        told = safe_lines(str(result.debug.get("detail") or "")) or told
+    return [f"{result.code}: {result.message}", *(f"  {line}" for line in told)]
+
+
 def next_steps(run: str) -> list[str]:
     """The commands that go on from the changes of a run."""
     return ["", f"Look: toolkit runs diff {run}", f"Take: toolkit runs apply {run}"]
@@ -156,8 +168,9 @@ def next_steps(run: str) -> list[str]:
 def totals(result: RunResult[Any]) -> str:
     """What a run used, on one line."""
     calls = f"{count_text(len(result.calls), 'model call')}, {count_text(len(result.tools), 'tool call')}"
+    cost = cost_text(result.cost, result.known_cost) + ("" if result.cost is not None else " cost")
     unexplained = f" ({result.unattributed.total:,} of them in no call)" if result.unattributed.total else ""
-    return f"{duration_text(result.ms)}, {calls}, {result.total.total:,} tokens{unexplained}, ${result.cost:.4f}"
+    return f"{duration_text(result.ms)}, {calls}, {result.total.total:,} tokens{unexplained}, {cost}"
 
 
 def about_to_happen(tool: str, arguments: Mapping[str, Any]) -> list[str]:

@@ -34,6 +34,15 @@ function money(usd) {
   return "$" + (usd >= 100 ? usd.toFixed(0) : usd >= 1 ? usd.toFixed(2) : usd.toFixed(4));
 }
 
+/* What a result or the end of a turn says of its cost: all of it, or the part that is known. */
+function knownCost(end) {
+  return num(isNumber(end.known_cost) ? end.known_cost : end.cost);
+}
+
+function costWords(known, isWhole) {
+  return isWhole ? money(known) : known ? "at least " + money(known) : "unknown";
+}
+
 function bytes(count) {
   if (count < 1024) return full(count) + " bytes";
   const units = ["KiB", "MiB", "GiB", "TiB"];
@@ -72,7 +81,8 @@ function figures(state) {
   return {
     tokens,
     total: totalOf(tokens),
-    cost: result ? num(result.cost) : model.ends.length ? model.cost : null,
+    cost: result ? knownCost(result) : model.ends.length ? model.cost : null,
+    costIsWhole: result ? isNumber(result.cost) : model.costIsWhole,
     ms: result && num(result.ms) ? num(result.ms) : Math.max(0, now - began) * 1000,
     calls: result && Array.isArray(result.calls) && result.calls.length ? result.calls.length : model.calls.length,
     tools: model.tools.size,
@@ -102,5 +112,5 @@ function verdict(state) {
       : ["deadline", "budget", "turn_limit", "pending", "stopped", "aborted"].includes(result.code)
         ? "warn"
         : "bad";
-  return { code: str(result.code) || data.state, tone, sentence: str(result.message) };
+  return { code: str(result.code) || data.state, tone, sentence: str(result.message), cause: str(result.cause) };
 }

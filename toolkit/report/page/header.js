@@ -10,7 +10,7 @@ function showHeader(state) {
   fill(at("name"), state.data.run);
   const parts = [
     [duration(sums.ms), "time"],
-    [sums.cost === null ? null : money(sums.cost), "cost"],
+    [sums.cost === null ? null : costWords(sums.cost, sums.costIsWhole), "cost"],
     [short(sums.total), "tokens"],
     [full(sums.tools), sums.tools === 1 ? "tool call" : "tool calls"],
   ];
@@ -31,7 +31,7 @@ function showHero(state) {
   const hero = at("hero");
   const numbers = [
     ["Time", duration(sums.ms)],
-    ["Cost", sums.cost === null ? "–" : money(sums.cost)],
+    ["Cost", sums.cost === null ? "–" : costWords(sums.cost, sums.costIsWhole)],
     ["Tokens", short(sums.total)],
     ["Model calls", full(sums.calls)],
     ["Tool calls", full(sums.tools)],
@@ -49,6 +49,7 @@ function showHero(state) {
     "div.title",
     {},
     h("h1." + how.tone, {}, how.sentence),
+    how.cause ? h("p.cause", {}, how.cause) : null,
     h("p.subtitle", {}, [began, data.result && data.result.model].filter(Boolean).map(str).join("  ·  ")),
   );
   const chart = h(

@@ -15,6 +15,7 @@ function newModel() {
     last: null,
     count: 0,
     cost: 0,
+    costIsWhole: true,
     ms: 0,
     reported: null,
     denied: 0,
@@ -101,7 +102,8 @@ function takeCall(model, event, data) {
 }
 
 function takeFinished(model, event, data, key) {
-  model.cost += num(data.cost);
+  model.cost += knownCost(data);
+  model.costIsWhole = model.costIsWhole && isNumber(data.cost);
   model.ms += num(data.ms);
   const total = data.total && typeof data.total === "object" ? data.total : {};
   model.reported = model.reported || { input: 0, output: 0, cache_read: 0, cache_write: 0 };

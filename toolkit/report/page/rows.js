@@ -210,13 +210,14 @@ function endRow(item) {
   const { data } = item;
   const facts = [
     duration(num(data.ms)),
-    money(num(data.cost)),
+    costWords(knownCost(data), isNumber(data.cost)),
     short(totalOf(data.total)) + " tokens",
     data.stop && "stop: " + str(data.stop),
   ].filter(Boolean);
   return [
     label("End of the turn", chip(item.code, item.ok ? "good" : "bad"), h("span.aside", {}, facts.join("  ·  "))),
     h("p", {}, str(data.message)),
+    data.cause ? h("p.cause", {}, str(data.cause)) : null,
   ];
 }
 

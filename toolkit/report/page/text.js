@@ -15,8 +15,12 @@ function str(value) {
   }
 }
 
+function isNumber(value) {
+  return typeof value === "number" && Number.isFinite(value);
+}
+
 function num(value) {
-  return typeof value === "number" && Number.isFinite(value) ? value : 0;
+  return isNumber(value) ? value : 0;
 }
 
 function oddName(char) {

@@ -50,13 +50,12 @@ class Purse:
         """
         by_cli = float(result.total.total)
         tokens = max(by_cli, float(result.gate_tokens or 0))
-        used: dict[str, float] = {"tokens": tokens}
-        if by_cli or not tokens:
-            used["usd"] = result.cost * (tokens / by_cli if by_cli else 1)
+        used = {"tokens": tokens, "usd": (result.cost or result.known_cost) * (tokens / by_cli if by_cli else 1)}
+        known = {"tokens": is_known, "usd": is_known and result.cost is not None and bool(by_cli or not tokens)}
         async with self._changed:
             part = self._promised.pop(run, {})
             for name in self._left:
-                self._left[name] -= used[name] if is_known and name in used else part[name]
+                self._left[name] -= used[name] if known[name] else max(used[name], part[name])
             self._changed.notify_all()
 
     def _is_empty(self) -> bool:

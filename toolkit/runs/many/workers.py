@@ -19,6 +19,7 @@ from typing import Any
 from toolkit.errors import RunError
 from toolkit.runs.launch import complete, run
 from toolkit.runs.many.lifeline import CallerGoneError, Line, hold_on
+from toolkit.runs.outcome.cause import cause_of
 from toolkit.runs.outcome.fold import never_began
 from toolkit.runs.outcome.result import RunResult
 from toolkit.runs.spec import RunSpec
@@ -118,7 +119,8 @@ def lost(spec: RunSpec, why: str) -> RunResult[Any]:
         result = StoredRun(runs_home(spec.home) / spec.run_id).so_far()
     except (RunError, OSError):
         result = never_began(spec.run_id, "crashed")
-    return dataclasses.replace(result, debug={**result.debug, "error": _LOST, "detail": why})
+    debug = {**result.debug, "error": _LOST, "detail": why}
+    return dataclasses.replace(result, cause=cause_of("crashed", debug), debug=debug)
 
 
 def has_started(spec: RunSpec) -> bool:

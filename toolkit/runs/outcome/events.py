@@ -6,8 +6,9 @@
 | | | | unenforced |
 | | retry | the run | attempt, delay_ms, status, error |
 | | warning | the run | what |
-| | finished | the run | turn, ok, code, message, text, output, session, model, stop, ms, cost, total, |
-| | | | unattributed, gate_tokens, denied (by the CLI itself), pending, unenforced, debug |
+| | finished | the run | turn, ok, code, message, cause, text, output, session, model, stop, ms, cost, |
+| | | | known_cost, gate_tokens, total, unattributed, models, turns, pending, |
+| | | | denied (by the CLI itself), unenforced, debug |
 | assistant | started | the message | model |
 | | text, thinking | the message | text (one delta) |
 | | block | the message | type (text or thinking), text (the whole block) |
@@ -112,6 +113,40 @@ class Tokens:
 
     def __sub__(self, other: Tokens) -> Tokens:
         return Tokens(*(getattr(self, name) - getattr(other, name) for name in Tokens.__slots__))
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUse:
+    """What a run used of one model, subagents included, as the CLI counts it: calls that were cut off are not in it."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    cost: float | None = None
+    """In US dollars; None where the CLI does not tell."""
+    context_window: int | None = None
+    """Tokens that the model can read at once."""
+    max_output: int | None = None
+    """Tokens that the model may write in one call."""
+
+    @property
+    def tokens(self) -> Tokens:
+        """Its tokens alone."""
+        return Tokens(self.input, self.output, self.cache_read, self.cache_write)
+
+    def since(self, before: ModelUse | None) -> ModelUse:
+        """What was used after `before`, of one running total."""
+        return self if before is None else self._with(self.tokens - before.tokens, self.cost, -(before.cost or 0.0))
+
+    def plus(self, more: ModelUse | None) -> ModelUse:
+        """What was used in two turns together."""
+        return self if more is None else self._with(self.tokens + more.tokens, self.cost, more.cost)
+
+    def _with(self, tokens: Tokens, cost: float | None, change: float | None) -> ModelUse:
+        cost = None if cost is None or change is None else cost + change
+        counts = (tokens.input, tokens.output, tokens.cache_read, tokens.cache_write)
+        return ModelUse(*counts, cost, self.context_window, self.max_output)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from toolkit.errors import ToolkitError
+from toolkit.runs.outcome.cause import cause_of
 from toolkit.runs.outcome.codes import MESSAGES, Code, End, code_of
-from toolkit.runs.outcome.events import Call, Event, Tokens
+from toolkit.runs.outcome.events import Call, Event, ModelUse, Tokens
 from toolkit.runs.outcome.result import DeniedCall, PendingCall, RefusedRequest, RunResult, ToolUse
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ class Fold:
         return RunResult(
             run=self.run,
             code=end.get("code", "crashed"),
+            cause=end.get("cause"),
             text=end.get("text", "".join(last.saying) or last.said),
             output=end.get("output"),
             session=end.get("session", last.facts.get("session")),
@@ -121,7 +123,10 @@ class Fold:
             calls=tuple(call for turn in turns for call in turn.calls),
             total=total,
             unattributed=unattributed,
-            cost=sum((turn.end["cost"] for turn in turns if turn.end is not None), 0.0),
+            cost=_all_of([None if turn.end is None else turn.end["cost"] for turn in turns]),
+            known_cost=sum((turn.end.get("known_cost") or 0.0 for turn in turns if turn.end is not None), 0.0),
+            models=_models(turns),
+            turns=_all_of([None if turn.end is None else turn.end.get("turns") for turn in turns]),
             gate_tokens=sum(through) if through else None,
             ms=sum(turn.ms for turn in turns),
             tools=tuple(use for turn in turns for use in turn.all_tools()),
@@ -137,29 +142,34 @@ class Fold:
         """The event that ends the turn: what its events tell, and what is known only now."""
         so_far = so_far or self._result([self._under_way()])
         data: dict[str, Any] = {"turn": len(self._turns), "ok": code == "ok", "code": code, "message": MESSAGES[code]}
-        data |= {name: getattr(so_far, name) for name in ("text", "session", "model", "stop", "ms", "cost")}
+        data["cause"] = cause_of(code, known.get("debug", {}))
+        data |= {name: getattr(so_far, name) for name in ("text", "session", "model", "stop", "ms")}
+        # A turn that has not begun asked the model for nothing; what one cost that broke off nobody knows.
         data |= {
+            "cost": 0.0 if self._under_way().began is None else None,
+            "known_cost": 0.0,
+            "models": {},
+            "turns": None,
             "gate_tokens": None,
-            "output": None,
-            "denied": [],
-            "pending": [],
-            "unenforced": list(so_far.unenforced),
-            "debug": {},
         }
+        data |= {"output": None, "denied": [], "pending": [], "unenforced": list(so_far.unenforced), "debug": {}}
         unattributed = known.pop("unattributed", Tokens())
         data |= {"unattributed": asdict(unattributed), "total": asdict(so_far.total + unattributed)}
         return Event("lifecycle", "finished", time.time(), self.run, self.run, None, data | known)
 
-    def failed(self, error: BaseException) -> Event:
-        """The event that ends a turn in which something was raised."""
-        end = End(error=type(error).__name__, detail=str(error))
+    def failed(self, error: BaseException, more: dict[str, Any] | None = None) -> Event:
+        """The event that ends a turn in which something was raised; `more` are raw texts that tell of it."""
+        more = more or {}
+        end = End(error=type(error).__name__, detail=f"{error}\n{more.get('stderr', '')}".rstrip())
         code = "bad_request" if is_refusal(error) else code_of(end)
-        return self.end(code, debug={"error": end.error, "detail": end.detail})
+        return self.end(code, debug={"error": end.error, "detail": str(error), **more})
 
     def finished(self, turn: TurnEnd, shape: OutputShape | None) -> tuple[Event, Any]:
         """The event that ends a turn which was seen through, and its output as the type that was asked for."""
         message, end, debug = turn.message, turn.end, dict(turn.debug)
-        known: dict[str, Any] = {"ms": turn.ms, "cost": turn.cost, "unattributed": turn.unattributed}
+        used = turn.used
+        known: dict[str, Any] = {"ms": turn.ms, "cost": used.cost, "known_cost": used.known_cost}
+        known |= {"unattributed": used.unattributed, "models": {name: asdict(one) for name, one in used.models.items()}}
         known |= {"gate_tokens": turn.gate_tokens, "unenforced": list(turn.unenforced), "debug": debug}
         if message is None:
             return self.end(code_of(end), **known), None
@@ -176,7 +186,10 @@ class Fold:
         if not message.is_error and message.result and not so_far.text.endswith(message.result):
             known["text"] = message.result
         known["session"] = message.session_id or so_far.session
-        known["stop"] = message.stop_reason or so_far.stop
+        known["turns"] = message.num_turns
+        # The CLI gives its own text for an API error a stop reason, and tells the one before for a call cut off.
+        is_no_answer = (message.is_error and message.subtype == "success") or end.terminal_reason == "aborted_streaming"
+        known["stop"] = None if is_no_answer else message.stop_reason or so_far.stop
         told = {call.id for call in so_far.denied}
         known["denied"] = [
             asdict(DeniedCall(denial["tool_use_id"], denial["tool_name"], "refused by the CLI"))
@@ -206,6 +219,19 @@ def never_began(run: str, why: BaseException | Code, detail: str = "") -> RunRes
 def is_refusal(error: BaseException) -> bool:
     """Whether an error of ours says that the run cannot be as asked; one that has a code of its own is a result."""
     return isinstance(error, ToolkitError) and code_of(End(error=type(error).__name__)) == "internal"
+
+
+def _all_of(parts: list[Any]) -> Any:
+    """The sum; None where a part is not known."""
+    return None if any(part is None for part in parts) else sum(parts)
+
+
+def _models(turns: list[_Turn]) -> dict[str, ModelUse]:
+    together: dict[str, ModelUse] = {}
+    for turn in turns:
+        for name, used in (turn.end or {}).get("models", {}).items():
+            together[name] = ModelUse(**used).plus(together.get(name))
+    return together
 
 
 def _plain(output: Any, given: Any) -> Any:
@@ -238,7 +264,7 @@ def _message_started(turn: _Turn, event: Event, data: dict[str, Any]) -> None:
     turn.open_calls[event.id] = None
     turn.facts["model"] = data.get("model", turn.facts.get("model"))
     if event.parent is None:
-        turn.streaming, turn.saying = event.id, []
+        turn.streaming, turn.saying, turn.facts["stop"] = event.id, [], None
 
 
 def _piece(turn: _Turn, event: Event, data: dict[str, Any]) -> None:
@@ -252,8 +278,8 @@ def _block(turn: _Turn, event: Event, data: dict[str, Any]) -> None:
 
 
 def _message_ended(turn: _Turn, event: Event, data: dict[str, Any]) -> None:
-    turn.facts["stop"] = data["stop"]
     if event.parent is None:
+        turn.facts["stop"] = data["stop"]
         turn.said, turn.saying, turn.streaming = data["text"] or turn.said, [], None
 
 

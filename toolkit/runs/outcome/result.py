@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from toolkit.errors import RunError
 from toolkit.runs.outcome.codes import MESSAGES, Code
-from toolkit.runs.outcome.events import Call, Tokens
+from toolkit.runs.outcome.events import Call, ModelUse, Tokens
 
 if TYPE_CHECKING:
     from toolkit_workspace import Changes
@@ -65,6 +65,8 @@ class RunResult(Generic[OutputT]):
     run: str
     """The run's id: `toolkit runs show RUN`."""
     code: Code
+    cause: str | None = None
+    """Why it ended so, where more is known than the code says: one line, safe to show. Raw texts are in `debug`."""
     text: str = ""
     """The model's last words; what it had said so far, when the run ended early."""
     output: OutputT | None = None
@@ -79,8 +81,14 @@ class RunResult(Generic[OutputT]):
     """All tokens of the run, subagents and compaction included."""
     unattributed: Tokens = field(default_factory=Tokens, repr=False)
     """The part of `total` that no call explains."""
-    cost: float = 0.0
-    """In US dollars, as the CLI counts it."""
+    cost: float | None = None
+    """In US dollars, as the CLI counts it; None where not all is known: a call was cut off, or the run crashed."""
+    known_cost: float = 0.0
+    """The part of the cost that is known: the run cost at least this."""
+    models: dict[str, ModelUse] = field(default_factory=dict, repr=False)
+    """What was used of each model, as far as the CLI told."""
+    turns: int | None = None
+    """Rounds of model and tools, as the CLI counts them; None where it did not tell."""
     gate_tokens: int | None = None
     """All tokens as the gate counted them, for a limit on tokens: also those of calls that the agent's own programs
     made, and an estimate for calls that were cut off. None where there was no gate, or it is not known."""
@@ -91,7 +99,7 @@ class RunResult(Generic[OutputT]):
     """What the gate did not let out of the jail."""
     pending: tuple[PendingCall, ...] = field(default=(), repr=False)
     changes: Changes | None = field(default=None, repr=False)
-    """What the agent changed in the workspace; None without one."""
+    """What the agent changed in the workspace; None where that is not known: it worked in place, or looking failed."""
     unenforced: tuple[str, ...] = ()
     """Limits that were asked for and cannot be enforced on this machine."""
     model: str | None = None
@@ -120,8 +128,8 @@ class RunResult(Generic[OutputT]):
 
     def to_data(self) -> dict[str, Any]:
         """JSON-ready: what `result.json` holds. `changes` is stored beside it, as the workspace and its record."""
-        first = ("run", "code", "text", "output", "session", "stop", "cost", "gate_tokens", "ms")
-        data: dict[str, Any] = {name: getattr(self, name) for name in (*first, "unenforced", "model", "debug")}
+        data: dict[str, Any] = {name: getattr(self, name) for name in _PLAIN}
+        data["models"] = {name: asdict(used) for name, used in self.models.items()}
         data["ok"], data["message"] = self.ok, self.message
         data["total"], data["unattributed"] = asdict(self.total), asdict(self.unattributed)
         for name in _LISTS:
@@ -134,6 +142,7 @@ class RunResult(Generic[OutputT]):
         plain = {name: value for name, value in data.items() if name not in ("ok", "message")}
         plain["total"], plain["unattributed"] = Tokens(**data["total"]), Tokens(**data["unattributed"])
         plain["unenforced"] = tuple(data["unenforced"])
+        plain["models"] = {name: ModelUse(**used) for name, used in data.get("models", {}).items()}
         for name, kind in _LISTS.items():
             plain[name] = tuple(kind(**item) for item in data.get(name, ()))
         return cls(**plain)
@@ -147,12 +156,19 @@ _LISTS: dict[str, Any] = {
     "pending": PendingCall,
 }
 
+_PLAIN = (
+    *("run", "code", "cause", "text", "output", "session", "stop", "cost", "known_cost", "gate_tokens", "turns", "ms"),
+    *("unenforced", "model", "debug"),
+)
+"""The fields that JSON holds as they are."""
+
 
 class RunFailedError(RunError):
     """A run that did not end well, for people who prefer exceptions."""
 
     def __init__(self, result: RunResult[Any]) -> None:
-        super().__init__(f"run {result.run}: {result.message}", fix=f"See: toolkit runs show {result.run}")
+        where = [] if result.cause is None else [result.cause]
+        super().__init__(f"run {result.run}: {result.message}", where=where, fix=f"See: toolkit runs show {result.run}")
         self.result = result
         self.code = result.code
 

@@ -127,11 +127,15 @@ class Place:
     section: WorkspaceSection | None = None
     claimed: bool = False
     """Whether the run took hold of the section, and lets go of it at its end."""
+    is_own: bool = False
+    """Whether it is an empty folder of the run's own."""
 
     def changes(self) -> Changes | None:
-        """What the agent changed; None where there is nothing to compare with."""
+        """What the agent changed of what it was given; None where that cannot be known: it works in place."""
         if self.section is None:
-            return None
+            from toolkit_workspace import Changes
+
+            return Changes(()) if self.is_own else None
         found = self.section.changes()
         litter = [change.path for change in found if change.kind == "added" and change.path.endswith(LITTER)]
         if not litter:
@@ -150,7 +154,7 @@ def find_place(spec: RunSpec, stored: RunFolder) -> Place:
     given = spec.workspace
     if given is None:
         stored.workspace.mkdir(mode=0o700)
-        return Place(stored.workspace)
+        return Place(stored.workspace, is_own=True)
     if isinstance(given, str | Path):
         folder = Path(given)
         if not folder.is_dir():

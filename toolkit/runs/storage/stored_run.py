@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import secrets
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 State = Literal["running", "finished", "crashed"]
 _TRIES = 20
+_KILLED = "The process that ran it was killed before the run came to its end."
 
 
 class StoredRun:
@@ -106,7 +108,9 @@ class StoredRun:
         state = self.state
         if state == "running":
             raise self._still_running("it has no result yet")
-        data = self._read("result.json") if state == "finished" else None
+        if state == "crashed":
+            return dataclasses.replace(self.so_far(), cause=_KILLED)
+        data = self._read("result.json")
         if data is None:
             return self.so_far()
         data.pop("changes", None)

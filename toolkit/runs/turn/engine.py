@@ -25,9 +25,10 @@ from toolkit.errors import RunError
 from toolkit.runs.asking.approvals import Approvals
 from toolkit.runs.asking.guard import Guard, before_deadline, only_offered, within_budget
 from toolkit.runs.outcome.codes import Code, End
-from toolkit.runs.outcome.events import Stream, Tokens
+from toolkit.runs.outcome.events import Stream
 from toolkit.runs.sessions.transcripts import SessionId, held, sessions_home
 from toolkit.runs.spec import RunSpec
+from toolkit.runs.turn.meter import TurnUsage
 from toolkit.runs.turn.options import confine_run, make_options, native_tools, offered, session_options
 from toolkit.runs.turn.refusals import GateRefusals
 from toolkit.runs.turn.servers import check_patterns
@@ -50,9 +51,7 @@ class TurnEnd:
 
     end: End
     message: ResultMessage | None
-    unattributed: Tokens
-    """Tokens of the turn that no call explains."""
-    cost: float
+    used: TurnUsage
     gate_tokens: int | None
     """Tokens that went through the gate since the turn before; None without a gate."""
     ms: int
@@ -176,15 +175,16 @@ class Engine:
             if self._jail is not None:
                 self._jail.tidy()
         reported = (message.model_usage, message.total_cost_usd) if message is not None else (None, None)
-        unattributed, cost = self._translator.meter.close_turn(*reported)
+        used = self._translator.meter.close_turn(*reported, has_begun=self._greeted == self._turn)
         ms = round((time.monotonic() - began) * 1000)
         debug = self._debug(message, end)
         gate_tokens = self._through_the_gate()
-        return TurnEnd(self._judged(end), message, unattributed, cost, gate_tokens, ms, self._unenforced(), debug)
+        return TurnEnd(self._judged(end), message, used, gate_tokens, ms, self._unenforced(), debug)
 
     async def interrupt(self) -> None:
         """End the turn under way; the conversation goes on."""
         self._approvals.cancel()
+        self._translator.interrupting()
         with contextlib.suppress(Exception):
             await asyncio.wait_for(self.client.interrupt(), _PATIENCE)
 
@@ -203,7 +203,7 @@ class Engine:
                 if result is not None:
                     return result, _end_of(result)
         except Exception as error:
-            return None, End(error=type(error).__name__, detail=f"{error}\n{self._stderr_text()}")
+            return None, End(error=type(error).__name__, detail=f"{error}\n{self._stderr_text()}".rstrip())
         return None, End(error="ProcessError", detail=self._stderr_text())
 
     def _stderr_text(self) -> str:
@@ -271,7 +271,7 @@ class Engine:
         return dataclasses.replace(end, guard=end.guard or guard)
 
     def _debug(self, message: ResultMessage | None, end: End) -> dict[str, Any]:
-        debug: dict[str, Any] = {"stderr": self._stderr_text(), "error": end.error, "detail": end.detail}
+        debug: dict[str, Any] = {"error": end.error, "detail": end.detail}
         if message is not None:
             debug |= {
                 "subtype": message.subtype,
@@ -280,9 +280,14 @@ class Engine:
                 "errors": message.errors,
                 "result": message.result if message.is_error else None,
             }
+        return {name: value for name, value in debug.items() if value} | self.raw_causes()
+
+    def raw_causes(self) -> dict[str, Any]:
+        """What the process and its jail told beside the messages."""
+        causes: dict[str, Any] = {"stderr": self._stderr_text()}
         if self._jail is not None:
-            debug["exceeded"] = None if self._jail.exceeded is None else str(self._jail.exceeded)
-        return {name: value for name, value in debug.items() if value}
+            causes["exceeded"] = None if self._jail.exceeded is None else str(self._jail.exceeded)
+        return {name: value for name, value in causes.items() if value}
 
     def _context(self, call: str) -> ToolContext:
         """What one call of an in-process tool can know and report."""

@@ -1,23 +1,16 @@
-"""What the SDK's messages mean: the events of a run, when its work is over, and what each model call used.
+"""What the SDK's messages mean: the events of a run, and when its work is over.
 
 Translator is a pure state machine, with no clock and no IO of its own. It relies on
 the stream for text and usage, on the assistant frames for tool calls and on the user
 frames for their results, and closes whatever is open at the end.
-
-Meter counts with the numbers the API itself gave. One model call arrives as several
-assistant messages that all repeat its input and freeze its output, so those are never
-counted. What counts are the API's `message_start` and `message_delta`, keyed by message
-id. What no such event explains (subagents and compaction stream none) is the difference
-to the CLI's own totals, which are cumulative for its process and leave out calls that
-were cut off.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from claude_agent_sdk import (
     AssistantMessage,
@@ -33,7 +26,8 @@ from claude_agent_sdk import (
     UserMessage,
 )
 
-from toolkit.runs.outcome.events import Call, Event, Stream, Tokens
+from toolkit.runs.outcome.events import Call, Event, Stream
+from toolkit.runs.turn.meter import Meter
 
 _SYNTHETIC = "<synthetic>"
 """The model name of messages the CLI writes itself, such as its text for an API error."""
@@ -73,6 +67,7 @@ class Translator:
         self._streamed: set[str] = set()
         self._tools: dict[str, _OpenTool] = {}
         self._compacting = False
+        self._cut_short: set[str] = set()
         self.denied: dict[str, str] = {}
         """Reasons by tool call; whoever refuses a call writes them here."""
 
@@ -99,6 +94,10 @@ class Translator:
         events, self._events = self._events, []
         return events
 
+    def interrupting(self) -> None:
+        """The CLI is told to stop: a tool that is under way now and then fails was interrupted."""
+        self._cut_short |= self._tools.keys()
+
     def close(self) -> list[Event]:
         """Close what is open: the message under way, the calls it made, the tools that never answered."""
         if self._compacting:  # it failed: there is no count of what is left
@@ -108,8 +107,10 @@ class Translator:
             self._end_message(self._message)
         for call in self.meter.cut_off():
             self._add_call(call)
+        self.interrupting()
         for call_id in list(self._tools):
-            self._end_tool(call_id, ok=False, text="", interrupted=True)
+            self._end_tool(call_id, ok=False, text="")
+        self._cut_short.clear()
         events, self._events = self._events, []
         return events
 
@@ -128,7 +129,7 @@ class Translator:
             self._end_block(message, event["index"])
         elif kind == "message_delta":
             message.stop = event["delta"].get("stop_reason")
-            call = self.meter.ended(message.id, event.get("usage"))
+            call = self.meter.ended(message.id, event.get("usage"), is_whole=message.stop is not None)
             if call is not None:
                 self._add_call(call)
         elif kind == "message_stop":
@@ -194,10 +195,11 @@ class Translator:
             if isinstance(block, ToolResultBlock) and block.tool_use_id in self._tools:
                 self._end_tool(block.tool_use_id, ok=not block.is_error, text=result_text(block.content))
 
-    def _end_tool(self, call_id: str, *, ok: bool, text: str, interrupted: bool = False) -> None:
+    def _end_tool(self, call_id: str, *, ok: bool, text: str) -> None:
         tool = self._tools.pop(call_id)
         ms = round((self._clock() - tool.started) * 1000)
         reason = self.denied.get(call_id)
+        interrupted = not ok and reason is None and call_id in self._cut_short
         how = {"denied": reason is not None, "reason": reason, "interrupted": interrupted}
         kept = text if len(text) <= _MOST_TEXT else text[:_MOST_TEXT] + f"… ({len(text)} characters)"
         self._add("tool", "ended", call_id, tool.parent, name=tool.name, ok=ok, text=kept, ms=ms, **how)
@@ -282,104 +284,3 @@ class Work:
 
 def _is_over(data: dict[str, Any]) -> bool:
     return data.get("subtype") == "task_updated" and (data.get("patch") or {}).get("status") in _OVER
-
-
-def tokens_of(usage: Mapping[str, Any] | None) -> Tokens:
-    """The tokens in an API `usage` object."""
-    given = usage or {}
-    return Tokens(
-        input=given.get("input_tokens") or 0,
-        output=given.get("output_tokens") or 0,
-        cache_read=given.get("cache_read_input_tokens") or 0,
-        cache_write=given.get("cache_creation_input_tokens") or 0,
-    )
-
-
-def latest(first: Tokens, last: Tokens) -> Tokens:
-    """The count of a call from its start and its end: the end repeats only some of the numbers."""
-    return Tokens(*(getattr(last, name) or getattr(first, name) for name in Tokens.__slots__))
-
-
-class Meter:
-    """Counts the calls of one CLI process, and the share of one turn in its totals."""
-
-    def __init__(self, run: str) -> None:
-        self._run = run
-        self._open: dict[str, tuple[str, Tokens]] = {}
-        self._counted: set[str] = set()
-        self._explained = Tokens()
-        self._complete = Tokens()
-        """The part of the explained tokens that is also in the CLI's totals: calls that came to their end."""
-        self._unattributed = Tokens()
-        self._cost = 0.0
-
-    def started(self, message: str, model: str, usage: Mapping[str, Any] | None) -> None:
-        """A model call has begun."""
-        self._open[message] = (model, tokens_of(usage))
-
-    def ended(self, message: str, usage: Mapping[str, Any] | None) -> Call | None:
-        """A model call is over; None if it is not open, or a call of that id was counted before."""
-        call = self._close(message, usage)
-        if call is not None:
-            self._complete += call.tokens
-        return call
-
-    def cut_off(self) -> list[Call]:
-        """The calls that never ended, with what is known of them."""
-        calls = (self._close(message, None) for message in list(self._open))
-        return [call for call in calls if call is not None]
-
-    def _close(self, message: str, usage: Mapping[str, Any] | None) -> Call | None:
-        if message not in self._open:
-            return None
-        model, first = self._open.pop(message)
-        if message in self._counted:  # a bill is keyed by this id: what comes under it again is unattributed
-            return None
-        self._counted.add(message)
-        count = latest(first, tokens_of(usage))
-        self._explained += count
-        return Call(message, model, count.input, count.output, count.cache_read, count.cache_write, self._run)
-
-    @property
-    def used(self) -> Tokens:
-        """All tokens so far, calls under way included."""
-        total = self._explained + self._unattributed
-        for _, tokens in self._open.values():
-            total += tokens
-        return total
-
-    def close_turn(self, model_usage: Mapping[str, Mapping[str, Any]] | None, cost: float | None) -> TurnUsage:
-        """What the turn used, by the CLI's totals for its process, and what of it no call explains."""
-        now = _process_total(model_usage)
-        unattributed = Tokens() if now is None else _excess(now, self._complete + self._unattributed)
-        spent = max(0.0, (cost or 0.0) - self._cost)
-        self._unattributed += unattributed
-        self._cost += spent
-        return TurnUsage(unattributed, spent)
-
-
-class TurnUsage(NamedTuple):
-    """What one turn used beside its calls."""
-
-    unattributed: Tokens
-    """Tokens that no call explains."""
-    cost: float
-
-
-def _excess(whole: Tokens, part: Tokens) -> Tokens:
-    """What the whole has more than the part, of each kind."""
-    return Tokens(*(max(0, getattr(whole, name) - getattr(part, name)) for name in Tokens.__slots__))
-
-
-def _process_total(model_usage: Mapping[str, Mapping[str, Any]] | None) -> Tokens | None:
-    if not model_usage:
-        return None
-    total = Tokens()
-    for used in model_usage.values():
-        total += Tokens(
-            input=used.get("inputTokens", 0),
-            output=used.get("outputTokens", 0),
-            cache_read=used.get("cacheReadInputTokens", 0),
-            cache_write=used.get("cacheCreationInputTokens", 0),
-        )
-    return total

@@ -89,7 +89,8 @@ def usage_facts(events: Iterable[Event]) -> list[UsageFact]:
     """One fact for each model call, and one for what no call explains, with what each cost.
 
     The CLI counts the cost of a turn; a fact has the share of it that its tokens
-    have. The facts of a turn add up to its tokens and to its cost.
+    have. The facts of a turn add up to its tokens and to its cost. Where the cost of
+    the turn is not known, each has None.
     """
     facts: list[UsageFact] = []
     turn: list[UsageFact] = []
@@ -133,7 +134,9 @@ def _unexplained(finished: Event) -> list[UsageFact]:
     return [{**_fact(call), "model": None}]
 
 
-def _priced(facts: list[UsageFact], cost: float) -> list[UsageFact]:
+def _priced(facts: list[UsageFact], cost: float | None) -> list[UsageFact]:
+    if cost is None:
+        return facts
     weights = [sum(fact[name] * weight for name, weight in _WEIGHTS.items()) for fact in facts]
     whole = sum(weights) or 1
     return [{**fact, "costUsd": cost * weight / whole} for fact, weight in zip(facts, weights, strict=True)]
