@@ -164,6 +164,8 @@ class Engine:
             await asyncio.wait({pump}, timeout=seconds)
             if not pump.done():
                 await self._stop(pump, "deadline")
+            elif self.deadline is not None and self.deadline.remaining() <= 0:
+                self.guard.stop("deadline")  # a tool that the deadline ended let the model go on for a moment
         finally:
             self._approvals.cancel()
             message, end = await _finished(pump)
