@@ -150,7 +150,7 @@ MAY_USE: dict[str, set[str]] = {
         "toolkit_workspace",
         "toolkit_workspace.changes",
     },
-    "toolkit.cli.terminal": {"toolkit.runs"},
+    "toolkit.cli.terminal": {"toolkit.runs", "toolkit.runs.outcome"},
     "toolkit": set(),
     "toolkit.__main__": {"toolkit.cli"},
     "toolkit.servers": {"toolkit_servers"},

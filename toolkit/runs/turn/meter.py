@@ -100,7 +100,7 @@ class Meter:
             now = sum((used.tokens for used in models.values()), Tokens())
             unattributed = _excess(now, self._complete + self._unattributed)
         share = {name: used.since(self._models.get(name)) for name, used in models.items()}
-        is_guessed = any(used.cost is None and used.tokens.total for used in share.values())
+        is_guessed = any(share[name].tokens.total for name, used in (model_usage or {}).items() if not _has_price(used))
         is_known = not self._was_cut_off and not is_guessed and (cost is not None or not has_begun)
         spent = max(0.0, (cost or 0.0) - _guesses(model_usage) - self._cost)
         self._unattributed += unattributed
