@@ -8,6 +8,7 @@ import shutil
 import site
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -67,8 +68,7 @@ def _link_or_copy(source: str, target: str) -> None:
 @pytest.mark.skipif(os.getuid() != 0, reason="this already is a plain user: every other test here shows it")
 def test_the_real_cli_runs_for_a_plain_user(tmp_path: Path) -> None:
     uid = pwd.getpwnam("nobody").pw_uid
-    home = Path("/tmp") / f"toolkit-plain-user-{os.getpid()}"
-    home.mkdir()
+    home = Path(tempfile.mkdtemp(prefix="toolkit-plain-user-", dir="/tmp"))
     try:
         shutil.chown(home, uid, uid)
         python = python_for(uid, home)

@@ -25,6 +25,9 @@ async def count(context: ToolContext) -> int:
     return 2
 
 
+SOON = 1.5
+"""Seconds to a deadline that a test waits for: enough for what a busy machine has to do before it."""
+
 BOX = Toolbox("notes", [add, count])
 ADD, COUNT = "mcp__notes__add", "mcp__notes__count"
 

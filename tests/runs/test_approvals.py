@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.runs.play import SOON
 from toolkit import Toolbox, tool
 from toolkit.runs import Decision, Limits, Question, RunResult, load_run, run, start
 from toolkit.runs.asking import Remembered
@@ -208,7 +209,7 @@ async def test_several_questions_can_wait_at_once() -> None:
 async def test_what_is_pending_when_the_turn_ends_is_cancelled(how: str) -> None:
     notes = Notes()
     cli = FakeCLI(calls("a"), [text("bye")], strict=False)
-    limits = Limits(seconds=0.3) if how == "deadline" else Limits()
+    limits = Limits(seconds=SOON) if how == "deadline" else Limits()
     answered: list[Any] = []
     live = start("go", mode="normal", tools=[notes.box], transport=cli, approve="wait", limits=limits)
     async with live, asyncio.timeout(20):
@@ -336,7 +337,7 @@ async def test_an_approver_that_is_not_async_holds_up_neither_the_deadline_nor_t
     def stuck(question: Question) -> bool:
         return never.wait(30)
 
-    result = await ran(notes, calls("a"), approve=stuck, limits=Limits(seconds=0.3))
+    result = await ran(notes, calls("a"), approve=stuck, limits=Limits(seconds=SOON))
     assert (result.code, notes.done) == ("deadline", [])
     never.set()
 

@@ -11,6 +11,7 @@ from typing import Any, TypedDict
 import pytest
 from pydantic import BaseModel
 
+from tests.runs.play import SOON
 from toolkit import Toolbox, tool
 from toolkit.errors import RunError
 from toolkit.runs import Limits, Prompt, RunFailedError, RunResult, run, run_sync, start
@@ -92,7 +93,7 @@ async def test_the_turn_limit_is_its_own_code() -> None:
 
 async def test_a_deadline_ends_a_run_that_calls_no_tools_and_keeps_its_text() -> None:
     cli = FakeCLI(Turn([text("thinking about it"), text("more")], stall_after=1, usage={"input_tokens": 4}))
-    result = await asyncio.wait_for(run("go", limits=Limits(seconds=0.2), transport=cli), 15)
+    result = await asyncio.wait_for(run("go", limits=Limits(seconds=SOON), transport=cli), 15)
     assert (result.ok, result.code, result.text) == (False, "deadline", "thinking about it")
     assert [call.input for call in result.calls] == [4]
 
@@ -105,7 +106,7 @@ async def test_a_deadline_that_passes_while_a_tool_runs_ends_the_run() -> None:
 
     cli = FakeCLI([tool_use("mcp__slow__hang")], [text("never")], strict=False)
     box = Toolbox("slow", [hang])
-    result = await asyncio.wait_for(run("go", tools=[box], limits=Limits(seconds=0.3), transport=cli), 15)
+    result = await asyncio.wait_for(run("go", tools=[box], limits=Limits(seconds=SOON), transport=cli), 15)
     assert result.code == "deadline"
     assert [(use.name, use.ok) for use in result.tools] == [("mcp__slow__hang", False)]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.runs.play import ADD, BOX, STORY, call, delegating
+from tests.runs.play import ADD, BOX, SOON, STORY, call, delegating
 from toolkit.errors import RunError
 from toolkit.runs import Limits, RunResult, load_run, run, run_many, start
 from toolkit.runs.outcome import result_of
@@ -42,7 +42,7 @@ SCRIPTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "a subagent": (delegating(), {"native": ["Agent", "Read"]}),
     "an API error": (FakeCLI(Status(529)), {}),
     "a process that dies": (FakeCLI(Turn([text("half of the"), text("x")], chunk=100), dies_after=8, exit_code=-9), {}),
-    "a deadline": (FakeCLI(Turn([text("so far"), text("x")], stall_after=1)), {"limits": Limits(seconds=0.2)}),
+    "a deadline": (FakeCLI(Turn([text("so far"), text("x")], stall_after=1)), {"limits": Limits(seconds=SOON)}),
     "a budget": (FakeCLI([call("toolu_1", ADD, title="a")], [text("x")]), {"limits": Limits(tokens=1)}),
     "an output": (FakeCLI([tool_use("StructuredOutput", {"fine": True})]), {"output": Verdict}),
     "no output": (FakeCLI([text("no")], [text("still not")]), {"output": Verdict}),

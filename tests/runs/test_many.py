@@ -49,8 +49,18 @@ class Meeting(FakeCLI):
 
 async def test_results_come_in_the_order_of_the_specs() -> None:
     order: list[str] = []
-    slow = RunSpec("Go.", transport=FakeCLI(Turn([text("slow")], delay=0.2)), run_id="run-slow")
-    results = await run_many([slow, spec("b"), spec("c")], on_result=lambda result: order.append(result.text))
+    others = asyncio.Event()
+
+    async def wait_for_others(cli: FakeCLI) -> None:
+        await asyncio.wait_for(others.wait(), 30)
+
+    def ended(result: RunResult[Any]) -> None:
+        order.append(result.text)
+        if len(order) == 2:
+            others.set()
+
+    slow = RunSpec("Go.", transport=FakeCLI(wait_for_others, [text("slow")]), run_id="run-slow")
+    results = await run_many([slow, spec("b"), spec("c")], on_result=ended)
     assert [result.text for result in results] == ["slow", "b", "c"]
     assert order[-1] == "slow"
     assert sorted(order) == ["b", "c", "slow"]
@@ -189,12 +199,22 @@ async def test_money_is_shared_like_tokens() -> None:
 
 async def test_a_run_waits_for_a_fair_part_while_others_hold_theirs() -> None:
     ends: list[str] = []
+    big_is_over = asyncio.Event()
+
+    async def wait_for_big(cli: FakeCLI) -> None:
+        await asyncio.wait_for(big_is_over.wait(), 30)
+
+    def ended(result: RunResult[Any]) -> None:
+        ends.append(result.run)
+        # Not at once: a run that did not wait would get the time to overtake.
+        asyncio.get_running_loop().call_later(0.3, big_is_over.set)
+
     specs = [
         RunSpec("Go.", transport=FakeCLI(Turn([text("big")], usage={"input_tokens": 5000})), run_id="run-big"),
-        RunSpec("Go.", transport=FakeCLI(Turn([text("slow")], delay=0.3, usage=THOUSAND)), run_id="run-slow"),
+        RunSpec("Go.", transport=FakeCLI(wait_for_big, Turn([text("slow")], usage=THOUSAND)), run_id="run-slow"),
         spec("late"),
     ]
-    results = await run_many(specs, concurrency=2, tokens=10_000, on_result=lambda result: ends.append(result.run))
+    results = await run_many(specs, concurrency=2, tokens=10_000, on_result=ended)
     assert [result.code for result in results] == ["ok", "ok", "ok"]
     assert ends == ["run-big", "run-slow", "run-late"]
 

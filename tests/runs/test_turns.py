@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.runs.play import SOON
 from toolkit import Toolbox, tool
 from toolkit.errors import RunError
 from toolkit.runs import Decision, Limits, RunResult, RunSpec, Tokens, load_run, run, run_sync, start
@@ -31,7 +32,7 @@ WORK = [tool_use("mcp__box__work")]
 
 async def test_a_turn_that_ran_out_of_time_leaves_the_next_one_its_own() -> None:
     cli = FakeCLI(Turn([text("late")], delay=30), [text("second")], WORK, [text("third")], strict=False)
-    live = start("go", tools=[BOX], transport=cli, limits=Limits(seconds=0.5))
+    live = start("go", tools=[BOX], transport=cli, limits=Limits(seconds=2 * SOON))
     async with live, asyncio.timeout(20):
         results = [await live.result(), await live.send("again"), await live.send("and work")]
     assert [(result.code, result.text) for result in results] == [("deadline", ""), ("ok", "second"), ("ok", "third")]

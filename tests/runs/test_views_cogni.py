@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from tests.runs.play import ADD, COUNT, call, delegating, play, story
+from tests.runs.play import ADD, COUNT, SOON, call, delegating, play, story
 from toolkit.runs import Code, Event, Limits, start
 from toolkit.runs.views import cogni, listener
 from toolkit.testing import FakeCLI, Status, Turn, text
@@ -116,7 +116,7 @@ async def test_a_message_that_did_not_stream_is_not_lost() -> None:
         ([Status(429)], {}, "rate_limit"),
         ([Status(500)], {}, "internal"),
         ([Turn([call("toolu_1", ADD, title="a")])], {"limits": Limits(turns=1)}, "timeout"),
-        ([Turn([text("so far"), text("x")], stall_after=1)], {"limits": Limits(seconds=0.2)}, "timeout"),
+        ([Turn([text("so far"), text("x")], stall_after=1)], {"limits": Limits(seconds=SOON)}, "timeout"),
         ([Turn([call("t", ADD, title="a")], usage={"output_tokens": 900_000}), [text("x")]], {"limits": Limits(usd=0.01)}, "rate_limit"),
     ],
     ids=["throttled", "api_error", "turn_limit", "deadline", "budget"],

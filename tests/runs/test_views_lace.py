@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.runs.play import ADD, BOX, COUNT, call, delegating, play, story
+from tests.runs.play import ADD, BOX, COUNT, SOON, call, delegating, play, story
 from toolkit.errors import RunError
 from toolkit.runs import Limits, load_run, start
 from toolkit.runs.views import lace, listener
@@ -80,7 +80,7 @@ async def test_each_turn_has_a_response_of_its_own() -> None:
     ("step", "options", "code", "content"),
     [
         (Status(529), {}, "throttled", ""),
-        (Turn([text("so far"), text("never")], stall_after=1), {"limits": Limits(seconds=0.2)}, "deadline", "so far"),
+        (Turn([text("so far"), text("never")], stall_after=1), {"limits": Limits(seconds=SOON)}, "deadline", "so far"),
     ],
     ids=["throttled", "deadline"],
 )

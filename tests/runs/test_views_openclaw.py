@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.runs.play import ADD, BOX, COMPACTING, COUNT, call, delegating, play, story
+from tests.runs.play import ADD, BOX, COMPACTING, COUNT, SOON, call, delegating, play, story
 from toolkit.errors import RunError
 from toolkit.runs import Limits, PendingCall, start
 from toolkit.runs.views import openclaw
@@ -157,7 +157,7 @@ async def test_the_result_has_the_payloads_and_the_meta_of_an_embedded_run() -> 
 
 
 async def test_a_deadline_is_aborted_with_what_was_said() -> None:
-    events, result = await play(Turn([text("so far"), text("never")], stall_after=1), limits=Limits(seconds=0.2))
+    events, result = await play(Turn([text("so far"), text("never")], stall_after=1), limits=Limits(seconds=SOON))
     told = openclaw.result(events, result)
     assert told["payloads"] == [{"text": "so far"}, {"text": result.message, "isError": True}]
     assert told["meta"]["aborted"]

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import pytest
 
-from tests.runs.play import ADD, COUNT, call, delegating, play, story
+from tests.runs.play import ADD, COUNT, SOON, call, delegating, play, story
 from toolkit import Toolbox, ToolContext, tool
 from toolkit.runs import Code, Limits, RunResult, Tokens
 from toolkit.runs.views import wink
@@ -60,7 +60,7 @@ async def test_a_call_that_was_cut_off_is_invoked_and_not_ok() -> None:
         return "never"
 
     cli = FakeCLI([call("toolu_1", "mcp__slow__hang")], strict=False)
-    events, _ = await play(cli=cli, tools=[Toolbox("slow", [hang])], limits=Limits(seconds=0.2))
+    events, _ = await play(cli=cli, tools=[Toolbox("slow", [hang])], limits=Limits(seconds=SOON))
     *_, invoked, executed = wink.view(events)
     assert isinstance(invoked, ToolInvoked)
     assert (invoked.call_id, invoked.ok) == ("toolu_1", False)
