@@ -150,10 +150,23 @@ def test_a_run_that_cannot_be_confined_ends_with_4_and_asks_no_model(tmp_path: P
         [" "],
         ["go", "--max-tokens", "-1"],
         ["go", "--deadline", "soon"],
-        ["go", "--mode", "plan"],
+        ["go", "--mode", "plann"],
         ["go", "--profile", "none"],
         ["go", "--ready", "plannning"],
         ["go", "--mount", "src:../up"],
+        ["go", "--mount", "nope"],
+        ["go", "--mount", "/etc/hosts"],
+        ["go", "--mount", ".", "--allow-root", "nope"],
+        ["go", "--mount", ".", "--in-place", "."],
+        ["go", "--in-place", "nope"],
+        ["go", "--in-place", "list.json"],
+        ["go", "--tools", "nope.py"],
+        ["go", "--tools", "empty.py"],
+        ["go", "--prompt-file", "list.json"],
+        ["--prompt-file", "nope.md"],
+        ["--prompt-file", "binary.md"],
+        ["--prompt-file", "empty.py"],
+        ["list.json"],
         ["go", "--output-schema", "list.json"],
         [],
     ],
@@ -166,6 +179,8 @@ def test_a_mistyped_run_ends_with_2_and_leaves_nothing(
     monkeypatch.setenv("TOOLKIT_HOME", str(tmp_path / "toolkit-home"))
     monkeypatch.setattr("toolkit.cli.running.take_stdout", lambda: None)
     (tmp_path / "list.json").write_text("[]", encoding="utf-8")
+    (tmp_path / "empty.py").write_text("", encoding="utf-8")
+    (tmp_path / "binary.md").write_bytes(b"\xff\xfe\x00")
     done = CliRunner().invoke(toolkit, ["run", *words])
     assert (done.exit_code, done.stdout) == (2, "")
     assert "Error: " in done.stderr
@@ -175,9 +190,32 @@ def test_a_mistyped_run_ends_with_2_and_leaves_nothing(
 def test_a_mount_that_is_not_allowed_is_an_error_that_names_it(tmp_path: Path, scripted_api: Start) -> None:
     desk = Desk(tmp_path, scripted_api())
     done = desk.toolkit("run", "go", "--mount", "/etc/hosts")
-    assert (done.code, done.out) == (1, "")
-    assert "/etc/hosts" in done.err
-    assert "Traceback" not in done.err
+    assert (done.code, done.out) == (2, "")
+    assert "Error: /etc/hosts lies in no allowed host root" in done.err
+    assert "Allow the folder it lies in: --allow-root /etc\n" in done.err
+    assert "allowed_host_roots" not in done.err
+
+
+def test_a_file_as_the_prompt_is_asked_about_and_can_be_read(tmp_path: Path) -> None:
+    with ScriptedAPI([text("Done.")]) as api:
+        desk = Desk(tmp_path, api)
+        (desk.folder / "prompt.md").write_text("Sort the notes.", encoding="utf-8")
+        refused = desk.toolkit("run", "prompt.md")
+        assert (refused.code, "did you mean --prompt-file prompt.md?" in refused.err) == (2, True)
+        done = desk.toolkit("run", "--prompt-file", "prompt.md")
+        assert api.requests[0].contains("Sort the notes.")
+    assert (done.code, done.out) == (0, "Done.\n")
+
+
+def test_in_place_the_agent_changes_the_folder_itself(tmp_path: Path) -> None:
+    with ScriptedAPI([tool_use("Bash", command="echo two > a.txt")], [text("Done.")]) as api:
+        desk = Desk(tmp_path, api)
+        place = desk.folder / "place"
+        place.mkdir()
+        (place / "a.txt").write_text("one\n", encoding="utf-8")
+        done = desk.toolkit("run", "go", "--in-place", "place", "--drop-workspace")
+    assert (done.code, (place / "a.txt").read_text(encoding="utf-8")) == (0, "two\n")
+    assert "toolkit runs apply" not in done.err
 
 
 def test_ctrl_c_on_a_terminal_ends_the_turn_and_keeps_its_words(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.ready._client import names_in
-from toolkit.runs import run
+from toolkit.runs import InPlace, run
 from toolkit.testing import FakeCLI, text, tool_use
 
 
@@ -27,7 +27,7 @@ async def test_files_by_name_write_into_the_workspace_and_plans_belong_to_the_se
         [tool_use("mcp__planning__update_step", step=1, status="done")],
         [text("bye")],
     )
-    result = await run("go", workspace=tmp_path / "work", tools=["files", "planning"], transport=cli)
+    result = await run("go", workspace=InPlace(tmp_path / "work"), tools=["files", "planning"], transport=cli)
     assert result.ok, result.debug
     assert [use.ok for use in result.tools] == [True, False, True, True]
     assert (tmp_path / "work" / "out.txt").read_text() == "done"

@@ -14,7 +14,7 @@ import pytest
 
 from tests.runs.play import SOON
 from toolkit import Toolbox, tool
-from toolkit.runs import Decision, Limits, Question, RunResult, load_run, run, start
+from toolkit.runs import Decision, InPlace, Limits, Question, RunResult, load_run, run, start
 from toolkit.runs.asking import Remembered
 from toolkit.testing import FakeCLI, Turn, text, tool_use
 
@@ -146,11 +146,11 @@ async def test_a_kept_decision_holds_in_the_next_run(decision: Decision, elsewhe
     here.mkdir()
     there.mkdir()
     notes, asked = Notes(), list[Question]()
-    await ran(notes, calls("a"), workspace=here, approve=answering(decision, asked))
-    await ran(notes, calls("b"), workspace=here, approve=answering(True, asked))
+    await ran(notes, calls("a"), workspace=InPlace(here), approve=answering(decision, asked))
+    await ran(notes, calls("b"), workspace=InPlace(here), approve=answering(True, asked))
     expected = 2 if decision.kind == "ALLOW_SESSION" else 1
     assert len(asked) == expected
-    await ran(notes, calls("c"), workspace=there, approve=answering(True, asked))
+    await ran(notes, calls("c"), workspace=InPlace(there), approve=answering(True, asked))
     assert len(asked) == expected + elsewhere
     assert notes.done == ["a", "b", "c"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from toolkit.errors import RunError
-from toolkit.runs import RunFailedError, load_run, run, run_many, start
+from toolkit.runs import InPlace, RunFailedError, load_run, run, run_many, start
 from toolkit.runs.outcome import detail_lines, result_of
 from toolkit.testing import FakeCLI, ScriptedAPI, Status, Turn, text
 
@@ -59,7 +59,7 @@ async def test_a_cause_is_one_line_without_codes_keys_or_addresses(raw: str, lef
 
 async def test_a_refusal_before_the_start_is_the_cause_in_a_stored_run_and_among_many() -> None:
     with pytest.raises(RunError):
-        await run("go", transport=FakeCLI(), workspace="/nowhere/at-all", run_id="run-r")
+        await run("go", transport=FakeCLI(), workspace=InPlace("/nowhere/at-all"), run_id="run-r")
     stored = load_run("run-r").result()
     assert stored.code == "bad_request"
     assert "/nowhere/at-all" in str(stored.cause)

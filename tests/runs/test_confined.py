@@ -15,7 +15,7 @@ import pytest
 
 from toolkit import Toolbox, ToolContext, tool
 from toolkit.errors import WorkspaceSecurityError
-from toolkit.runs import Decision, Limits, OptionError, RunResult, run, start
+from toolkit.runs import Decision, InPlace, Limits, OptionError, RunResult, run, start
 from toolkit.testing import ScriptedAPI, Status, Turn, text, tool_use
 from toolkit.workspace import HostMount, WorkspaceSection
 
@@ -280,7 +280,7 @@ async def test_read_only_mode_writes_nothing_whatever_is_tried(src: Path, no_lef
         ],
         [text("read")],
     ) as api:
-        result = await go(api, workspace=src, mode="read-only")
+        result = await go(api, workspace=InPlace(src), mode="read-only")
         assert "x = 1" in str(api.tool_results())
     assert result.ok
     assert sorted(path.name for path in src.iterdir()) == ["a.py"]  # noqa: ASYNC240

@@ -9,7 +9,7 @@ import pytest
 
 from toolkit._base.words import cost_text
 from toolkit.errors import RunError
-from toolkit.runs import Limits, RunResult, load_run, run, run_many, start
+from toolkit.runs import InPlace, Limits, RunResult, load_run, run, run_many, start
 from toolkit.runs.many.purse import Purse
 from toolkit.runs.views import cogni
 from toolkit.testing import FakeCLI, ScriptedAPI, Turn, text, tool_use
@@ -85,7 +85,7 @@ async def test_a_model_without_a_price_has_no_cost_with_the_real_cli() -> None:
 
 async def test_a_run_that_never_began_cost_nothing() -> None:
     with pytest.raises(RunError):
-        await run("go", transport=FakeCLI(), workspace="/nowhere", run_id="run-n")
+        await run("go", transport=FakeCLI(), workspace=InPlace("/nowhere"), run_id="run-n")
     assert load_run("run-n").result().cost == 0.0
     [among] = await run_many([""])
     assert among.cost == 0.0

@@ -15,7 +15,9 @@ import pytest
 from toolkit.errors import RunError
 from toolkit.runs import (
     Conversation,
+    InPlace,
     Limits,
+    OptionError,
     RunResult,
     SessionId,
     SqliteSessionStore,
@@ -58,6 +60,15 @@ async def test_a_resumed_session_has_seen_each_message_once_and_keeps_its_id(api
     second = await ask(api, "what was the word", resume=first.session)
     assert (first.code, second.code, second.session) == ("ok", "ok", first.session)
     assert once(api, "the word is plum", "answer 1", "what was the word")
+
+
+async def test_a_fork_at_a_message_that_is_not_there_blames_the_message(api: ScriptedAPI) -> None:
+    first = await ask(api, "the word is plum")
+    with pytest.raises(OptionError, match=r"at='msg_lost': session .* has no such message") as caught:
+        await ask(api, "go on", resume=first.session, fork=True, at="msg_lost")
+    assert caught.value.option == "at"
+    lost = await ask(api, "go on", resume="12345678-1234-5678-1234-567812345678", fork=True, at="msg_lost")
+    assert lost.code == "no_session"
 
 
 async def test_a_fork_leaves_the_session_as_it_was_and_ends_its_history_where_it_was_told_to(api: ScriptedAPI) -> None:
@@ -142,7 +153,7 @@ async def test_several_turns_share_a_process_a_model_switch_and_a_rewind(api: Sc
         [text("second")],
     ) as scripted:
         (tmp_path / "ws").mkdir()
-        async with start("write", workspace=tmp_path / "ws", api_url=scripted.url, api_key="fake") as live:
+        async with start("write", workspace=InPlace(tmp_path / "ws"), api_url=scripted.url, api_key="fake") as live:
             first = await asyncio.wait_for(live.result(), 60)
             assert (tmp_path / "ws" / "a.txt").read_text(encoding="utf-8") == "first"
             await live.set_model("claude-haiku-4-5")

@@ -17,7 +17,7 @@ import pytest
 
 from toolkit import Toolbox, tool
 from toolkit.errors import RunError, WorkspaceError, WorkspaceSecurityError
-from toolkit.runs import Event, RunResult, StoredRun, list_runs, load_run, remove_older_than, run, start
+from toolkit.runs import Event, InPlace, RunResult, StoredRun, list_runs, load_run, remove_older_than, run, start
 from toolkit.runs.storage import EventLog
 from toolkit.testing import FakeCLI, Turn, text, tool_use
 from toolkit.workspace import HostMount, WorkspaceSection
@@ -361,7 +361,7 @@ async def test_a_section_that_is_in_somebodys_hands_stays_there(section: Workspa
 
 async def test_a_run_without_a_copy_has_nothing_to_apply(tmp_path: Path) -> None:
     await finished("run-1")
-    await run("go", workspace=tmp_path, transport=FakeCLI([text("x")]), run_id="run-2")
+    await run("go", workspace=InPlace(tmp_path), transport=FakeCLI([text("x")]), run_id="run-2")
     for name in ("run-1", "run-2"):
         with pytest.raises(RunError, match="worked on no copy"):
             load_run(name).apply()

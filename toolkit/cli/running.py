@@ -13,13 +13,16 @@ import click
 from toolkit._base.words import safe_text
 from toolkit.cli.terminal.command import MOUNT, Duration, command, json_option
 from toolkit.cli.terminal.results import as_json, take_stdout, write_result
-from toolkit.errors import ToolkitError
+from toolkit.errors import ToolkitError, WorkspaceSecurityError
+from toolkit.runs.asking import MODES
 
 if TYPE_CHECKING:
-    from toolkit.runs import RunResult, RunSpec
+    from toolkit.runs import InPlace, RunResult, RunSpec
     from toolkit.tools import Toolbox
     from toolkit.workspace import WorkspaceSection
 
+_LONGEST_NAME = 200
+"""A longer prompt is no file's name."""
 EXAMPLE = """
 $ toolkit run "Make the failing test pass." --mount src --deadline 10m --max-usd 2 --tools notes.py
 $ echo "List what is unclear." | toolkit run - --mount docs --mode read-only --json
@@ -27,7 +30,10 @@ $ echo "List what is unclear." | toolkit run - --mount docs --mode read-only --j
 
 
 @command(example=EXAMPLE)
-@click.argument("prompt")
+@click.argument("prompt", required=False)
+@click.option(
+    "--prompt-file", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Read the prompt from a file."
+)
 @click.option(
     "--mount", "mounts", type=MOUNT, multiple=True, metavar="HOST[:WHERE]", help="Copy this into the workspace."
 )
@@ -36,6 +42,12 @@ $ echo "List what is unclear." | toolkit run - --mount docs --mode read-only --j
 )
 @click.option("--exclude", "excludes", multiple=True, metavar="PATTERN", help="Leave behind, as in a .gitignore.")
 @click.option("--gitignore", is_flag=True, help="Also leave behind what .gitignore files say.")
+@click.option(
+    "--in-place",
+    type=click.Path(exists=True, file_okay=False),
+    metavar="DIR",
+    help="Let the agent change this folder itself: no copy, nothing to apply or undo.",
+)
 @click.option("--tools", "targets", multiple=True, metavar="TARGET", help="Tools of your own, as for 'serve'.")
 @click.option("--ready", multiple=True, metavar="NAME", help="A ready-made server: planning, files, notes, workspace.")
 @click.option("--deadline", type=Duration(), metavar="TIME", help="Wall-clock limit: 90s, 10m, 1h.")
@@ -52,10 +64,11 @@ $ echo "List what is unclear." | toolkit run - --mount docs --mode read-only --j
 @click.option("--allow-domain", "domains", multiple=True, metavar="DOMAIN", help="A host that commands may reach.")
 @click.option(
     "--mode",
-    type=click.Choice(["yolo", "normal", "read-only"]),
+    type=click.Choice(MODES),
     default="yolo",
     show_default=True,
-    help="normal asks you before anything is changed.",
+    metavar="MODE",
+    help="normal asks you before anything is changed; also read-only, or a mode of the CLI.",
 )
 @click.option("--resume", metavar="SESSION|RUN", help="Go on with a conversation: its id, or a run's, or 'last'.")
 @click.option("--ask-elsewhere", is_flag=True, help="Wait for 'toolkit approvals answer' instead of asking here.")
@@ -65,8 +78,8 @@ $ echo "List what is unclear." | toolkit run - --mount docs --mode read-only --j
 def run(**given: Any) -> None:
     """Run an agent on PROMPT, confined, and print what it says.
 
-    PROMPT is text, or - to read it from stdin. The agent works in a copy; 'toolkit runs apply'
-    takes its changes back. Ctrl-C ends the turn and keeps the result; a second one ends it at
+    PROMPT is text, or - to read it from stdin. The agent works in a copy of what is mounted;
+    'toolkit runs apply' takes its changes back. Ctrl-C ends the turn and keeps the result; a second one ends it at
     once. Exit code: 0 done, 1 failed, 2 usage error, 3 a limit was reached, 4 not confined.
     """
     stdout = take_stdout()
@@ -115,16 +128,20 @@ def _printed(result: RunResult[Any], given: dict[str, Any], *, terminal: bool) -
 def _spec(given: dict[str, Any]) -> RunSpec:
     """What was asked for, all of it checked."""
     from toolkit.runs import Limits, RunSpec
+    from toolkit.workspace import WorkspaceSection
+    from toolkit_servers.target import load_target
 
-    prompt = sys.stdin.read() if given["prompt"] == "-" else given["prompt"]
+    prompt = _prompt(given["prompt"], given["prompt_file"])
     schema = given["output_schema"]
     domains = given["domains"]
     try:
         workspace = _workspace(given)
+        section = workspace if isinstance(workspace, WorkspaceSection) else None
+        ready = [_ready(name, section) for name in given["ready"]]
         return RunSpec(
             prompt,
             workspace=workspace,
-            tools=[*given["targets"], *(_ready(name, workspace) for name in given["ready"])],
+            tools=[*(load_target(target).toolbox for target in given["targets"]), *ready],
             limits=Limits(
                 seconds=given["deadline"], usd=given["max_usd"], tokens=given["max_tokens"], turns=given["max_turns"]
             ),
@@ -149,16 +166,45 @@ def _ready(spec: str, workspace: WorkspaceSection | None) -> Toolbox:
     return load_ready_spec(spec, Path.cwd())
 
 
-def _workspace(given: dict[str, Any]) -> WorkspaceSection | None:
+def _prompt(words: str | None, file: str | None) -> str:
+    """The prompt, from wherever it comes."""
+    if (words is None) == (file is None):
+        what = "there is no prompt" if words is None else "PROMPT and --prompt-file are both given"
+        raise click.UsageError(f"{what}: write PROMPT, - for stdin, or --prompt-file FILE")
+    if file is not None:
+        try:
+            return Path(file).read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            raise click.UsageError(f"--prompt-file {file}: it is no UTF-8 text") from None
+    assert words is not None
+    if len(words) < _LONGEST_NAME and "\n" not in words and Path(words).is_file():
+        raise click.UsageError(f"PROMPT is '{words}', which is a file: did you mean --prompt-file {words}?")
+    return sys.stdin.read() if words == "-" else words
+
+
+def _workspace(given: dict[str, Any]) -> WorkspaceSection | InPlace | None:
+    from toolkit.runs import InPlace
     from toolkit.workspace import HostMount, WorkspaceSection
 
+    if given["in_place"] is not None:
+        if given["mounts"]:
+            raise click.UsageError("--mount makes a copy and --in-place does not: write one of them")
+        return InPlace(given["in_place"])
     if not given["mounts"]:
         return None
     mounts = [
         HostMount(host, where, exclude_glob=given["excludes"], gitignore=given["gitignore"])
         for host, where in given["mounts"]
     ]
-    return WorkspaceSection(mounts, allowed_host_roots=given["roots"])
+    section = WorkspaceSection(mounts, allowed_host_roots=given["roots"])
+    try:
+        section.check()
+    except WorkspaceSecurityError as error:
+        if error.rule != "allowed-roots":
+            raise
+        fix = f"Allow the folder it lies in: --allow-root {Path(error.path).absolute().parent}"
+        raise click.UsageError("\n  ".join([error.what, *error.where, fix])) from None
+    return section
 
 
 def _session(name: str | None) -> str | None:

@@ -11,6 +11,7 @@ from toolkit._base.lazy import lazy_names
 
 if TYPE_CHECKING:
     from toolkit.runs.asking.approvals import Approvals as Approvals, Decision as Decision, Question as Question
+    from toolkit.runs.asking.modes import Mode as Mode
     from toolkit.runs.kinds import OptionError as OptionError
     from toolkit.runs.launch import run as run, run_sync as run_sync, start as start
     from toolkit.runs.live_run import LiveRun as LiveRun
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
         SqliteSessionStore as SqliteSessionStore,
     )
     from toolkit.runs.sessions.transcripts import SessionId as SessionId
-    from toolkit.runs.spec import Limits as Limits, Prompt as Prompt, RunSpec as RunSpec
+    from toolkit.runs.spec import InPlace as InPlace, Limits as Limits, Prompt as Prompt, RunSpec as RunSpec
     from toolkit.runs.storage.stored_runs import (
         StoredRun as StoredRun,
         list_runs as list_runs,
@@ -44,6 +45,7 @@ _HOMES = {
     "toolkit.runs.outcome.codes": "MESSAGES Code",
     "toolkit.runs.sessions.conversation": "Conversation fingerprint",
     "toolkit.runs.outcome.events": "Call Event ModelUse Tokens",
+    "toolkit.runs.asking.modes": "Mode",
     "toolkit.runs.kinds": "OptionError",
     "toolkit.runs.launch": "run run_sync start",
     "toolkit.runs.live_run": "LiveRun",
@@ -51,7 +53,7 @@ _HOMES = {
     "toolkit.runs.outcome.result": "DeniedCall PendingCall RefusedRequest RunFailedError RunResult ToolUse",
     "toolkit.runs.sessions.stores": "FileSessionStore SqliteSessionStore",
     "toolkit.runs.sessions.transcripts": "SessionId",
-    "toolkit.runs.spec": "Limits Prompt RunSpec",
+    "toolkit.runs.spec": "InPlace Limits Prompt RunSpec",
     "toolkit.runs.storage.stored_runs": "StoredRun list_runs load_run remove_older_than",
 }
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from toolkit._base.words import did_you_mean
 from toolkit.errors import RunError
+from toolkit.runs.asking.modes import MODES
 from toolkit.runs.asking.patterns import NATIVE_TOOLS
-from toolkit.runs.asking.policy import CLI_MODES, OWN_MODES
 from toolkit.runs.kinds import (
     OptionError,
     Rule,
@@ -74,19 +74,20 @@ def _prompt(name: str, value: Any) -> Any:
 
 
 def _workspace(name: str, value: Any) -> Any:
-    if value is None or isinstance(value, str | Path):
-        return value if value is None else path(name, value)
+    from toolkit.runs.spec import InPlace
     from toolkit_workspace import HostMount, WorkspaceSection
 
-    if isinstance(value, WorkspaceSection):
+    if value is None or isinstance(value, WorkspaceSection | InPlace):
         return value
-    several = isinstance(value, Sequence) and all(isinstance(entry, HostMount) for entry in value)
-    if isinstance(value, HostMount) or (several and value):
+    several = isinstance(value, Sequence) and bool(value) and all(isinstance(entry, HostMount) for entry in value)
+    if isinstance(value, HostMount) or several:
         mounts = "mounts" if several else "[mount]"
         fix = f"Put it into a section: WorkspaceSection({mounts}, allowed_host_roots=[…])"
         raise wrong(name, value, "a mount alone is no workspace", fix)
-    fix = "Write: WorkspaceSection([HostMount(folder)], allowed_host_roots=[folder])"
-    raise wrong(name, value, "it is a WorkspaceSection", fix)
+    folder = repr(str(value)) if isinstance(value, str | Path) else "folder"
+    section = f"WorkspaceSection([HostMount({folder})], allowed_host_roots=[{folder}])"
+    fix = f"For a copy: {section}. To let the agent change the folder itself: InPlace({folder})"
+    raise wrong(name, value, "it is a copy or a folder in place, and does not say which", fix)
 
 
 def _tools(name: str, value: Any) -> tuple[Toolbox | str, ...]:
@@ -252,7 +253,7 @@ RULES: dict[str, Rule] = {
     "api_key": _key,
     "api_key_file": optional(path),
     "cli_path": optional(path),
-    "mode": one_of((*OWN_MODES, *CLI_MODES), "mode"),
+    "mode": one_of(MODES, "mode"),
     "policy": mapping_of(text("a policy"), "a mapping of patterns to policies", 'Write for example: {"Bash": "ask"}'),
     "safe": list_of(_pattern),
     "approve": _approve,

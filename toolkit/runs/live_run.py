@@ -23,7 +23,7 @@ from toolkit.runs.listeners import Bus
 from toolkit.runs.outcome.events import Event, Stream
 from toolkit.runs.outcome.fold import Fold, is_refusal
 from toolkit.runs.outcome.result import RunResult
-from toolkit.runs.spec import RunSpec
+from toolkit.runs.spec import InPlace, RunSpec
 from toolkit.runs.storage.event_log import EventLog
 from toolkit.runs.storage.run_folder import Place, RunFolder, find_place, new_run
 from toolkit.runs.turn.engine import Engine
@@ -377,8 +377,8 @@ class LiveRun(Generic[OutputT]):
 def _project_of(spec: RunSpec) -> str:
     """What decisions for a project are kept under: the first host folder of its workspace, or the current one."""
     given = spec.workspace
-    if isinstance(given, str | Path):
-        return str(Path(given).resolve())
+    if isinstance(given, InPlace):
+        return str(Path(given.folder).resolve())
     if given is None or not given.mounts:
         return str(Path.cwd())
     return str(Path(given.mounts[0].host_path).resolve())

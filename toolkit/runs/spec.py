@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from toolkit._base.words import did_you_mean, safe_line
 from toolkit.errors import RunError
+from toolkit.runs.asking.modes import Mode
 from toolkit.runs.asking.policy import Policy
 from toolkit.runs.fields import checked
 from toolkit.runs.kinds import OptionError
@@ -70,6 +71,21 @@ class Limits:
         return {name: int(value) for name in names if (value := getattr(self, name)) is not None}
 
 
+@dataclass(frozen=True, slots=True)
+class InPlace:
+    """A host folder that the agent changes directly: there is no copy, so nothing to review, apply or undo.
+
+    Raises:
+        OptionError: it is no path.
+    """
+
+    folder: Path | str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.folder, str | Path) or not str(self.folder):
+            raise OptionError("workspace", f"InPlace({self.folder!r}): it is a folder, as a text or a Path")
+
+
 @runtime_checkable
 class Section(Protocol):
     """Anything with a `render()`, such as a WorkspaceSection."""
@@ -126,8 +142,8 @@ class RunSpec:
 
     prompt: str | Prompt
     _: dataclasses.KW_ONLY
-    workspace: WorkspaceSection | Path | str | None = None
-    """A WorkspaceSection (a copy), a folder to work in directly, or nothing: then an empty folder."""
+    workspace: WorkspaceSection | InPlace | None = None
+    """A WorkspaceSection (a copy), InPlace(folder) (the host's own files), or nothing: then an empty folder."""
     tools: Sequence[Toolbox | Tool[..., Any] | Path | str] = ()
     """Toolboxes, TARGETs that are loaded when the run starts, or single tools: those are put into a box `tools`."""
     limits: Limits = field(default_factory=Limits)
@@ -156,8 +172,8 @@ class RunSpec:
     """`ANTHROPIC_API_KEY` if not given; it never enters the jail."""
     api_key_file: Path | str | None = None
     cli_path: Path | str | None = None
-    mode: str = "yolo"
-    """`yolo`, `normal`, `read-only`, or one of the CLI's own permission modes."""
+    mode: Mode = "yolo"
+    """`yolo`, `normal`, `read-only`, or one of the CLI's own permission modes, such as `plan`."""
     policy: Mapping[str, str] = field(default_factory=dict)
     """`allow`, `ask`, `deny` or `disable` by tool pattern; the first that matches decides."""
     safe: Sequence[str] = ()

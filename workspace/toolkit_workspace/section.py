@@ -125,6 +125,16 @@ class WorkspaceSection:
             self._workspace.forget_record()  # another process may have applied changes meanwhile
         return self._workspace
 
+    def check(self) -> None:
+        """Open every mount beneath its root and close it again: `prepare` would raise the same, after it has begun.
+
+        Raises:
+            WorkspaceSecurityError: a mount lies in no allowed root, or a link leads out of it.
+            WorkspaceError: a mount or a root is not there, or cannot be opened.
+        """
+        with AllowedRoots(self.allowed_host_roots) as roots:
+            close_sources(open_sources(self.mounts, roots))
+
     def plan(self) -> Plan:
         """What preparing would copy and leave out, by looking only."""
         with AllowedRoots(self.allowed_host_roots) as roots:

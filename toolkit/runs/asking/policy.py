@@ -14,12 +14,11 @@ from typing import Any, Literal, get_args
 
 from toolkit._base.words import did_you_mean
 from toolkit.errors import RunError
+from toolkit.runs.asking.modes import MODES, OWN_MODES
 from toolkit.runs.asking.patterns import Offer, bash_prefix
 from toolkit.sandbox import READ_ONLY_TOOLS
 
 Choice = Literal["allow", "ask", "deny"]
-OWN_MODES = ("yolo", "normal", "read-only")
-CLI_MODES = ("default", "acceptEdits", "plan", "dontAsk", "auto", "bypassPermissions")
 POLICIES = (*get_args(Choice), "disable")
 
 _BASH = re.compile(r"Bash\((?P<prefix>.+)\)")
@@ -52,8 +51,8 @@ class Policy:
     is_read_only: Callable[[str], bool] = lambda tool: False
 
     def __post_init__(self) -> None:
-        if self.mode not in (*OWN_MODES, *CLI_MODES):
-            raise RunError(f"there is no mode '{self.mode}'{did_you_mean(self.mode, (*OWN_MODES, *CLI_MODES))}")
+        if self.mode not in MODES:
+            raise RunError(f"there is no mode '{self.mode}'{did_you_mean(self.mode, MODES)}")
         for pattern, policy in (self.rules or {}).items():
             if policy not in POLICIES:
                 raise RunError(f"policy for '{pattern}': there is no '{policy}'{did_you_mean(policy, POLICIES)}")

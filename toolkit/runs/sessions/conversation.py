@@ -20,6 +20,7 @@ from claude_agent_sdk import SessionStore
 
 from toolkit._base.files import write_whole
 from toolkit.errors import RunError
+from toolkit.runs.kinds import OptionError
 from toolkit.runs.launch import run
 from toolkit.runs.outcome.result import RunResult
 from toolkit.runs.sessions.transcripts import SessionId, default_store, last_entry, one_at_a_time, sessions_home
@@ -95,7 +96,12 @@ class Conversation:
         back: dict[str, Any] = {}
         if seen.last is not None and await last_entry(self._store, seen.session) != seen.last:
             back = {"fork": True, "at": seen.last}
-        result = await run(_text(new), resume=seen.session, **back, **self._options)
+        try:
+            result = await run(_text(new), resume=seen.session, **back, **self._options)
+        except OptionError as error:
+            if error.option != "at":
+                raise
+            return None  # the store has lost that part of it
         return None if result.code == "no_session" else result
 
     @property

@@ -160,15 +160,21 @@ async def last_entry_of(store: SessionStore, session: SessionId, message: str) -
     """The transcript entry that a message ends with: given as its own id, or as the API's message id.
 
     Raises:
-        NoSessionError: the conversation has no such message.
+        NoSessionError: there is no such conversation.
+        OptionError: it has no such message.
     """
     entries = await store.load({"project_key": PROJECT, "session_id": session}) or []
+    if not entries:
+        raise NoSessionError(session)
     found = None
     for entry in cast("list[dict[str, Any]]", entries):
         if message in (entry.get("uuid"), (entry.get("message") or {}).get("id")):
             found = entry.get("uuid")
     if found is None:
-        raise NoSessionError(session, f"session {session} has no message '{message}'")
+        from toolkit.runs.kinds import OptionError
+
+        fix = "Take the id of a call (result.calls[0].id), or the 'message' of a lifecycle.started event"
+        raise OptionError("at", f"at='{message}': session {session} has no such message", fix=fix)
     return str(found)
 
 

@@ -29,7 +29,7 @@ from toolkit._base.locks import take_lock
 from toolkit.errors import RunError
 from toolkit.runs.outcome.events import as_line
 from toolkit.runs.outcome.result import RunResult
-from toolkit.runs.spec import Prompt, RunSpec
+from toolkit.runs.spec import InPlace, Prompt, RunSpec
 from toolkit.sandbox import LITTER, remove_litter
 
 if TYPE_CHECKING:
@@ -155,8 +155,8 @@ def find_place(spec: RunSpec, stored: RunFolder) -> Place:
     if given is None:
         stored.workspace.mkdir(mode=0o700)
         return Place(stored.workspace, is_own=True)
-    if isinstance(given, str | Path):
-        folder = Path(given)
+    if isinstance(given, InPlace):
+        folder = Path(given.folder)
         if not folder.is_dir():
             raise RunError(f"the workspace '{folder}' is not a folder", fix="Name one that exists, or a section")
         return Place(folder.resolve())

@@ -98,7 +98,8 @@ async def session_options(spec: RunSpec, home: Path, folder: Path, locks: AsyncE
     A session that is resumed is held by `locks`.
 
     Raises:
-        NoSessionError: there is no such session, or it has no such message.
+        NoSessionError: there is no such session.
+        OptionError: it has no such message as `at` names.
     """
     more: dict[str, Any] = {}
     if spec.resume is not None:
