@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.bench._mutating import mutants_of
-from tests.bench.mutants import ROOMS, ROOT, Room, chosen
+from tests.bench.mutants import ROOMS, ROOT, Kept, Room, Tried, chosen
 
 SOURCE = b'''"""Says nothing that is 1."""
 
@@ -77,3 +77,19 @@ def test_the_sample_is_the_same_each_time_and_spread_over_the_rooms() -> None:
     assert picked == chosen(list(ROOMS), 80)
     assert len(picked) == 80
     assert {room for room, _, _ in picked} == set(ROOMS)
+
+
+def test_what_was_noticed_is_remembered_until_the_source_changes_and_a_survivor_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.bench.mutants.ROOT", tmp_path)
+    (tmp_path / "a.py").write_bytes(SOURCE)
+    first, second, *_ = mutants_of(SOURCE)
+    Kept(tmp_path / "kept").keep(Tried("policy", "a.py", first, "tests/test_a.py::test_it"))
+    Kept(tmp_path / "kept").keep(Tried("policy", "a.py", second, ""))
+    kept = Kept(tmp_path / "kept")
+    assert kept.noticed_by("policy", Path("a.py"), first) == "tests/test_a.py::test_it"
+    assert kept.noticed_by("policy", Path("a.py"), second) == ""
+    assert kept.noticed_by("guard", Path("a.py"), first) == ""
+    (tmp_path / "a.py").write_bytes(SOURCE + b"\n")
+    assert kept.noticed_by("policy", Path("a.py"), first) == ""

@@ -1,16 +1,19 @@
 """Break the source a little, one place at a time, and see whether the tests of its room notice.
 
-    python -m tests.bench.mutants [--sample N] [ROOM ...]
+    python -m tests.bench.mutants [--sample N] [--nearest] [--kept FILE] [ROOM ...]
 
 A mutant is one changed comparison, condition, constant, return value or guard in a
 module on which safety or money rests. Each is tried in a private copy of the tree:
 first with the test files nearest to it, then with all tests of its room. Which ones
-are tried is always the same for the same source.
+are tried is always the same for the same source. It takes an hour: `--nearest` asks
+only the nearest tests, and with `--kept` a mutant that was noticed is not tried again.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import os
 import random
 import re
@@ -30,6 +33,7 @@ SAMPLE = 300
 _NEAREST_SECONDS = 300
 _ROOM_SECONDS = 600
 _TOGETHER = ("-n", "auto", "--dist", "loadfile")
+_FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 _NOT_COPIED = shutil.ignore_patterns(".git", ".*venv", "__pycache__", ".*_cache", "dist")
 
 
@@ -99,7 +103,12 @@ class Tried:
     room: str
     file: str
     mutant: Mutant
-    is_noticed: bool
+    noticed_by: str
+    """The test that failed, or another end of the tests; empty if all passed."""
+
+    @property
+    def is_noticed(self) -> bool:
+        return bool(self.noticed_by)
 
     @property
     def is_explained(self) -> bool:
@@ -130,14 +139,17 @@ class Copy:
         self._time = 1_000_000_000
         shutil.copytree(ROOT, folder, symlinks=True, ignore=_NOT_COPIED)
 
-    def notices(self, room: str, file: Path, mutant: Mutant) -> bool:
-        """Whether a test fails with the mutant in place."""
+    def notices(self, room: str, file: Path, mutant: Mutant, *, nearest_only: bool = False) -> str:
+        """What fails with the mutant in place; empty if nothing does."""
         place = self.folder / file
         source = place.read_bytes()
         self._write(place, mutant.text(source))
         try:
-            nearest = self.failure(ROOMS[room].nearest, _NEAREST_SECONDS)
-            return bool(nearest or self.failure([*_TOGETHER, ROOMS[room].tests], _ROOM_SECONDS))
+            said = self.failure(ROOMS[room].nearest, _NEAREST_SECONDS)
+            if not said and not nearest_only:
+                said = self.failure([*_TOGETHER, ROOMS[room].tests], _ROOM_SECONDS)
+            failed = _FAILED.search(said)
+            return failed[1] if failed else said[-200:]
         finally:
             self._write(place, source)
 
@@ -187,23 +199,57 @@ class Copy:
         os.utime(place, (self._time, self._time))
 
 
+class Kept:
+    """Which mutants of which source were noticed, and by what, kept in a file from one time to the next."""
+
+    def __init__(self, file: Path | None) -> None:
+        self._file = file
+        lines = file.read_text(encoding="utf-8").splitlines() if file is not None and file.exists() else []
+        self._noticed: dict[str, str] = dict(json.loads(line) for line in lines)
+
+    def noticed_by(self, room: str, file: Path, mutant: Mutant) -> str:
+        """What noticed it the last time; empty if it is not known or survived."""
+        return self._noticed.get(self._key(room, file, mutant), "")
+
+    def keep(self, one: Tried) -> None:
+        """Remember one that was noticed."""
+        if self._file is not None and one.is_noticed:
+            with self._file.open("a", encoding="utf-8") as out:
+                out.write(json.dumps([self._key(one.room, Path(one.file), one.mutant), one.noticed_by]) + "\n")
+
+    @staticmethod
+    def _key(room: str, file: Path, mutant: Mutant) -> str:
+        source = hashlib.sha256((ROOT / file).read_bytes()).hexdigest()[:16]
+        return f"{room} {source} {mutant.start} {mutant.end} {mutant.new}"
+
+
 def try_all(
-    rooms: Sequence[str], *, sample: int = SAMPLE, tell: Callable[[Tried], object] = lambda one: None
+    rooms: Sequence[str],
+    *,
+    sample: int = SAMPLE,
+    nearest_only: bool = False,
+    kept: Path | None = None,
+    tell: Callable[[Tried], object] = lambda one: None,
 ) -> list[Tried]:
     """Try the chosen mutants, one after the other, and tell of each as it is known.
 
     Raises:
         RuntimeError: the tests fail without any mutant.
     """
-    tried = []
+    tried, known = [], Kept(kept)
     with tempfile.TemporaryDirectory(prefix="m-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)  # some tests go on as another user
         copy = Copy(Path(folder, "copy"))
-        for tests in dict.fromkeys(ROOMS[room].tests for room in rooms):
-            if failure := copy.failure([*_TOGETHER, tests], _ROOM_SECONDS):
-                raise RuntimeError(f"{tests} fails without any mutant: {failure}")
+        suites = [ROOMS[room].nearest if nearest_only else (*_TOGETHER, ROOMS[room].tests) for room in rooms]
+        for tests in dict.fromkeys(suites):
+            if failure := copy.failure(tests, _ROOM_SECONDS):
+                raise RuntimeError(f"{' '.join(tests)} fails without any mutant: {failure}")
         for room, file, mutant in chosen(rooms, sample):
-            tried.append(Tried(room, file.as_posix(), mutant, copy.notices(room, file, mutant)))
+            before = known.noticed_by(room, file, mutant)
+            noticed_by = before or copy.notices(room, file, mutant, nearest_only=nearest_only)
+            tried.append(Tried(room, file.as_posix(), mutant, noticed_by))
+            if not before:
+                known.keep(tried[-1])
             tell(tried[-1])
     return tried
 
@@ -219,14 +265,20 @@ def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.mutants")
     parser.add_argument("rooms", nargs="*", metavar="ROOM", help=f"one of: {', '.join(ROOMS)}; all if none is named")
     parser.add_argument("--sample", type=int, default=SAMPLE, help="how many mutants are tried in all")
+    parser.add_argument("--nearest", action="store_true", help="ask only the nearest tests")
+    parser.add_argument(
+        "--kept", type=Path, metavar="FILE", help="a mutant noticed as this file says is not tried again"
+    )
     options = parser.parse_args(words)
     if unknown := sorted({*options.rooms} - {*ROOMS}):
         parser.error(f"no room called {', '.join(unknown)}; there are: {', '.join(ROOMS)}")
 
     def tell(one: Tried) -> None:
-        print(f"{'noticed ' if one.is_noticed else 'SURVIVED'}  {one}", flush=True)
+        by = f"  [{one.noticed_by.splitlines()[-1]}]" if one.is_noticed else ""
+        print(f"{'noticed ' if one.is_noticed else 'SURVIVED'}  {one}{by}", flush=True)
 
-    tried = try_all(options.rooms or list(ROOMS), sample=options.sample, tell=tell)
+    rooms = options.rooms or list(ROOMS)
+    tried = try_all(rooms, sample=options.sample, nearest_only=options.nearest, kept=options.kept, tell=tell)
     for room, noticed, count in shares(tried):
         print(f"{noticed:4} of {count:4} noticed  {room}")
     return 0

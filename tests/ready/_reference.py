@@ -111,6 +111,7 @@ def build_tree(folder: Path) -> None:
         ".hidden/.secret": "s\n",
         "drawing.svg": "<svg/>\n",
         "odd/two\nlines": "",
+        "locked.txt": "locked\n",
     }
     for name, text in texts.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -124,6 +125,7 @@ def build_tree(folder: Path) -> None:
         (folder / name).write_bytes(data)
     (folder / "void").mkdir()
     (folder / "a.txt").chmod(0o640)
+    (folder / "locked.txt").chmod(0o444)
     for name, target in {"to_a": "a.txt", "to_d": "d", "dead": "nowhere", "out": "../outside.txt"}.items():
         (folder / name).symlink_to(target)
     os.mkfifo(folder / "fifo")
