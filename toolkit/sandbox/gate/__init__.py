@@ -11,6 +11,7 @@ from toolkit.sandbox.gate.http import (
     read_head as read_head,
 )
 from toolkit.sandbox.gate.refusals import Refusal as Refusal
+from toolkit.sandbox.gate.secrets import REMOVED as REMOVED, Remover as Remover, Secrets as Secrets
 from toolkit.sandbox.gate.tunnel import (
     NotTLS as NotTLS,
     is_public as is_public,

@@ -32,7 +32,9 @@ from toolkit.sandbox.gate.policy import (
     forwarded_request_headers,
     forwarded_response_headers,
     read_asked,
+    with_own_headers,
 )
+from toolkit.sandbox.gate.secrets import Remover, Secrets
 from toolkit.sandbox.gate.upstream import Answer, Upstream
 from toolkit.sandbox.gate.usage import Booking, Ledger, Meter, ModelCall, SpentError, estimate_call
 
@@ -53,6 +55,7 @@ class Traffic:
     upstream: Upstream
     ledger: Ledger
     credentials: Sequence[tuple[str, str]]
+    secrets: Secrets
     domains: Sequence[str]
     is_offline: bool
     max_body: int
@@ -184,10 +187,9 @@ class Client:
     async def _forward(self, head: RequestHead, path: str, body: bytes, booking: Booking) -> None:
         traffic = self._traffic
         traffic.ledger.requests += 1
-        own = {name for name, _ in traffic.credentials}
-        headers = [(name, value) for name, value in forwarded_request_headers(head.headers) if name not in own]
+        headers = with_own_headers(forwarded_request_headers(head.headers), traffic.credentials)
         # Uncompressed, so that the usage in the answer can be read.
-        headers += [("content-type", "application/json"), ("accept-encoding", "identity"), *traffic.credentials]
+        headers += [("content-type", "application/json"), ("accept-encoding", "identity")]
         on_leaving = booking.leave if path == MESSAGES else lambda: None
         try:
             answer = await traffic.upstream.send(head.target, headers, body, on_leaving=on_leaving)
@@ -200,19 +202,22 @@ class Client:
             answer.close()
 
     async def _relay(self, answer: Answer, booking: Booking) -> None:
-        headers = answer.headers
+        traffic, headers = self._traffic, answer.headers
         if (headers.get("content-encoding") or "identity").lower() != "identity":
             raise Refused(502, "upstream", "the model API answered compressed, so its usage cannot be read")
         meter = Meter(is_stream=(headers.get("content-type") or "").startswith("text/event-stream"))
         booking.meter = None if booking.is_free else meter
-        self._write_head(answer.status, forwarded_response_headers(headers), [("transfer-encoding", "chunked")])
+        clean = [(name, traffic.secrets.clean(value)) for name, value in forwarded_response_headers(headers)]
+        self._write_head(answer.status, clean, [("transfer-encoding", "chunked")])
+        remover = Remover(traffic.secrets)
         async for piece in answer.pieces():
             if not booking.is_free:
                 meter.feed(piece)
-                if (why := self._traffic.ledger.why_cut_off()) is not None:
+                if (why := traffic.ledger.why_cut_off()) is not None:
                     raise Refused(429, "spend", f"cut off: {why}")
-            await self._write(b"%x\r\n%b\r\n" % (len(piece), piece))
+            await self._write_chunk(remover.feed(piece))
         meter.finish()
+        await self._write_chunk(remover.finish())
         await self._write(b"0\r\n\r\n")
 
     async def _tunnel(self, head: RequestHead) -> None:
@@ -255,6 +260,10 @@ class Client:
             phrase = ""
         lines = [f"HTTP/1.1 {status} {phrase}", *(f"{name}: {value}" for part in headers for name, value in part)]
         self._writer.write(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"))
+
+    async def _write_chunk(self, data: bytes) -> None:
+        if data:  # an empty chunk would end the answer
+            await self._write(b"%x\r\n%b\r\n" % (len(data), data))
 
     async def _write(self, data: bytes) -> None:
         self._writer.write(data)

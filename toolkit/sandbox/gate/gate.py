@@ -24,7 +24,9 @@ from toolkit.errors import SandboxError
 from toolkit.sandbox.domains import parse_domains
 from toolkit.sandbox.gate.client import Client, Traffic
 from toolkit.sandbox.gate.http import Refused, RequestHead, WatchedReader
+from toolkit.sandbox.gate.policy import REQUEST_HEADERS
 from toolkit.sandbox.gate.refusals import Refusal
+from toolkit.sandbox.gate.secrets import Secrets
 from toolkit.sandbox.gate.upstream import BaseURL, Upstream
 from toolkit.sandbox.gate.usage import GateUsage, Ledger, ModelCall, SpendLimit
 
@@ -78,10 +80,12 @@ class Gate:
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self._upstream = Upstream(BaseURL.parse(api_url), ca_file=ca_file)
+        credentials = _credentials(api_key, headers or {})
         self._traffic = Traffic(
             upstream=self._upstream,
             ledger=self._ledger,
-            credentials=_credentials(api_key, headers or {}),
+            credentials=credentials,
+            secrets=Secrets(_secret(name, value) for name, value in credentials if name not in REQUEST_HEADERS),
             domains=self.domains,
             is_offline=offline,
             max_body=max_body,
@@ -191,3 +195,8 @@ def _credentials(api_key: str | None, headers: Mapping[str, str]) -> tuple[tuple
         if not name.replace("-", "").isalnum() or not name.isascii():
             raise SandboxError(f"{name!r} is no header name", fix="Use letters, digits and dashes")
     return tuple(lines)
+
+
+def _secret(name: str, value: str) -> str:
+    """The part of a header's value that is a secret: what follows `Bearer`, or all of it."""
+    return value.partition(" ")[2] or value if name == "authorization" else value

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,16 +29,43 @@ def _words(text: str) -> frozenset[str]:
 MESSAGES = "/v1/messages"
 PATHS = frozenset({MESSAGES, "/v1/messages/count_tokens"})
 
-_QUERY = re.compile(r"[A-Za-z0-9_.=&-]{0,256}")
-_REQUEST_HEADERS = _words(
-    """
-    accept anthropic-beta anthropic-version anthropic-dangerous-direct-browser-access anthropic-client-platform
-    anthropic-client-version user-agent x-app x-client-request-id
-    """
-)
-_REQUEST_PREFIXES = ("x-stainless-", "x-claude-code-")
+_BETA = "anthropic-beta"
+_QUERIES = frozenset({"", "beta=true"})
+_WORD = r"[A-Za-z0-9._+-]{1,64}"
+# Names with the shape of their values: none of them is a place for text.
+_REQUEST_SHAPES = {
+    "accept": r"[A-Za-z0-9*+./;=, -]{1,128}",
+    _BETA: r"[a-z0-9-]{1,64}(?:, ?[a-z0-9-]{1,64}){0,63}",
+    "anthropic-client-platform": _WORD,
+    "anthropic-client-version": _WORD,
+    "anthropic-dangerous-direct-browser-access": "true|false",
+    "anthropic-version": r"[0-9]{4}-[0-9]{2}-[0-9]{2}",
+    "user-agent": r"[A-Za-z0-9()/.,;:_ +-]{1,200}",
+    "x-app": r"[a-z-]{1,32}",
+    **dict.fromkeys(_words("x-stainless-retry-count x-stainless-timeout x-stainless-read-timeout"), r"[0-9]{1,8}"),
+    **dict.fromkeys(
+        _words(
+            """
+            x-stainless-arch x-stainless-async x-stainless-helper x-stainless-helper-method x-stainless-lang
+            x-stainless-os x-stainless-package-version x-stainless-runtime x-stainless-runtime-version
+            """
+        ),
+        _WORD,
+    ),
+    **dict.fromkeys(
+        _words(
+            """
+            x-claude-code-agent-id x-claude-code-parent-agent-id x-claude-code-prompt-id x-claude-code-session-id
+            x-client-request-id
+            """
+        ),
+        r"[A-Za-z0-9_-]{1,64}",
+    ),
+}
+REQUEST_HEADERS = {name: re.compile(shape) for name, shape in _REQUEST_SHAPES.items()}
+"""What the API may see of a client's headers."""
 _RESPONSE_HEADERS = _words("content-type date request-id x-request-id retry-after retry-after-ms x-should-retry")
-_RESPONSE_PREFIXES = ("anthropic-ratelimit-",)
+_RESPONSE_PREFIX = "anthropic-ratelimit-"
 MAX_JSON_ITEMS = 2_000_000
 """Commas and brackets in a body: bounds the memory its parsed form can take."""
 
@@ -70,7 +97,7 @@ def check_route(head: RequestHead) -> str:
         raise Refused(403, "method", f"{head.method[:20]} is not allowed; only POST {MESSAGES} passes the gate")
     if path not in PATHS:
         raise Refused(403, "path", f"this path is not allowed; only POST {MESSAGES} passes the gate")
-    if question and not _QUERY.fullmatch(query):
+    if query not in _QUERIES or (question and not query):
         raise Refused(403, "path", "the query string is not allowed")
     kind = head.headers.get("content-type")
     if kind is not None and kind.partition(";")[0].strip().lower() != "application/json":
@@ -83,17 +110,26 @@ def check_route(head: RequestHead) -> str:
 
 
 def forwarded_request_headers(headers: Headers) -> list[tuple[str, str]]:
-    """What the API may see of the client's headers."""
-    return [(name, value) for name, value in headers.pairs if _listed(name, _REQUEST_HEADERS, _REQUEST_PREFIXES)]
+    """What the API may see of the client's headers: known names, each once, with values of the shape they have."""
+    known = [name for name in REQUEST_HEADERS if len(headers.all(name)) == 1]
+    return [(name, value) for name in known if REQUEST_HEADERS[name].fullmatch(value := headers.all(name)[0])]
+
+
+def with_own_headers(passed: Sequence[tuple[str, str]], own: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The client's headers with the host's in their place; betas of both are asked for."""
+    merged = dict(passed)
+    for name, value in own:
+        before = merged.get(name) if name == _BETA else None
+        betas = dict.fromkeys(part.strip() for part in f"{before},{value}".split(","))
+        merged[name] = value if before is None else ",".join(betas)
+    return list(merged.items())
 
 
 def forwarded_response_headers(headers: Headers) -> list[tuple[str, str]]:
     """What the client may see of the API's headers: no cookies, no account, no address to go to."""
-    return [(name, value) for name, value in headers.pairs if _listed(name, _RESPONSE_HEADERS, _RESPONSE_PREFIXES)]
-
-
-def _listed(name: str, names: frozenset[str], prefixes: tuple[str, ...]) -> bool:
-    return name in names or name.startswith(prefixes)
+    return [
+        (name, value) for name, value in headers.pairs if name in _RESPONSE_HEADERS or name.startswith(_RESPONSE_PREFIX)
+    ]
 
 
 @dataclass(slots=True)

@@ -1,0 +1,174 @@
+"""The host's credentials stay outside, also when an answer repeats them, and a client's headers carry no text."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from tests.sandbox.upstream import (
+    HELLO,
+    Jailed,
+    Seen,
+    delta_event,
+    loopback_api,
+    post_bytes,
+    send_json,
+    send_stream,
+    sse,
+    start_event,
+)
+from toolkit.sandbox import Gate
+from toolkit.sandbox.gate import REMOVED, Remover, Secrets
+
+KEY = "sk-ant-api03-AbC/dEf+gHi=-_jKlMnOp"
+
+
+@pytest.mark.parametrize("status", [200, 400, 401, 529])
+async def test_a_key_that_the_api_repeats_does_not_come_in(tmp_path: Path, status: int) -> None:
+    forms = [KEY, KEY.replace("/", "\\/"), "sk-ant-api03-AbC%2FdEf%2BgHi%3D-_jKlMnOp"]
+
+    async def answer(seen: Seen, writer: asyncio.StreamWriter) -> None:
+        assert seen.headers["x-api-key"] == KEY
+        body = ('{"error": "' + " | ".join(["invalid x-api-key", *forms]) + '"}').encode()
+        head = f"HTTP/1.1 {status} X\r\ncontent-type: application/json\r\nrequest-id: req {KEY} x\r\n"
+        writer.write(head.encode() + b"content-length: %d\r\n\r\n" % len(body) + body)
+
+    async with loopback_api(answer) as api, Gate(api.url, KEY, tmp_path / "s"), Jailed(tmp_path / "s") as agent:
+        reply = await agent.post(HELLO)
+
+    assert reply.status == status
+    assert reply.body.decode() == '{"error": "invalid x-api-key' + f" | {REMOVED}" * 3 + '"}'
+    assert reply.headers.get("request-id") == f"req {REMOVED} x"
+
+
+@pytest.mark.parametrize(
+    "own",
+    [{"authorization": f"Bearer {KEY}"}, {"Authorization": KEY}, {"x-gateway-key": KEY}],
+    ids=["bearer", "plain", "gateway"],
+)
+async def test_whatever_header_a_credential_is_in_it_does_not_come_in(tmp_path: Path, own: dict[str, str]) -> None:
+    async def answer(seen: Seen, writer: asyncio.StreamWriter) -> None:
+        await send_json(writer, {"error": seen.headers}, status=403)
+
+    async with (
+        loopback_api(answer) as api,
+        Gate(api.url, None, tmp_path / "s", headers=own),
+        Jailed(tmp_path / "s") as agent,
+    ):
+        reply = await agent.post(HELLO)
+    assert all(KEY in api.seen[0].headers[name.lower()] for name in own)
+    assert KEY not in reply.body.decode()
+    assert REMOVED in reply.body.decode()
+
+
+async def test_a_key_in_a_stream_is_removed_however_the_stream_is_cut(tmp_path: Path) -> None:
+    said = {"type": "content_block_delta", "delta": {"type": "text_delta", "text": f"<{KEY}{KEY[:20]}>"}}
+    raw = sse(start_event(input_tokens=3), said, delta_event(output_tokens=4))
+
+    async def answer(seen: Seen, writer: asyncio.StreamWriter) -> None:
+        await send_stream(writer, *(raw[at : at + 5] for at in range(0, len(raw), 5)))
+
+    async with loopback_api(answer) as api, Gate(api.url, KEY, tmp_path / "s") as gate, Jailed(tmp_path / "s") as agent:
+        reply = await agent.post(HELLO)
+        assert reply.body == raw.replace(KEY.encode(), REMOVED.encode())
+        assert gate.usage.tokens == 7
+
+
+async def test_a_stream_is_not_held_back_for_what_might_follow(tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+
+    async def answer(seen: Seen, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
+        for piece in (
+            sse(start_event(input_tokens=3)),
+            b"data: sk-ant",
+            b"-else\n\n",
+            sse(delta_event(output_tokens=4)),
+        ):
+            writer.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+            await writer.drain()
+            await go_on.wait()
+        writer.write(b"0\r\n\r\n")
+
+    async with loopback_api(answer) as api, Gate(api.url, KEY, tmp_path / "s"), Jailed(tmp_path / "s") as agent:
+        agent.writer.write(post_bytes(HELLO))
+        async with asyncio.timeout(10):
+            await agent.reader.readuntil(b"message_start")
+            go_on.set()
+            rest = await agent.reader.readuntil(b"0\r\n\r\n")
+    assert b"sk-ant-else\n\n" in rest  # held until it was known to be no key
+
+
+_PIECES = st.lists(st.sampled_from([KEY, KEY[:9], KEY[5:], "s", "sk", "sk-sk-ant", " ", "\n", "ä", '"']), max_size=12)
+
+
+@settings(max_examples=300, deadline=None)
+@given(parts=_PIECES, cuts=st.lists(st.integers(0, 300), max_size=20))
+def test_cutting_an_answer_changes_nothing_in_what_comes_out(parts: list[str], cuts: list[int]) -> None:
+    whole = "".join(parts).encode()
+    edges = sorted({0, len(whole), *(cut for cut in cuts if cut < len(whole))})
+    remover = Remover(Secrets([KEY]))
+    out = [remover.feed(whole[a:b]) for a, b in pairwise(edges)] + [remover.finish()]
+
+    assert b"".join(out) == whole.replace(KEY.encode(), REMOVED.encode())
+
+
+def test_a_placeholder_in_place_of_a_key_is_ordinary_text() -> None:
+    assert Secrets(["none"]).clean("none of them") == "none of them"
+    assert Remover(Secrets(["none"])).feed(b"none") == b"none"
+
+
+SENT = {
+    "x-claude-code-session-id": "1f6ab9af-bfea-4d54-9c35-22ff172d27b9",
+    "x-stainless-runtime-version": "v26.12.1",
+    "x-stainless-timeout": "600",
+    "anthropic-beta": "claude-code-20250219,effort-2025-11-24",
+    "user-agent": "claude-cli/2.1.325 (external, sdk-py, agent-sdk/0.2.182)",
+    "x-app": "cli",
+}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        {"x-stainless-anything": "1"},
+        {"x-claude-code-note": "1"},
+        {"x-claude-code-session-id": "the secret is: plum"},
+        {"x-claude-code-session-id": "a" * 65},
+        {"x-stainless-os": "Linux; the secret"},
+        {"x-stainless-timeout": "plum"},
+        {"anthropic-beta": "Two words"},
+        {"anthropic-version": "plum"},
+        {"user-agent": "{plum}"},
+        {"x-api-version": "1"},
+    ],
+)
+async def test_a_header_with_another_name_or_shape_than_the_clis_does_not_leave(
+    tmp_path: Path, text: dict[str, str]
+) -> None:
+    lines = "".join(f"{name}: {value}\r\n" for name, value in {**SENT, **text}.items())
+    async with loopback_api() as api, Gate(api.url, KEY, tmp_path / "s"), Jailed(tmp_path / "s") as agent:
+        assert (await agent.post(HELLO, headers=lines)).status == 200
+    rest = {name: value for name, value in SENT.items() if name not in text}
+    assert rest.items() <= api.seen[0].headers.items()
+    assert not set(text) & set(api.seen[0].headers)
+
+
+@pytest.mark.parametrize("query", ["?", "?api_key=plum", "?beta=true&note=plum", "?beta=false", "?beta", "?key=plum"])
+async def test_no_query_but_the_clis_own_passes(tmp_path: Path, query: str) -> None:
+    async with loopback_api() as api, Gate(api.url, KEY, tmp_path / "s") as gate, Jailed(tmp_path / "s") as agent:
+        assert (await agent.post(HELLO, path=f"/v1/messages{query}")).status == 403
+    assert (api.seen, gate.audit[0].code) == ([], "path")
+
+
+async def test_betas_of_the_host_are_asked_for_beside_the_clients(tmp_path: Path) -> None:
+    own: dict[str, Any] = {"anthropic-beta": "oauth-2025-04-20,b"}
+    async with loopback_api() as api, Gate(api.url, KEY, tmp_path / "s", headers=own), Jailed(tmp_path / "s") as agent:
+        await agent.post(HELLO, headers="anthropic-beta: a,b\r\n")
+        await agent.post(HELLO)
+    assert [seen.headers["anthropic-beta"] for seen in api.seen] == ["a,b,oauth-2025-04-20", "oauth-2025-04-20,b"]
