@@ -118,7 +118,7 @@ class Game:
                 mcp_servers=self._servers(group),
             )
             return
-        small = group in ("limits", "shm", "disk")
+        small = group in ("limits", "shm", "disk", "unlinked")
         async with confine(
             self.workspace,
             api_url=url,

@@ -20,7 +20,7 @@ from toolkit.sandbox.jail import preflight
 
 pytestmark = needs(not preflight(), "bubblewrap and socat are needed (./dev says how)")
 
-_ENDED_BY_A_LIMIT = {"fill-workspace", "fill-shm", "much-memory"}
+_ENDED_BY_A_LIMIT = {"fill-workspace", "fill-unlinked", "fill-shm", "much-memory"}
 
 
 @functools.cache

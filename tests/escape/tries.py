@@ -276,5 +276,17 @@ def memory(megabytes: str) -> int:
     return 0
 
 
+def unlinked(megabytes: str) -> int:
+    """Fill the disk with files that have no name any more."""
+    held = []
+    for number in range(int(megabytes) // 20):
+        held.append(Path(f"unlinked{number}").open("wb"))  # noqa: SIM115
+        held[-1].write(bytes(20_000_000))
+        held[-1].flush()
+        Path(f"unlinked{number}").unlink()
+    time.sleep(3)  # a watchdog needs a moment to see it
+    return 0
+
+
 if __name__ == "__main__":
     sys.exit(globals()[sys.argv[1]](*sys.argv[2:]))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,17 +13,56 @@ import pytest
 from tests.sandbox.jails import a_jail, inside, needs_jail
 from toolkit.errors import SandboxError, UnconfinedError
 from toolkit.sandbox import JailLimits, ShellOptions, limits, python_environment, run_confined
-from toolkit.sandbox.jail import cgroup, measure_folders
+from toolkit.sandbox.jail import cgroup
 from toolkit.sandbox.limits import plan_limits
+from toolkit.sandbox.measure import measure_folders, measure_unlinked
 
 _MIB = 1024 * 1024
 
 
+# 200 MB in files that have no name any more; `hide` makes them harder to find.
+_HELD = """
+import ctypes, mmap, os, socket, time
+files = [open(str(i), "w+b") for i in range(20)]
+for file in files:
+    file.write(bytes(10_000_000))
+    file.flush()
+    os.unlink(file.name)
+{hide}
+time.sleep(60)
+"""
+_MAPPED = """
+maps = [mmap.mmap(file.fileno(), 4096) for file in files]
+for file in files:
+    file.close()
+"""
+_UNDER_WAY = """
+here, there = socket.socketpair()
+for file in files:
+    socket.send_fds(here, [b"x"], [file.fileno()])
+    file.close()
+"""
+_NOT_TO_BE_LOOKED_AT = "ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)"
+_DEEP = """
+import os, time
+for _ in range(2_500):
+    os.mkdir("d")
+    os.chdir("d")
+for i in range(20):
+    with open(str(i), "wb") as file:
+        file.write(bytes(10_000_000))
+time.sleep(60)
+"""
+
+
 @pytest.fixture
-def workspace(tmp_path: Path) -> Path:
+def workspace(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "workspace"
     folder.mkdir()
-    return folder
+    yield folder
+    # Deeper than pytest could remove, or closed.
+    subprocess.run(["chmod", "-R", "u+rwx", "--", folder], check=True)
+    subprocess.run(["rm", "-rf", "--", folder], check=True)
 
 
 @pytest.fixture
@@ -105,9 +147,25 @@ def test_memory_is_held_where_a_control_group_can_be_made(workspace: Path) -> No
             "workspace",
             "mkdir -p d/e; cd d/e; chmod 0 ..; for i in $(seq 20); do head -c 9000000 /dev/zero > $i; done; sleep 60",
         ),
+        ("workspace", f"{sys.executable} -c '{_HELD.format(hide='')}'"),
+        ("workspace", f"{sys.executable} -c '{_HELD.format(hide=_MAPPED)}'"),
+        ("workspace", f"{sys.executable} -c '{_HELD.format(hide=_UNDER_WAY)}'"),
+        ("workspace", f"{sys.executable} -c '{_HELD.format(hide=_NOT_TO_BE_LOOKED_AT)}'"),
+        ("workspace", f"{sys.executable} -c '{_DEEP}'"),
         ("cpu", "for i in 1 2 3; do sh -c 'while :; do :; done' & done; wait"),
     ],
-    ids=["memory of a process", "memory as files", "many files", "in a closed folder", "many busy processes"],
+    ids=[
+        "memory of a process",
+        "memory as files",
+        "many files",
+        "in a closed folder",
+        "removed files",
+        "removed and mapped files",
+        "removed files in a socket",
+        "removed files of a process that hides",
+        "far below any path",
+        "many busy processes",
+    ],
 )
 def test_the_watchdog_ends_what_the_kernel_cannot_hold(
     no_cgroup: None, workspace: Path, limit: str, command: str
@@ -135,6 +193,19 @@ def test_folders_are_measured_by_what_they_take_on_disk(tmp_path: Path) -> None:
 
     assert 200_000 <= used < 1_000_000
     assert seen_all
+
+
+def test_removed_files_are_measured_as_long_as_they_are_held(tmp_path: Path) -> None:
+    with (tmp_path / "file").open("wb") as file:
+        file.write(bytes(3_000_000))
+        file.flush()
+        named = measure_unlinked([os.getpid()], [tmp_path])
+        (tmp_path / "file").unlink()
+        twice = os.dup(file.fileno())
+        removed = measure_unlinked([os.getpid()], [tmp_path])
+        os.close(twice)
+
+    assert removed[0] - named[0] == pytest.approx(3_000_000, abs=100_000)
 
 
 def test_systemd_gives_a_scope_where_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

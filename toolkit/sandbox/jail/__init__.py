@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         Jail as Jail,
         seccomp_filter as seccomp_filter,
     )
-    from toolkit.sandbox.jail.watchdog import Watchdog as Watchdog, measure_folders as measure_folders
+    from toolkit.sandbox.jail.watchdog import Watchdog as Watchdog
 
 _HOMES = {
     "toolkit.sandbox.jail.as_root": "is_tenant",
@@ -27,7 +27,7 @@ _HOMES = {
     "toolkit.sandbox.jail.launcher": "OpenJail open_jail",
     "toolkit.sandbox.jail.proof": "preflight prove",
     "toolkit.sandbox.jail.walls": "ENVIRONMENT HOME Jail seccomp_filter",
-    "toolkit.sandbox.jail.watchdog": "Watchdog measure_folders",
+    "toolkit.sandbox.jail.watchdog": "Watchdog",
 }
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -1,0 +1,193 @@
+"""What a running jail uses at this moment: memory, processor time, and disk.
+
+Everything is read from outside, in /proc and in its folders, and nothing in there
+is trusted: a folder may be closed, moved or deeper than any path, and a file that
+was removed takes its space as long as somebody holds it. Each answer about the
+disk says whether all of it could be seen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+from toolkit._base.handles import READ_DIR, DirStack, open_folder
+from toolkit._base.processes import all_pids, stat_fields
+
+_PER_FILE = 1024
+"""What a file takes besides its bytes, so that empty ones count as well."""
+_MOST_HANDLES = 50_000
+"""Looking at more takes too long; what is behind them counts as unseen."""
+_BLOCK = 512
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def measure_processes(roots: list[int]) -> tuple[set[int], int, int]:
+    """These processes and all that came from them, with their memory in bytes and processor seconds."""
+    parents: dict[int, int] = {}
+    usage: dict[int, tuple[int, int]] = {}
+    for pid in all_pids():
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            fields = stat_fields(pid)
+            shared = int(_read(f"/proc/{pid}/statm").split()[2])
+            parents[pid] = int(fields[1])
+            ticks = sum(int(value) for value in fields[11:15])
+            usage[pid] = (max(0, int(fields[21]) - shared) * _PAGE, ticks)
+    wanted = set(roots)
+    grown = True
+    while grown:
+        more = {pid for pid, parent in parents.items() if parent in wanted} - wanted
+        wanted |= more
+        grown = bool(more)
+    counted = [usage[pid] for pid in wanted if pid in usage]
+    return wanted, sum(memory for memory, _ in counted), sum(ticks for _, ticks in counted) // _TICKS
+
+
+def _read(file: str) -> bytes:
+    """A file of /proc in one piece; this is done for every process, several times a second."""
+    handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(handle, 4096)
+    finally:
+        os.close(handle)
+
+
+def measure_tmpfs(pids: set[int]) -> int:
+    """Bytes in the memory file systems these processes have mounted; no process is charged for them."""
+    of_the_host = {device for device, _, _ in _mounts("self")}
+    used: dict[str, int] = {}
+    seen: set[Path] = set()
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            namespace = Path(f"/proc/{pid}/ns/mnt").readlink()
+            if namespace in seen:
+                continue
+            seen.add(namespace)
+            for device, place, kind in _mounts(str(pid)):
+                if kind == "tmpfs" and device not in of_the_host and device not in used:
+                    with contextlib.suppress(OSError):
+                        found = os.statvfs(f"/proc/{pid}/root{place}")
+                        used[device] = (found.f_blocks - found.f_bfree) * found.f_frsize
+    return sum(used.values())
+
+
+def _mounts(pid: str) -> list[tuple[str, str, str]]:
+    """Device, place and kind of everything a process has mounted."""
+    lines = Path("/proc", pid, "mountinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    parts = [line.split(" ") for line in lines]
+    return [(fields[2], fields[4], fields[fields.index("-") + 1]) for fields in parts]
+
+
+def measure_folders(folders: list[Path], *, stop_at: int) -> tuple[int, bool]:
+    """Bytes on disk below `folders`, and whether all of it could be seen. Stops once it is too much."""
+    total, seen_all = 0, True
+    for folder in folders:
+        try:
+            top = os.open(folder, READ_DIR)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            seen_all = False
+            continue
+        used, complete = _measure_tree(DirStack(top), stop_at - total)
+        total, seen_all = total + used, seen_all and complete
+    return total, seen_all
+
+
+def _measure_tree(stack: DirStack, stop_at: int) -> tuple[int, bool]:
+    """The same for the open folder in `stack`, which is closed; an agent may move folders meanwhile."""
+    complete = True
+    try:
+        total, inner = _measure_entries(stack.top)
+        levels = [inner]
+        while levels and total <= stop_at:
+            if not levels[-1]:
+                levels.pop()
+                if levels:
+                    stack.pop()
+                continue
+            try:
+                handle = open_folder(stack.top, levels[-1].pop())
+            except OSError as error:
+                complete &= error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+                continue
+            found = os.fstat(handle)
+            stack.push(handle, (found.st_dev, found.st_ino))
+            used, inner = _measure_entries(handle)
+            total += used
+            levels.append(inner)
+    except OSError:  # it was moved while we stood in it
+        return total, False
+    finally:
+        stack.close()
+    return total, complete
+
+
+def _measure_entries(folder: int) -> tuple[int, list[str]]:
+    """Bytes on disk of what is directly in an open folder, and the names of the folders in it."""
+    total, folders = 0, []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            with contextlib.suppress(FileNotFoundError):
+                total += entry.stat(follow_symlinks=False).st_blocks * _BLOCK + _PER_FILE
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.name)
+    return total, folders
+
+
+def measure_unlinked(pids: Iterable[int], folders: list[Path]) -> tuple[int, bool]:
+    """Bytes of removed files on the disk of `folders` that these processes hold, and whether all could be seen.
+
+    They hold a file by an open handle or by mapping it. A handle that is under way in a socket cannot be looked at.
+    """
+    devices = {folder.stat().st_dev for folder in folders if folder.exists()}
+    files: dict[tuple[int, int], int] = {}
+    seen_all, left = True, _MOST_HANDLES
+    for pid in pids:
+        try:
+            handles = list(Path(f"/proc/{pid}/fd").iterdir())
+            left -= len(handles)
+            if left < 0:
+                return sum(files.values()), False
+            for handle in handles:
+                seen_all &= _add_unlinked(files, devices, handle)
+            for place in _unlinked_maps(pid, devices):
+                seen_all &= _add_unlinked(files, devices, Path(f"/proc/{pid}/map_files/{place}"))
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has ended
+        except OSError:
+            seen_all = False
+    return sum(files.values()), seen_all
+
+
+def _add_unlinked(files: dict[tuple[int, int], int], devices: set[int], path: Path) -> bool:
+    """Count the file behind a path of /proc once, if it was removed; False if it could not be looked at."""
+    try:
+        found = path.stat()
+        if stat.S_ISSOCK(found.st_mode):
+            info = _read(f"{path.parent}info/{path.name}")
+            return all(line.split()[1:] == [b"0"] for line in info.splitlines() if line.startswith(b"scm_fds"))
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    except OSError:
+        return False
+    if found.st_nlink == 0 and stat.S_ISREG(found.st_mode) and found.st_dev in devices:
+        files[found.st_dev, found.st_ino] = found.st_blocks * _BLOCK + _PER_FILE
+    return True
+
+
+def _unlinked_maps(pid: int, devices: set[int]) -> list[str]:
+    """The places in memory where a process maps removed files of these devices."""
+    places = []
+    for line in Path(f"/proc/{pid}/maps").read_bytes().splitlines():
+        if line.endswith(b" (deleted)"):
+            place, _, _, device, _ = line.split(maxsplit=5)[:5]
+            major, minor = (int(number, 16) for number in device.split(b":"))
+            if os.makedev(major, minor) in devices:
+                places.append(place.decode())
+    return places
