@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
+from _pytest import pathlib as pytest_pathlib
 
 # A shell starts what it runs in the background with interrupts ignored, and
 # everything the tests start would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _remove(path: Path) -> None:
+    subprocess.run(["rm", "-rf", "--", str(path)], check=False, stderr=subprocess.DEVNULL)
+
+
+# At its end a session removes the folders of earlier ones, function by function into the depth: it dies of a tree that
+# a killed test, of whichever checkout, left deeper than that goes.
+pytest_pathlib.rm_rf = _remove
 
 
 @pytest.fixture

@@ -12,6 +12,8 @@ import pytest
 from tests.workspace.hostile import Witness
 from tests.workspace.judge import Tree
 from toolkit.workspace import HostMount, WorkspaceSection
+from toolkit_workspace.selecting.pattern import GitPattern
+from toolkit_workspace.selecting.rules import RuleList
 
 
 def _copied(tmp_path: Path, paths: str, **options: Any) -> list[str]:
@@ -124,3 +126,37 @@ def test_the_plan_draws_a_tree_with_sizes(tmp_path: Path) -> None:
         "  left out or remarked:\n"
         '    1 excluded by "exclude_glob *.pyc": src/b.pyc'
     )
+
+
+def test_a_rule_for_folders_includes_no_file_of_that_name(tmp_path: Path) -> None:
+    assert _copied(tmp_path, "build src/build/a", include_glob=("build/",)) == ["src/build/a"]
+
+
+def test_only_git_itself_is_out_of_reach_of_a_gitignore_file(tmp_path: Path) -> None:
+    top = tmp_path / "t"
+    Tree({"": b"*.git\n"}, [b"mirror.git/config", b"note.git", b".git/config"]).make(top)
+    with WorkspaceSection([HostMount(top, gitignore=True)], [tmp_path], parent=tmp_path) as section:
+        found = {path.name for path in (section.temp_dir / "t").iterdir()}
+    assert found == {".git", ".gitignore"}
+
+
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_rules_asked_one_by_one_say_what_they_say_at_once(monkeypatch: pytest.MonkeyPatch, is_folder: bool) -> None:
+    """The automaton that asks all at once answers nothing when it runs out of memory."""
+    lines = [b"a*", b"!ab", b"b/", b"*.py", b"!keep.py", b"c", b"!c", b"d/**"]
+    rules = [GitPattern(line, "test", number) for number, line in enumerate(lines, 1)]
+    at_once = RuleList(rules)
+    monkeypatch.setattr("toolkit_workspace.selecting.rules.match_many", lambda regexes: lambda path: [])
+    one_by_one = RuleList(rules)
+    for path in (b"a", b"ab", b"b", b"x/b", b"m.py", b"keep.py", b"c", b"d", b"d/e", b"z"):
+        assert one_by_one.last_match(path, is_folder) == at_once.last_match(path, is_folder), path
+
+
+def test_more_rules_than_fit_into_one_automaton_count_as_one_list() -> None:
+    lines = [f"{'x' * 500}{number}".encode() for number in range(400)]
+    rules = RuleList([GitPattern(line, "test", number) for number, line in enumerate([*lines, b"!x*1"], 1)])
+    assert len(rules._blocks) > 2
+    for number in (0, 1, 150, 399):
+        expected = 401 if lines[number].endswith(b"1") else number + 1
+        assert rules.last_match(lines[number], False) == expected
+    assert rules.last_match(b"y", False) == 0
