@@ -44,6 +44,12 @@ async def test_a_tool_is_called_and_the_model_reads_its_result(fake_cli: Callabl
     assert "mcp__notes__add" in cli.tools()
 
 
+async def test_a_server_may_have_two_underscores_in_front(fake_cli: Callable[..., FakeCLI]) -> None:
+    cli = fake_cli([tool_use("mcp____lace-tools__add", {"title": "hi"})], DONE)
+    await messages(cli, mcp_servers={"__lace-tools": notes()["notes"]})
+    assert cli.tool_results() == ["added 'hi'"]
+
+
 async def test_a_prompt_goes_in_the_order_of_the_protocol(fake_cli: Callable[..., FakeCLI]) -> None:
     cli = fake_cli(ADD, DONE)
     await messages(cli, mcp_servers=notes())

@@ -41,8 +41,9 @@ from mcp_types import (
 )
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
+from toolkit._base.json_bytes import as_read
 from toolkit.tools import ToolContext
-from toolkit_servers.wire import JsonList, sendable
+from toolkit_servers.wire import JsonList
 
 if TYPE_CHECKING:
     from toolkit.tools import Toolbox
@@ -152,10 +153,13 @@ class ToolServer(Server[Any]):
         try:
             reply = await self.toolbox.call(params["name"], params.get("arguments") or {}, context)
             await reports.finish()
+        except MCPError as error:  # the tool answers with a protocol error
+            await reports.finish()
+            raise MCPError(error.code, as_read(error.message), as_read(error.data)) from error
         except BaseException:
             reports.drop()
             raise
-        result = sendable(reply.wire())
+        result = reply.wire()
         return self._stamped(result) if modern else result
 
     def _stamped(self, result: dict[str, Any]) -> dict[str, Any]:

@@ -24,7 +24,9 @@ from mcp_types import (
     JSONRPCResponse,
 )
 from pydantic import ValidationError
-from pydantic_core import PydanticSerializationError, from_json, to_json
+from pydantic_core import from_json
+
+from toolkit._base.json_bytes import json_bytes
 
 
 class JsonList(list[Any]):
@@ -35,7 +37,7 @@ class JsonList(list[Any]):
 
     @cached_property
     def json(self) -> bytes:
-        return _dump(list(self))
+        return json_bytes(list(self))
 
 
 def parse_line(line: bytes | bytearray) -> SessionMessage | JSONRPCError:
@@ -64,7 +66,7 @@ def _with_half_letters_replaced(line: bytes | bytearray) -> Any:
     Refusing it would name no request, and the client would wait for its reply.
     """
     try:
-        return from_json(_dump(json.loads(line)))
+        return from_json(json_bytes(json.loads(line)))
     except (ValueError, RecursionError):
         return None
 
@@ -76,36 +78,12 @@ def encode(message: JSONRPCMessage) -> bytes:
         tools = result.get("tools")
         if type(tools) is JsonList:
             # The rest of the result is written with a 0 in its place, and the finished text put there.
-            before, _, after = _dump({**result, "tools": 0}).partition(b'"tools":0')
+            before, _, after = json_bytes({**result, "tools": 0}).partition(b'"tools":0')
             text = b'%b"tools":%b%b' % (before, tools.json, after)
         else:
-            text = _dump(result)
-        return b'{"jsonrpc":"2.0","id":%b,"result":%b}\n' % (_dump(message.id), text)
-    return _dump(message.model_dump(by_alias=True, exclude_unset=True)) + b"\n"
-
-
-def sendable(result: dict[str, Any]) -> dict[str, Any]:
-    """The tools/call result, with what JSON cannot hold replaced, so that every way of serving sends the same.
-
-    A file name that is not UTF-8 reaches Python as a string that no encoder takes.
-    """
-    content = result["content"]
-    if not all(_is_sendable(block) for block in content):
-        result["content"] = [block if _is_sendable(block) else from_json(_dump(block)) for block in content]
-    if "structuredContent" in result:
-        result["structuredContent"] = from_json(_dump(result["structuredContent"]))
-    return result
-
-
-def _is_sendable(block: dict[str, Any]) -> bool:
-    text = block.get("text")
-    if block.keys() == {"type", "text"} and type(text) is str and text.isascii():
-        return True
-    try:
-        to_json(block)
-    except PydanticSerializationError:
-        return False
-    return True
+            text = json_bytes(result)
+        return b'{"jsonrpc":"2.0","id":%b,"result":%b}\n' % (json_bytes(message.id), text)
+    return json_bytes(message.model_dump(by_alias=True, exclude_unset=True)) + b"\n"
 
 
 def too_long(limit: int) -> JSONRPCError:
@@ -128,12 +106,3 @@ def _id_of(frame: dict[str, Any]) -> str | int | None:
 
 def _refusal(request_id: str | int | None, code: int, message: str) -> JSONRPCError:
     return JSONRPCError(jsonrpc="2.0", id=request_id, error=ErrorData(code=code, message=message))
-
-
-def _dump(value: Any) -> bytes:
-    try:
-        return to_json(value, inf_nan_mode="null")
-    except PydanticSerializationError:
-        # A lone surrogate, or an object no serialiser knows.
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()

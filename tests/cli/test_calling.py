@@ -73,6 +73,12 @@ async def media(context: ToolContext) -> list[Any]:
 
 
 @tool
+def protocol() -> str:
+    from mcp import MCPError
+    raise MCPError(-32042, "sign in first")
+
+
+@tool
 def loud() -> str:
     print("to nobody")
     return "quiet"
@@ -110,6 +116,7 @@ def test_words_take_the_type_the_schema_asks_for(words: list[str], shown: str, f
     [
         ("refuse", 1, "", "no folder 'srcs'; there is: src\n"),
         ("not_ok", 1, "", "half of it is missing\n"),
+        ("protocol", 1, "", "protocol answered with protocol error -32042: sign in first\n"),
         ("loud", 0, "quiet\n", "to nobody\n"),
         (
             "media",

@@ -128,6 +128,30 @@ def test_check_loads_reports_and_stops(tmp_path: Path) -> None:
     assert (done.out, done.err, done.code) == ("notes: 1 tool, no problems\n", "loading\n", 0)
 
 
+ODD_FIELD = """
+from pydantic import BaseModel, Field
+from toolkit import tool
+
+class Note(BaseModel):
+    title: str = Field(alias="the title")
+
+@tool
+def keep(note: Note) -> None: ...
+"""
+
+
+def test_check_warns_of_a_name_that_the_model_api_may_refuse(tmp_path: Path) -> None:
+    write(tmp_path, notes=ODD_FIELD)
+    done = toolkit("serve", "--check", "notes.py", cwd=tmp_path)
+    assert (done.out, done.code) == ("notes: 1 tool, 1 warning\n", 0)
+    assert done.err == (
+        "warning: tool 'keep': the field 'the title' in note has a name that the model API may not take\n"
+        "  notes.py:9  def keep(note: Note) -> None: ...\n"
+        '  Give it a name or an alias of 1 to 64 letters (a to z), digits, "_", "." or "-"\n'
+    )
+    assert toolkit("inspect", "notes.py", cwd=tmp_path).err == done.err
+
+
 def test_options_of_http_alone_are_a_mistyped_command(tmp_path: Path) -> None:
     write(tmp_path, notes=TOOLS)
     done = toolkit("serve", "--port", "8001", "notes.py", cwd=tmp_path)

@@ -199,3 +199,20 @@ def test_errors_carry_the_target_and_the_tool(tmp_path: Path) -> None:
 
     assert missing.value.target == "nothing.py:box"
     assert twice.value.tool == "same"
+
+
+@pytest.mark.parametrize("command", ["inspect TARGET", "serve TARGET", "call TARGET one", "run --tools TARGET go"])
+@pytest.mark.parametrize("target", ["notes.txt", "./notes.txt", "notes.txt:box"])
+def test_a_file_that_is_no_python_file_is_called_that(command: str, target: str, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("just notes\n", encoding="utf-8")
+    done = toolkit(*command.replace("TARGET", target).split(), cwd=tmp_path)
+    assert done.code != 0
+    assert "notes.txt is no Python file: its name does not end in .py\n  Name a Python file: tools.py" in done.err
+
+
+def test_the_python_file_beside_it_is_offered(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("just notes\n", encoding="utf-8")
+    (tmp_path / "notes.py").write_text(HEAD + tool_named("one"), encoding="utf-8")
+    with pytest.raises(TargetError) as caught:
+        load_target("notes.txt", cwd=tmp_path)
+    assert caught.value.fix == "Did you mean notes.py?"

@@ -204,12 +204,17 @@ class Served:
                 return message
             self.notifications.append(message)
 
-    def request(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Send a request and give its result."""
+    def answer(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Send a request and give the whole answer, be it a result or an error."""
         self._next_id += 1
         self.send(method, params, request_id=self._next_id)
         answer = self.read()
         assert answer["id"] == self._next_id
+        return answer
+
+    def request(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Send a request and give its result."""
+        answer = self.answer(method, params)
         assert "result" in answer, answer
         result: dict[str, Any] = answer["result"]
         return result
@@ -313,6 +318,13 @@ class ServedHttp:
 
     def request(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
         """Send a request and give its result; with an envelope in `params`, as 2026-07-28 has it."""
+        answer = self.answer(method, params)
+        assert "result" in answer, answer
+        result: dict[str, Any] = answer["result"]
+        return result
+
+    def answer(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Send a request and give the whole answer, be it a result or an error."""
         frame: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": method}
         headers = {}
         if params is not None:
@@ -324,9 +336,9 @@ class ServedHttp:
                     "Mcp-Name": params.get("name", ""),
                 }
         status, body = self.post(frame, {key: value for key, value in headers.items() if value})
-        assert status == 200, body
-        result: dict[str, Any] = json.loads(body)["result"]
-        return result
+        answer: dict[str, Any] = json.loads(body)
+        assert status == 200 or "error" in answer, body
+        return answer
 
 
 def _clean_env() -> dict[str, str]:

@@ -120,3 +120,15 @@ def test_in_process_the_model_is_offered_the_tools_and_reads_their_results(
 @pytest.mark.parametrize("way", ["stdio", "http"])
 async def test_over_the_wire_the_model_reads_the_same(way: str, tmp_path: Path, in_process: Seen) -> None:
     assert await _read_by_the_model(way, tmp_path) == in_process
+
+
+async def test_the_cli_takes_a_box_with_two_underscores_in_front() -> None:
+    box = Toolbox("__lace-tools", [_box().tools["find"]])
+    turns = [tool_use("mcp____lace-tools__find", {"pattern": "x"})], [text("done")]
+    with ScriptedAPI(*turns) as api:
+        async with RealCLI(api) as cli:
+            servers = {box.name: box.in_process()}
+            async for _ in cli.query("go", mcp_servers=servers, tools=[], allowed_tools=box.allowed_tools):
+                pass
+        (result,) = [request for request in api.requests if request.tools][-1].tool_results()
+    assert '"x.py"' in str(result["content"])

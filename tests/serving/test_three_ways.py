@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from claude_agent_sdk._internal.sdk_mcp_bridge import SdkMcpBridge
-from mcp import Client
+from mcp import Client, MCPError
 
 from tests.serving._client import ENVELOPE, HANDSHAKE, PRELUDE, Served, ServedHttp
 from toolkit import Toolbox
@@ -59,7 +59,36 @@ def numbers() -> list[float]:
     "Not a number."
     return [1.5, float("nan"), float("inf"), 10**30]
 
-box = Toolbox("ways", [move, measure, picture, long, fails, odd, numbers], version="3.2.1", instructions="Use them.")
+@tool(structured=True)
+def mean(values: list[float]) -> float | None:
+    "Null where there is none."
+    return sum(values) / len(values) if values else float("nan")
+
+@tool(structured=True)
+def ratio(of: float) -> float:
+    "A number, and nothing else."
+    return float("inf") if of == 0 else 1 / of
+
+@tool
+def locked(data: bytes) -> dict[str, bytes]:
+    "Bytes in and out."
+    return {"again": data}
+
+@tool
+def refuses(how: str = "") -> str:
+    "Answer with a protocol error."
+    from mcp import MCPError
+    raise MCPError(-32042, "see \\udce9 the page", {"url": "https://example.test", "what": float("nan")} if how else None)
+
+@tool
+async def refuses_later(ctx: ToolContext) -> str:
+    "The same in the event loop, from a class of its own."
+    from mcp import UrlElicitationRequiredError
+    ctx.log("about to refuse")
+    raise UrlElicitationRequiredError([], "sign in first")
+
+tools = [move, measure, picture, long, fails, odd, numbers, mean, ratio, locked, refuses, refuses_later]
+box = Toolbox("ways", tools, version="3.2.1", instructions="Use them.")
 """
 
 REQUESTS: list[tuple[str, dict[str, Any]]] = [
@@ -73,6 +102,13 @@ REQUESTS: list[tuple[str, dict[str, Any]]] = [
     ("tools/call", {"name": "odd", "arguments": {}}),
     ("tools/call", {"name": "numbers", "arguments": {}}),
     ("tools/call", {"name": "no_such_tool", "arguments": {}}),
+    ("tools/call", {"name": "mean", "arguments": {"values": [1, 2]}}),
+    ("tools/call", {"name": "mean", "arguments": {"values": []}}),
+    ("tools/call", {"name": "ratio", "arguments": {"of": 0}}),
+    ("tools/call", {"name": "locked", "arguments": {"data": "_-8="}}),
+    ("tools/call", {"name": "refuses", "arguments": {}}),
+    ("tools/call", {"name": "refuses", "arguments": {"how": "in detail"}}),
+    ("tools/call", {"name": "refuses_later", "arguments": {}}),
 ]
 ERAS = {"handshake": {}, "2026-07-28": {"_meta": ENVELOPE}}
 
@@ -99,6 +135,12 @@ def _box() -> Toolbox:
     return box
 
 
+def _without_id(answer: dict[str, Any] | None) -> str:
+    """A result, or an error, as text."""
+    assert answer is not None
+    return json.dumps(answer["result"] if "result" in answer else {"error": answer["error"]})
+
+
 async def _in_process(era: str) -> list[str]:
     """The results through the bridge that carries the CLI's messages."""
     config = _box().in_process()
@@ -110,9 +152,7 @@ async def _in_process(era: str) -> list[str]:
         results = []
         for number, (method, params) in enumerate(REQUESTS, start=1):
             frame = {"jsonrpc": "2.0", "id": number, "method": method, "params": {**params, **ERAS[era]}}
-            answer = await bridge.handle(frame)
-            assert answer is not None
-            results.append(json.dumps(answer["result"]))
+            results.append(_without_id(await bridge.handle(frame)))
         return results
     finally:
         await bridge.aclose()
@@ -122,14 +162,14 @@ def _over_stdio(folder: Path, era: str) -> list[str]:
     with Served(folder, SOURCE) as served:
         if era == "handshake":
             served.initialize()
-        return [json.dumps(served.request(method, {**params, **ERAS[era]})) for method, params in REQUESTS]
+        return [_without_id(served.answer(method, {**params, **ERAS[era]})) for method, params in REQUESTS]
 
 
 def _over_http(served: ServedHttp, era: str) -> list[str]:
     served.session = {}
     if era == "handshake":
         served.initialize()
-    return [json.dumps(served.request(method, {**params, **ERAS[era]})) for method, params in REQUESTS]
+    return [_without_id(served.answer(method, {**params, **ERAS[era]})) for method, params in REQUESTS]
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -145,6 +185,9 @@ async def test_the_eras_differ_only_in_what_the_protocol_adds() -> None:
     old, new = [[json.loads(result) for result in await _in_process(era)] for era in ERAS]
     added = {"resultType", "ttlMs", "cacheScope"}
     for before, after in zip(old, new, strict=True):
+        if "error" in before:
+            assert after == before
+            continue
         stamp = after["_meta"].pop("io.modelcontextprotocol/serverInfo")
         assert stamp == {"name": "ways", "version": "3.2.1"}
         rest = {key: value for key, value in after.items() if key not in added and value != {}}
@@ -156,8 +199,38 @@ async def test_what_a_client_reads_is_what_the_toolbox_gives() -> None:
     results = [json.loads(result) for result in await _in_process("handshake")]
     assert results[0] == {"tools": box.listing()}
     for (_, params), result in zip(REQUESTS[1:], results[1:], strict=True):
-        reply = (await box.call(params["name"], params.get("arguments"))).wire()
-        assert result == json.loads(json.dumps(reply).replace("\\udce9", "\\ufffd"))
+        if "error" not in result:
+            reply = (await box.call(params["name"], params.get("arguments"))).wire()
+            assert result == json.loads(json.dumps(reply, allow_nan=False))
+            continue
+        with pytest.raises(MCPError) as caught:
+            await box.call(params["name"], params.get("arguments"))
+        assert result["error"]["code"] == caught.value.code
+        assert result["error"]["message"] == caught.value.message.replace("\udce9", "\ufffd")
+
+
+async def test_a_tool_can_answer_with_a_protocol_error() -> None:
+    refused = [json.loads(result).get("error") for result in await _in_process("handshake")][-3:]
+    assert refused == [
+        {"code": -32042, "message": "see \ufffd the page"},
+        {"code": -32042, "message": "see \ufffd the page", "data": {"url": "https://example.test", "what": None}},
+        {"code": -32042, "message": "sign in first", "data": {"elicitations": []}},
+    ]
+
+
+async def test_a_number_that_json_does_not_have_is_null_or_an_error_by_the_schema() -> None:
+    given, nothing, infinite = [json.loads(result) for result in await _in_process("handshake")][-7:-4]
+    assert given["structuredContent"] == {"result": 1.5}
+    assert nothing["structuredContent"] == {"result": None}
+    assert infinite["isError"]
+    assert "structuredContent" not in infinite
+    assert "NaN or infinity" in infinite["content"][0]["text"]
+
+
+async def test_bytes_are_taken_in_both_alphabets_and_given_in_the_standard_one() -> None:
+    box = _box()
+    for text in ("_-8=", "/+8="):
+        assert (await box.call("locked", {"data": text})).text == '{"again":"/+8="}'
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])

@@ -297,3 +297,22 @@ def test_tools_run_under_trio_as_well() -> None:
         return [reply.text, str(seen), (await hang.invoke({})).text]
 
     assert trio.run(main) == ["2", "[1]", "hang was stopped: it took longer than 0.05 s"]
+
+
+def test_the_environment_of_a_run_lies_over_that_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONE", "process")
+    monkeypatch.setenv("TWO", "process")
+    seen = ToolContext(env={"TWO": "run", "THREE": "run"}).env
+    assert [seen[name] for name in ("ONE", "TWO", "THREE")] == ["process", "run", "run"]
+    assert ToolContext().env["TWO"] == "process"
+
+
+@pytest.mark.parametrize("arguments", [["a"], "a", 5])
+async def test_arguments_that_are_no_object_are_an_error_in_words(arguments: Any) -> None:
+    @tool
+    def go(text: str) -> str:
+        return text
+
+    reply = await Toolbox("box", [go]).call("go", arguments)
+    assert reply.is_error
+    assert reply.text.startswith("go was not called: its arguments are an object, not ")

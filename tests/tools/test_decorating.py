@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from toolkit import Toolbox, ToolContext, tool
 from toolkit.errors import ToolDefinitionError
@@ -172,6 +172,15 @@ def positional(name: str, /) -> None: ...
 def field_default(name: str = Field("x")) -> None: ...
 
 
+def umlaut(länge: int) -> None: ...
+
+
+LONG = "a_parameter_with_a_name_that_goes_on_and_on_and_on_until_it_is_too_long"
+
+
+def endless(a_parameter_with_a_name_that_goes_on_and_on_and_on_until_it_is_too_long: int) -> None: ...
+
+
 @pytest.mark.parametrize(
     ("function", "parameter", "message"),
     [
@@ -210,6 +219,22 @@ def field_default(name: str = Field("x")) -> None: ...
             " Field itself\n"
             '  FILE:LINE  def field_default(name: str = Field("x")) -> None: ...\n'
             "  Move it into the type: name: Annotated[…, Field(...)] = …",
+        ),
+        (
+            umlaut,
+            "länge",
+            "tool 'umlaut': the model API takes no argument called 'länge', and refuses every request with this tool in"
+            " it\n"
+            "  FILE:LINE  def umlaut(länge: int) -> None: ...\n"
+            '  Use 1 to 64 letters (a to z), digits, "_" or "-"',
+        ),
+        (
+            endless,
+            LONG,
+            f"tool 'endless': the model API takes no argument called '{LONG}', and refuses every request with this tool"
+            " in it\n"
+            f"  FILE:LINE  def endless({LONG}: int) -> None: ...\n"
+            '  Use 1 to 64 letters (a to z), digits, "_" or "-"',
         ),
     ],
 )
@@ -268,7 +293,34 @@ def test_a_default_inside_field_is_refused() -> None:
         Toolbox("box", [pay])
 
 
-@pytest.mark.parametrize("name", ["", "two words", "a.b", "x" * 65, "ä"])
+def test_an_alias_of_a_parameter_is_refused_and_not_ignored() -> None:
+    @tool
+    def pay(amount: Annotated[int, Field(alias="the amount")]) -> None: ...
+
+    with pytest.raises(ToolDefinitionError, match=r"parameter 'amount' has an alias \('the amount'\)") as caught:
+        Toolbox("box", [pay])
+    assert caught.value.parameter == "amount"
+
+
+class Address(BaseModel):
+    street: str = Field(alias="the street")
+    towns: list[dict[str, int]] = []
+
+
+def test_the_name_of_a_field_that_the_model_api_may_refuse_is_a_warning() -> None:
+    @tool
+    def post(to: list[Address], ok: int = 1) -> None: ...
+
+    box = Toolbox("box", [post, shout])
+    (warning,) = box.warnings()
+    assert re.sub(r"\.py:\d+", ".py:N", warning) == (
+        "tool 'post': the field 'the street' in to has a name that the model API may not take\n"
+        "  tests/tools/test_decorating.py:N  def post(to: list[Address], ok: int = 1) -> None: ...\n"
+        '  Give it a name or an alias of 1 to 64 letters (a to z), digits, "_", "." or "-"'
+    )
+
+
+@pytest.mark.parametrize("name", ["", "two words", "a.b", "x" * 65, "ä", "2nd", "-x"])
 def test_a_bad_tool_name_is_refused(name: str) -> None:
     if not name:
         name = "<lambda>"
@@ -304,9 +356,13 @@ def test_a_box_refuses_what_is_no_tool_and_what_has_no_object() -> None:
         Toolbox("box", [len])
     with pytest.raises(ToolDefinitionError, match="tool 'add' is a method and has no object"):
         Toolbox("box", [Counter.add])
-    for name in ("", "a__b", "a b", "x" * 49):
+    for name in ("", "a__b", "a b", "x" * 49, "__", "____a", "a__"):
         with pytest.raises(ToolDefinitionError, match="cannot be a toolbox's name"):
             Toolbox(name, [shout])
+
+
+def test_a_box_may_have_two_underscores_in_front() -> None:
+    assert Toolbox("__lace-tools", [shout]).allowed_tools == ["mcp____lace-tools__shout"]
 
 
 async def test_a_tool_outside_the_subset_does_not_exist() -> None:

@@ -70,11 +70,20 @@ def serve(
     if check:
         stdout = take_stdout()
         box = targets.load_target(target).toolbox
-        write_result(stdout, f"{box.name}: {count_text(len(box), 'tool')}, no problems")
+        found = _say_warnings(box)
+        write_result(stdout, f"{box.name}: {count_text(len(box), 'tool')}, {found or 'no problems'}")
     elif http:
         _serve_http(target, reload, address)
     else:
         _serve_stdio(target, reload)
+
+
+def _say_warnings(box: Toolbox) -> str:
+    """Print on stderr what clients may not take; how many that are, in words."""
+    warnings = box.warnings()
+    for warning in warnings:
+        click.echo(f"warning: {warning}", err=True)
+    return count_text(len(warnings), "warning") if warnings else ""
 
 
 def _serve_stdio(spec: str, reload: bool) -> None:
@@ -164,9 +173,11 @@ def inspect(target: str, wants_json: bool) -> None:
     (my_app.tools:box).
     """
     stdout = take_stdout()
-    listing = targets.load_target(target).toolbox.listing()
+    box = targets.load_target(target).toolbox
+    listing = box.listing()
     width = shutil.get_terminal_size((100, 24)).columns
     write_result(stdout, as_json({"tools": listing}) if wants_json else _table(listing, width))
+    _say_warnings(box)
 
 
 def _table(listing: list[dict[str, Any]], width: int) -> str:

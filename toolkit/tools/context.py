@@ -95,8 +95,8 @@ class ToolContext:
 
     @property
     def env(self) -> Mapping[str, str]:
-        """The environment meant for the tool; the process's own outside a run."""
-        return os.environ if self._env is None else self._env
+        """The environment meant for the tool: the process's own, with what the run's `env=` says over it."""
+        return os.environ if self._env is None else {**os.environ, **self._env}
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         """Say how far the work is. Works from a thread too; ignored by clients that did not ask."""

@@ -19,7 +19,7 @@ from toolkit._base.words import did_you_mean
 from toolkit.tools.calling import Renderer, invoke, render
 from toolkit.tools.content import Reply
 from toolkit.tools.context import ToolContext
-from toolkit.tools.schema import Arguments, Output, Subject, description, is_context, read_subject
+from toolkit.tools.schema import Arguments, Output, Subject, description, doubts, is_context, read_subject
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -217,6 +217,10 @@ class Tool(Generic[P, R]):
             "_meta": options.meta() or None,
         }
         return {key: value for key, value in entry.items() if value is not None}
+
+    def warnings(self) -> list[str]:
+        """What the model API may refuse in this tool, with the place and the fix; empty for most."""
+        return [str(self._shared.subject.refusal(what, fix)) for what, fix in doubts(self.input_schema)]
 
     def reply(self, value: Any) -> Reply:
         """A value of this tool as a client gets it."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from claude_agent_sdk import McpSdkServerConfig
     from mcp.server import Server
 
-_BOX_NAME = re.compile(r"[A-Za-z0-9_-]{1,48}")
+_BOX_NAME = re.compile(r"(?!_*$)[A-Za-z0-9_-]{1,48}")
 
 
 class Toolbox:
@@ -84,6 +84,10 @@ class Toolbox:
         """The `tools/list` entries, JSON-ready; made once."""
         return self._listing
 
+    def warnings(self) -> list[str]:
+        """What clients or the model API may not take of these tools, with the place and the fix."""
+        return [warning for tool in self for warning in tool.warnings()]
+
     async def call(
         self, name: str, arguments: Mapping[str, Any] | None = None, context: ToolContext | None = None
     ) -> Reply:
@@ -110,12 +114,13 @@ class Toolbox:
 
 
 def _checked_name(name: str) -> str:
-    if _BOX_NAME.fullmatch(name) and "__" not in name:
+    # Two underscores end the name in mcp__NAME__TOOL, but at its beginning nothing else can be meant.
+    if isinstance(name, str) and _BOX_NAME.fullmatch(name) and "__" not in name.removeprefix("__"):
         return name
     raise ToolDefinitionError(
         f"'{name}' cannot be a toolbox's name",
-        tool=name,
-        fix='Use 1 to 48 letters, digits, "-" or single "_": clients write mcp__NAME__TOOL',
+        tool=str(name),
+        fix='Use 1 to 48 letters, digits, "-" or single "_" ("__" only in front): clients write mcp__NAME__TOOL',
     )
 
 

@@ -59,6 +59,9 @@ def call_once(target: Target, tool_name: str, words: Sequence[str], *, say: Say)
     log.addHandler(failures)
     try:
         reply = asyncio.run(target.toolbox.call(tool_name, arguments, context))
+    except Exception as error:  # a protocol error; every other failure is a reply
+        what = f"{tool_name} answered with protocol error {getattr(error, 'code', '')}: {error}"
+        return Outcome(Reply.error(str(error)), what)
     finally:
         log.removeHandler(failures)
     if not reply.is_error:

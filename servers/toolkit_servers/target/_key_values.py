@@ -48,7 +48,11 @@ def parse_arguments(words: Iterable[str], schema: Schema) -> dict[str, Any]:
             texts.setdefault(key, []).append(text)
     properties = schema.get("properties", {})
     for key, given in texts.items():
-        arguments[key] = _value(key, given, properties.get(key, {}), schema)
+        part = properties.get(key, {})
+        if given == ["null"] and _is_none_when_left_out(key, part, schema):
+            arguments[key] = None
+        else:
+            arguments[key] = _value(key, given, part, schema)
     return arguments
 
 
@@ -99,8 +103,8 @@ def type_name(part: Schema, root: Schema) -> str:
 
 def _placeholder(part: Schema, root: Schema) -> str:
     part = _items(part, root) or _resolved(part, root)
-    if "enum" in part:
-        return "|".join(str(choice) for choice in part["enum"])
+    if choices := _choices(part, root):
+        return "|".join(str(choice) for choice in choices)
     types = _types(part, root) - {"null"}
     return types.pop().upper() if len(types) == 1 else "VALUE"
 
@@ -110,6 +114,12 @@ def _json(word: str, key: str, text: str) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         raise MistypedArguments(f"'{word}': what follows {key}:= is not JSON ({error.msg})") from None
+
+
+def _is_none_when_left_out(key: str, part: Schema, root: Schema) -> bool:
+    """Whether null means what leaving it out means, though the schema has no word of null."""
+    types = _types(part, root)
+    return key not in root.get("required", ()) and "default" not in part and bool(types) and "string" not in types
 
 
 def _value(key: str, texts: list[str], part: Schema, root: Schema) -> Any:
@@ -127,7 +137,7 @@ def _value(key: str, texts: list[str], part: Schema, root: Schema) -> Any:
 def _scalar(text: str, part: Schema, root: Schema) -> Any:
     """One word as the first type of the schema it can be read as; the word itself when it fits none."""
     part = _resolved(part, root)
-    for choice in part.get("enum", [part["const"]] if "const" in part else []):
+    for choice in _choices(part, root):
         if text in (choice, json.dumps(choice)):
             return choice
     types = _types(part, root)
@@ -138,6 +148,14 @@ def _scalar(text: str, part: Schema, root: Schema) -> Any:
     except json.JSONDecodeError:
         return text
     return value if _KINDS.get(type(value), set()) & types else text  # for a quoted string the word itself is meant
+
+
+def _choices(part: Schema, root: Schema) -> list[Any]:
+    """The values that a schema lists, those of its alternatives included."""
+    part = _resolved(part, root)
+    own = part.get("enum", [part["const"]] if "const" in part else [])
+    inside = (*part.get("anyOf", ()), *part.get("oneOf", ()))
+    return [*own, *(value for choice in inside for value in _choices(choice, root))]
 
 
 def _types(part: Schema, root: Schema) -> set[str]:

@@ -71,7 +71,8 @@ class Address:
         place = match["place"] if match else ""
         name = match["name"] if match else None
         is_plain_folder = (cwd / place).is_dir() and not (cwd / place / "__init__.py").is_file()
-        if place.endswith(".py") or "/" in place or "\\" in place or is_plain_folder:
+        is_other_file = bool(Path(place).suffix) and (cwd / place).is_file()
+        if place.endswith(".py") or "/" in place or "\\" in place or is_plain_folder or is_other_file:
             return cls(spec, place, name, (cwd / place).resolve(), cwd)
         if not all(part.isidentifier() for part in place.split(".")):
             fix = "Write a file (tools.py), a file and a name (tools.py:box) or a module (my_app.tools:box)"

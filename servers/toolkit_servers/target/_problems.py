@@ -28,7 +28,11 @@ _PUT_TOOL = "(from toolkit import tool)"
 def require_file(address: Address, file: Path) -> None:
     """Raise unless `file` can be read as a Python file."""
     if file.is_file():
-        return
+        if file.suffix in (".py", ""):
+            return
+        beside = file.with_suffix(".py")
+        fix = f"Did you mean {address.typed(beside)}?" if beside.is_file() else "Name a Python file: tools.py"
+        raise address.wrong(f"{address.typed(file)} is no Python file: its name does not end in .py", fix=fix)
     what, folder = f"there is no file {address.typed(file)}", file.parent
     if file.is_dir():
         here = sorted(file.glob("*.py"))

@@ -8,6 +8,7 @@ end: in the order, and with the words, of the real CLI.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ from toolkit.testing.fake_cli._host import Hooks, Servers, Settings
 StandIn = str | Callable[[dict[str, Any]], Any]
 
 STRUCTURED = "StructuredOutput"
+_SERVER_AND_TOOL = re.compile(r"mcp__((?:__)?.+?)__(.+)")
 _READS = frozenset({"Glob", "Grep", "Read", "ToolSearch", STRUCTURED})
 _FILES = frozenset({"Edit", "Glob", "Grep", "NotebookEdit", "Read", "Write"})
 _NATIVE = _FILES | {"Agent", "Bash", "KillShell", "Monitor", "Skill", "Task", "TodoWrite", "WebFetch", "WebSearch"}
@@ -100,8 +102,8 @@ class Caller:
         """Carry a call through to its result."""
         if call.block is not None:
             return
-        if not self.settings.knows_servers and call.name.startswith("mcp__") and call.name.count("__") > 1:
-            await self.servers.list_tools(call.name.split("__")[1])
+        if not self.settings.knows_servers and (parts := _SERVER_AND_TOOL.fullmatch(call.name)):
+            await self.servers.list_tools(parts[1])
         if call.name not in self.offered():
             self._lack(call)
             return
@@ -218,7 +220,9 @@ class Caller:
         elif call.name in self.stand_ins:
             await self._stand_in(call)
         else:
-            _, server, tool = call.name.split("__", 2)
+            parts = _SERVER_AND_TOOL.fullmatch(call.name)
+            assert parts, call.name
+            server, tool = parts.groups()
             answer = await self.servers.call(server, tool, call.input, call.id)
             if "error" in answer:
                 call.fail(f"MCP error {answer['error'].get('code', '')}: {answer['error'].get('message', '')}")

@@ -21,6 +21,7 @@ from toolkit.tools.calling._render import cut
 from toolkit.tools.calling._workers import poster, workers
 from toolkit.tools.content import Reply
 from toolkit.tools.context import ToolContext
+from toolkit.tools.plain_json import excerpt, sendable
 
 if TYPE_CHECKING:
     from toolkit.tools.tool import Tool
@@ -29,8 +30,14 @@ _log = logging.getLogger("toolkit.tools")
 
 
 async def invoke(tool: Tool[..., Any], arguments: Mapping[str, Any] | None, context: ToolContext) -> Reply:
-    """The reply to one call; never raises but for cancellation."""
+    """The reply to one call, as any client reads it; never raises but for cancellation and a protocol error."""
+    return sendable(await _reply(tool, arguments, context))
+
+
+async def _reply(tool: Tool[..., Any], arguments: Mapping[str, Any] | None, context: ToolContext) -> Reply:
     parameters = tool.arguments
+    if arguments is not None and not isinstance(arguments, Mapping):
+        return Reply.error(f"{tool.name} was not called: its arguments are an object, not {excerpt(arguments)}")
     try:
         values = parameters.parse(arguments)
     except ArgumentsError as error:
@@ -45,6 +52,8 @@ async def invoke(tool: Tool[..., Any], arguments: Mapping[str, Any] | None, cont
         if isinstance(error, anyio.get_cancelled_exc_class()):
             context.cancel()
             await _raise_if_ours(error)
+        if _is_protocol_error(error):
+            raise
         return _failure(tool, error)
 
 
@@ -98,6 +107,11 @@ async def _raise_if_ours(error: BaseException) -> None:
     if task is not None and task.cancelling() > 0:
         raise error
     await anyio.lowlevel.checkpoint_if_cancelled()
+
+
+def _is_protocol_error(error: BaseException) -> bool:
+    """Whether it is mcp's MCPError, an answer to the request itself; told by name, as this room imports no mcp."""
+    return any(cls.__name__ == "MCPError" and cls.__module__.startswith("mcp.") for cls in type(error).__mro__)
 
 
 def _failure(tool: Tool[..., Any], error: BaseException) -> Reply:

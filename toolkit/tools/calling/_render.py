@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any
 
-from pydantic_core import PydanticSerializationError, to_json
+from pydantic_core import PydanticSerializationError
 
 from toolkit.errors import RenderError
 from toolkit.tools.content import Block, Reply, ToolResult, as_block, is_content
+from toolkit.tools.plain_json import json_text
 
 Renderer = Callable[[Any], Any]
 
@@ -79,7 +80,7 @@ def _joined(blocks: Iterable[Block]) -> Iterable[Block]:
 def as_json(value: Any) -> str:
     """Compact JSON of anything pydantic can serialise: bytes as base64, numbers without a JSON form as text."""
     try:
-        return to_json(value, bytes_mode="base64", inf_nan_mode="strings").decode()
+        return json_text(value)
     except (PydanticSerializationError, ValueError, RecursionError) as error:
         raise RenderError(
             f"the tool returned a {type(value).__name__}, which has no rendering: {error}",

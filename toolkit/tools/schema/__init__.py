@@ -4,6 +4,7 @@ from toolkit.tools.schema._arguments import Arguments, is_context
 from toolkit.tools.schema._compile import CompiledType, compile_type
 from toolkit.tools.schema._docstring import description
 from toolkit.tools.schema._output import Output
+from toolkit.tools.schema._portable import doubts
 from toolkit.tools.schema._subject import Subject, read_subject
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "Subject",
     "compile_type",
     "description",
+    "doubts",
     "is_context",
     "read_subject",
 ]

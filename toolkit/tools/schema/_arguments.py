@@ -14,18 +14,17 @@ from typing import Annotated, Any, Optional, get_args, get_origin
 
 from pydantic import PydanticUserError, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticSerializationError, to_jsonable_python
+from pydantic_core import PydanticSerializationError
 
 from toolkit._base.words import did_you_mean
 from toolkit.errors import ArgumentsError, ToolDefinitionError
 from toolkit.tools.context import ToolContext
-from toolkit.tools.schema._compile import CompiledType, Schema, compile_type
+from toolkit.tools.plain_json import excerpt, json_value
+from toolkit.tools.schema._compile import CompiledType, compile_type
 from toolkit.tools.schema._docstring import parameter_texts
+from toolkit.tools.schema._portable import Schema, described, without_null
 from toolkit.tools.schema._subject import Subject
 from toolkit.tools.schema._types import NotBase64Error, spelled_out, text_in, text_of
-
-_LONGEST_EXCERPT = 80
-"""Characters of a wrong value that are repeated to the model."""
 
 
 class Arguments:
@@ -59,7 +58,7 @@ class Arguments:
             except ValidationError as error:
                 problems.extend(_in_words(name, known.prepare(value), error))
             except NotBase64Error as error:
-                problems.append(f"{name}: should be base64 text; got {_excerpt(error.text)}")
+                problems.append(f"{name}: should be base64 text; got {excerpt(error.text)}")
         if len(values) < len(self._types):
             present = given or {}
             problems.extend(f"{name}: missing" for name in self._required if name not in present)
@@ -84,16 +83,17 @@ class Arguments:
             compiled = _compile_for(subject, parameter.name, spelled_out(bare))
             self._types[parameter.name] = compiled
             own = _adopt(compiled, definitions)
+            if parameter.default is None:
+                own = without_null(own)
             if text or parameter.name in documented:
                 own = _with_description(own, text, documented.get(parameter.name))
             if parameter.default is inspect.Parameter.empty:
                 self._required.append(parameter.name)
-            else:
+            elif parameter.default is not None:
                 own = {**own, **_default(parameter.default)}
             self.schema["properties"][parameter.name] = own
         if self._required:
             self.schema["required"] = self._required
-        self.schema["additionalProperties"] = False
         if definitions:
             self.schema["$defs"] = definitions
 
@@ -123,6 +123,11 @@ def _compile_for(subject: Subject, parameter: str, annotation: Any) -> CompiledT
                 "has its default inside Field(...), where a plain call does not see it",
                 f"Write it after the type: {parameter}: Annotated[…, Field(...)] = {metadata.default!r}",
             )
+        if isinstance(metadata, FieldInfo) and (alias := metadata.validation_alias or metadata.alias):
+            raise refusal(
+                f"has an alias ({alias!r}), which only a field of a model can have",
+                "Leave the alias out; clients call the argument by the parameter's name",
+            )
     try:
         return compile_type(annotation)
     except PydanticUserError as error:
@@ -140,14 +145,14 @@ def _compile_for(subject: Subject, parameter: str, annotation: Any) -> CompiledT
 def _adopt(compiled: CompiledType, definitions: dict[str, Schema]) -> Schema:
     """The type's schema with its definitions moved to the tool, renamed where a name is taken."""
     renames: dict[str, str] = {}
-    for name in compiled.definitions:
+    for name in compiled.shown_definitions:
         free, number = name, 2
-        while free in definitions and definitions[free] != compiled.definitions[name]:
+        while free in definitions and definitions[free] != compiled.shown_definitions[name]:
             free, number = f"{name}_{number}", number + 1
         renames[name] = free
-    for name, schema in compiled.definitions.items():
+    for name, schema in compiled.shown_definitions.items():
         definitions[renames[name]] = _renamed(schema, renames)
-    return _renamed(compiled.schema, renames) if compiled.definitions else compiled.schema
+    return _renamed(compiled.shown, renames) if compiled.shown_definitions else compiled.shown
 
 
 def _renamed(schema: Any, renames: dict[str, str]) -> Any:
@@ -166,13 +171,13 @@ def _renamed(schema: Any, renames: dict[str, str]) -> Any:
 def _with_description(schema: Schema, text: str | None, documented: str | None) -> Schema:
     """Annotated text first, then what Field or the docstring says."""
     description = text or (None if "description" in schema and "$ref" not in schema and not documented else documented)
-    return {**schema, "description": description} if description else schema
+    return described(schema, description) if description else schema
 
 
 def _default(value: Any) -> Schema:
     """The default for the schema; nothing where JSON cannot say it."""
     try:
-        plain = to_jsonable_python(value, bytes_mode="base64")
+        plain = json_value(value)
         json.dumps(plain, allow_nan=False)
     except (PydanticSerializationError, ValueError):
         return {}
@@ -193,7 +198,7 @@ def _in_words(name: str, value: Any, error: ValidationError) -> list[str]:
         place, reached = _place(name, value, location, missing=detail["type"] == "missing")
         message = (detail["msg"][:1].lower() + detail["msg"][1:]).removeprefix("input ").removeprefix("value error, ")
         if is_key:
-            message = f"the key {_excerpt(detail['input'])} {message}"
+            message = f"the key {excerpt(detail['input'])} {message}"
         elif detail["type"] == "missing":
             message = "missing"
         elif detail["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
@@ -204,7 +209,7 @@ def _in_words(name: str, value: Any, error: ValidationError) -> list[str]:
         found[place] = reached
     return [
         f"{place}: {', or '.join(messages)}"
-        + ("" if messages in (["missing"], ["no such field"]) else f"; got {_excerpt(found[place])}")
+        + ("" if messages in (["missing"], ["no such field"]) else f"; got {excerpt(found[place])}")
         for place, messages in places.items()
     ]
 
@@ -223,12 +228,3 @@ def _place(name: str, value: Any, location: tuple[int | str, ...], *, missing: b
             elif missing and step == location[-1]:
                 place = f"{place}.{step}"
     return place, value
-
-
-def _excerpt(value: Any) -> str:
-    """A wrong value as JSON, cut where it is long."""
-    try:
-        text = json.dumps(value, ensure_ascii=False)
-    except (TypeError, ValueError):
-        text = repr(value)
-    return text if len(text) <= _LONGEST_EXCERPT else f"{text[:_LONGEST_EXCERPT]}… ({len(text)} characters)"

@@ -1,8 +1,8 @@
 """Compile an annotation once: a validator, its JSON Schema, and the small repairs before validation.
 
 The schema is pydantic's in the form Claude and strict clients like. It loses what only
-costs tokens or trips clients: `$ref` is inlined unless the type is recursive, `X | None`
-becomes a type list, noise titles go, objects are closed.
+costs tokens or trips clients: `$ref` is inlined unless the type is recursive, noise
+titles go, a constant is an enumeration of one, objects are closed.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaV
 from pydantic_core import SchemaValidator, core_schema
 
 from toolkit.tools.schema._docstring import description, parameter_texts
+from toolkit.tools.schema._portable import Schema, plain_words, portable, with_inside
 from toolkit.tools.schema._types import (
     decode_bytes,
     field_hints,
@@ -30,11 +31,7 @@ from toolkit.tools.schema._types import (
     wire_names,
 )
 
-Schema = dict[str, Any]
 _PREFIX = "#/$defs/"
-_NAMED = ("properties", "$defs", "patternProperties")
-"""Keywords whose value maps names to schemas: a property may well be called 'title'."""
-_LISTED = ("anyOf", "oneOf", "allOf", "prefixItems")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +40,11 @@ class CompiledType:
 
     validator: SchemaValidator
     schema: Schema
+    """Says exactly what is accepted."""
     definitions: dict[str, Schema]
+    shown: Schema
+    """The same as clients are shown it, in the words that most of them know."""
+    shown_definitions: dict[str, Schema]
     annotation: Any
     has_bytes: bool
     reads_json: bool
@@ -92,6 +93,8 @@ def _compile(annotation: Any) -> CompiledType:
         validator=validator,
         schema=schema,
         definitions=definitions,
+        shown=portable(schema),
+        shown_definitions={name: portable(each) for name, each in definitions.items()},
         annotation=annotation,
         has_bytes=has_bytes,
         reads_json=_reads_json(schema, definitions),
@@ -166,8 +169,7 @@ class _Generator(GenerateJsonSchema):
         """A default that JSON cannot say is simply left out."""
 
     def bytes_schema(self, schema: core_schema.BytesSchema) -> JsonSchemaValue:
-        # Both alphabets are taken; what is sent has the one for URLs.
-        return {"type": "string", "contentEncoding": "base64" if self.mode == "validation" else "base64url"}
+        return {"type": "string", "contentEncoding": "base64"}
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
         made = super().dataclass_schema(schema)
@@ -257,46 +259,15 @@ def _inline(schema: Any, definitions: dict[str, Schema], keep: set[str]) -> Any:
 
 
 def _tidy(schema: Any, noise: frozenset[str]) -> Any:
-    """One schema and those inside it, without noise; values such as defaults are never touched."""
+    """One schema and those inside it, without noise and in plain words."""
     if not isinstance(schema, dict):
         return schema
-    tidy: Schema = {}
-    for key, value in schema.items():
-        if key in _NAMED:
-            tidy[key] = {name: _tidy(inner, noise) for name, inner in value.items()}
-        elif key in _LISTED:
-            tidy[key] = [_tidy(inner, noise) for inner in value]
-        elif key in ("items", "additionalProperties", "not", "propertyNames", "contains"):
-            tidy[key] = _tidy(value, noise)
-        elif key == "discriminator" or (key == "title" and value in noise) or (key == "format" and value == "path"):
-            continue
-        else:
-            tidy[key] = value
+    tidy = with_inside(schema, lambda inner: _tidy(inner, noise))
+    tidy.pop("discriminator", None)
+    if tidy.get("title") in noise:
+        del tidy["title"]
+    if tidy.get("format") == "path":
+        del tidy["format"]
     if "properties" in tidy:
         tidy.setdefault("additionalProperties", False)
-    return _merge_alternatives(tidy)
-
-
-def _merge_alternatives(schema: Schema) -> Schema:
-    """`anyOf` as one schema with a type list: for bare types, and for one schema or null."""
-    alternatives = schema.get("anyOf")
-    if not alternatives:
-        return schema
-    others = [a for a in alternatives if a != {"type": "null"}]
-    null = ["null"] if len(others) < len(alternatives) else []
-    if all(a.keys() == {"type"} for a in others):
-        merged: Schema = {"type": [*dict.fromkeys(t for a in others for t in _type_list(a)), *null]}
-    elif len(others) == 1 and "type" in others[0]:
-        merged = {**others[0], "type": [*_type_list(others[0]), *null]}
-        if "const" in merged:
-            merged["enum"] = [merged.pop("const")]
-        if "enum" in merged:
-            merged["enum"] = [*merged["enum"], None]
-    else:
-        return schema
-    return {**merged, **{key: value for key, value in schema.items() if key != "anyOf"}}
-
-
-def _type_list(schema: Schema) -> list[str]:
-    own = schema["type"]
-    return [own] if isinstance(own, str) else own
+    return plain_words(tidy)

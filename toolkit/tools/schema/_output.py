@@ -5,6 +5,7 @@ MCP wants an object; a list, a number or a text travels as `{"result": …}`.
 
 from __future__ import annotations
 
+import json
 import types
 import typing
 from collections import abc
@@ -13,9 +14,13 @@ from typing import Any, get_args, get_origin
 from pydantic import PydanticUserError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from toolkit._base.json_bytes import as_read
 from toolkit.errors import RenderError
 from toolkit.tools.content import Audio, Image, Resource, Text, ToolResult
-from toolkit.tools.schema._compile import Schema, compile_output
+from toolkit.tools.plain_json import in_base64
+from toolkit.tools.schema._compile import compile_output
+from toolkit.tools.schema._given import GivenSchema
+from toolkit.tools.schema._portable import Schema
 from toolkit.tools.schema._subject import Subject
 
 _STREAMS = (abc.Iterator, abc.Iterable, abc.Generator, abc.AsyncIterator, abc.AsyncIterable, abc.AsyncGenerator)
@@ -47,12 +52,32 @@ class Output:
         try:
             if self._has_bytes:  # pydantic's JSON mode takes them for UTF-8 text
                 python = self._adapter.dump_python(value, by_alias=True, warnings="error")
-                plain = to_jsonable_python(python, by_alias=True, bytes_mode="base64")
+                plain = to_jsonable_python(in_base64(python), by_alias=True)
             else:
                 plain = self._adapter.dump_python(value, mode="json", by_alias=True, warnings="error")
         except (PydanticSerializationError, ValueError) as error:
             raise RenderError(f"the tool returned a {type(value).__name__}, not what it declares: {error}") from error
-        return {_KEY: plain} if self._wraps else plain
+        return finite({_KEY: plain} if self._wraps else plain, self.schema)
+
+
+def finite(structured: dict[str, Any], schema: Schema) -> dict[str, Any]:
+    """The result with null for NaN and infinity, where the schema takes that.
+
+    Raises:
+        RenderError: the schema has no word of null there.
+    """
+    try:
+        json.dumps(structured, allow_nan=False)
+        return structured
+    except ValueError:  # JSON has no such numbers
+        nulled: dict[str, Any] = as_read(structured)
+    problems = GivenSchema(schema).problems(nulled)
+    if problems:
+        raise RenderError(
+            f"the tool returned a number that JSON does not have (NaN or infinity): {problems[0]}",
+            fix="Declare it as float | None, or return another value",
+        )
+    return nulled
 
 
 def _declared(subject: Subject) -> Any:

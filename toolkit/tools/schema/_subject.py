@@ -22,8 +22,9 @@ from pydantic.fields import FieldInfo
 
 from toolkit._base.words import typed_path
 from toolkit.errors import ToolDefinitionError
+from toolkit.tools.schema._portable import PROPERTY_NAME
 
-_TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +154,7 @@ def _refuse_bad_name(subject: Subject) -> None:
         f"'{subject.name}' cannot be a tool's name",
         tool=subject.name,
         where=[subject.source_line()],
-        fix='Use 1 to 64 letters, digits, "_" or "-": @tool(name="…")',
+        fix='Use 1 to 64 letters, digits, "_" or "-", a letter or "_" first: @tool(name="…")',
     )
 
 
@@ -173,6 +174,11 @@ def _refuse_bad_parameter(subject: Subject, parameter: inspect.Parameter) -> Non
         refuse(
             f"parameter '{name}' has Field(...) as its default, so a plain call would get the Field itself",
             f"Move it into the type: {name}: Annotated[…, Field(...)] = …",
+        )
+    if not PROPERTY_NAME.fullmatch(name) and "ToolContext" not in str(parameter.annotation):
+        refuse(
+            f"the model API takes no argument called '{name}', and refuses every request with this tool in it",
+            'Use 1 to 64 letters (a to z), digits, "_" or "-"',
         )
     if parameter.annotation is parameter.empty:
         refuse(f"parameter '{name}' has no type", f"Write its type, for example: {name}: {_guess(parameter)}")

@@ -216,7 +216,7 @@ def _from_base64(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        # Both alphabets: pydantic writes the one for URLs, most clients the other.
+        # Both alphabets are taken: the standard one, which we write, and the one for URLs.
         return base64.b64decode(value.translate(_URL_ALPHABET), validate=True)
     except (binascii.Error, ValueError) as error:
         raise NotBase64Error(value) from error
