@@ -22,7 +22,7 @@ from toolkit._base.handles import walk_folders
 from toolkit.errors import SandboxError, UnconfinedError
 from toolkit.sandbox import check, python_environment, run_confined
 from toolkit.sandbox.host import usable_home, usable_readable, usable_workspace
-from toolkit.sandbox.jail import is_lent, seccomp_filter, sweep
+from toolkit.sandbox.jail import rivals, seccomp_filter, sweep
 
 
 @pytest.fixture
@@ -206,16 +206,82 @@ def test_nothing_is_shown_from_where_the_agent_could_put_a_link(workspace: Path)
 
 
 @needs_jail
-@needs_root
 def test_a_workspace_belongs_to_one_jail_at_a_time(workspace: Path) -> None:
     (workspace / "inner").mkdir()
-    with a_jail(workspace) as jail:
+    with a_jail(workspace, sole=True) as jail:
         for folder in (workspace, workspace / "inner"):
-            with pytest.raises(SandboxError, match="in use by another jail"), a_jail(folder):
+            with pytest.raises(SandboxError, match="in use by another jail") as caught, a_jail(folder, sole=True):
                 pass
+            assert caught.value.where == (f"process {os.getpid()} works in {workspace}",)
         assert inside(jail, "echo x > file; cat file").stdout == "x\n"
     with a_jail(workspace) as jail:
         assert inside(jail, "cat file").stdout == "x\n"
+
+
+@needs_jail
+@pytest.mark.skipif(os.geteuid() == 0, reason="root's jails take the files over, so each is alone")
+def test_a_command_may_run_beside_a_run(workspace: Path) -> None:
+    with a_jail(workspace, sole=True):
+        assert run_confined(["true"], workspace).exit_code == 0
+
+
+# Asks for the same folder again and again, at the same moment as others; what becomes of it, one word a round.
+_ASKING = """
+import asyncio, sys
+from toolkit.errors import SandboxError
+from toolkit.sandbox import confine
+
+async def ask():
+    try:
+        async with confine(sys.argv[1], api_url="http://127.0.0.1:9", api_key="k"):
+            print("in", flush=True)
+            sys.stdin.readline()
+    except SandboxError as error:
+        print(error.what, flush=True)
+
+print("ready", flush=True)
+while sys.stdin.readline():
+    asyncio.run(ask())
+    print("over", flush=True)
+"""
+
+
+@needs_jail
+def test_of_runs_that_start_at_once_in_one_folder_exactly_one_goes_on(workspace: Path) -> None:
+    asking = [
+        subprocess.Popen(
+            [sys.executable, "-c", _ASKING, workspace],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+        )
+        for _ in range(3)
+    ]
+
+    def told(process: subprocess.Popen[str]) -> str:
+        assert process.stdout is not None
+        return process.stdout.readline().strip()
+
+    def tell(process: subprocess.Popen[str]) -> None:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+
+    try:
+        assert [told(process) for process in asking] == ["ready"] * 3
+        for _ in range(6):
+            for process in asking:
+                tell(process)
+            answers = {process: told(process) for process in asking}
+            inside = [process for process, answer in answers.items() if answer == "in"]
+            refused = {answer for answer in answers.values() if answer != "in"}
+            for process in inside:
+                tell(process)
+            assert [told(process) for process in asking] == ["over"] * 3
+            assert (len(inside), refused) == (1, {f"the workspace '{workspace}' is in use by another jail"})
+    finally:
+        for process in asking:
+            process.communicate(timeout=30)
 
 
 @needs_jail
@@ -230,10 +296,10 @@ def test_somebody_else_cannot_say_that_a_workspace_is_in_use(
         lie = jail.folder.path
         os.chown(lie, 12345, 12345)
         try:
-            assert not is_lent(workspace, jails / "our own")
+            assert not rivals(workspace, jails / "our own")
         finally:
             os.chown(lie, 0, 0)
-        assert is_lent(workspace, jails / "our own")
+        assert rivals(workspace, jails / "our own")
 
 
 @needs_jail

@@ -127,6 +127,7 @@ def confine(
         limits=limits or JailLimits(),
         require=known_limits(require),
         read_only=profile == "read-only",
+        sole=True,
     )
     make_gate(Path("not-opened"))  # a bad URL is refused now; nothing listens yet
     usual = READ_ONLY_TOOLS if profile == "read-only" else TOOLS

@@ -9,7 +9,7 @@ from toolkit._base.lazy import lazy_names
 if TYPE_CHECKING:
     from toolkit.sandbox.jail.as_root import is_tenant as is_tenant
     from toolkit.sandbox.jail.canary import Flight as Flight, fly as fly
-    from toolkit.sandbox.jail.folder import JailFolder as JailFolder, is_lent as is_lent, sweep as sweep
+    from toolkit.sandbox.jail.folder import JailFolder as JailFolder, rivals as rivals, sweep as sweep
     from toolkit.sandbox.jail.launcher import OpenJail as OpenJail, open_jail as open_jail
     from toolkit.sandbox.jail.proof import preflight as preflight, prove as prove
     from toolkit.sandbox.jail.walls import (
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "toolkit.sandbox.jail.as_root": "is_tenant",
     "toolkit.sandbox.jail.canary": "Flight fly",
-    "toolkit.sandbox.jail.folder": "JailFolder is_lent sweep",
+    "toolkit.sandbox.jail.folder": "JailFolder rivals sweep",
     "toolkit.sandbox.jail.launcher": "OpenJail open_jail",
     "toolkit.sandbox.jail.proof": "preflight prove",
     "toolkit.sandbox.jail.walls": "ENVIRONMENT HOME Jail seccomp_filter",

@@ -17,9 +17,9 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from toolkit._base.files import write_json
 from toolkit._base.handles import remove_tree
@@ -34,6 +34,7 @@ MARK = "TOOLKIT_JAIL"
 PREFIX = "toolkit-jail-"
 _ORPHAN_SECONDS = 3600
 _GONE_SECONDS = 10.0
+_TURN_SECONDS = 10.0
 
 # Waits for its input to end, which happens however the owner ends; then does what the owner could not do.
 _CLEANER = """
@@ -63,6 +64,7 @@ class JailFolder:
         self._lock = take_lock(self.path / "owner.new")
         (self.path / "owner.new").rename(self.path / "owner")
         self._stage: Stage | None = None
+        self._facts: dict[str, Any] = {}
         self._cleaner: subprocess.Popen[bytes] | None = None
         self.visible = self.path / "shown"
         """The part of it that appears in the jail: synthetic files in `etc`, programs in `apart` and perhaps `bin`."""
@@ -93,15 +95,17 @@ class JailFolder:
         """Keep a stage as long as this folder."""
         self._stage = stage
 
-    def record(self, *, folders: Sequence[Path], tenant: int | None, cgroups: Sequence[Path]) -> None:
+    def record(self, *, folders: Sequence[Path], tenant: int | None, cgroups: Sequence[Path], sole: bool) -> None:
         """Write down what must be given back, and start the helper that does it if we are killed.
 
-        The first of `folders` is the workspace.
+        The first of `folders` is the workspace, with `sole` for no other jail that wants one for itself.
         """
         names, groups = [str(folder) for folder in folders], [str(group) for group in cgroups]
         traces = [str(trace) for trace in (self.bait, *self.notes_in(folders[0]))]
-        facts = {"folders": names, "tenant": tenant, "cgroups": groups, "traces": traces}
-        write_json(self.path / "lent", facts)
+        self._facts = {"folders": names, "tenant": tenant, "cgroups": groups, "traces": traces}
+        # A jail that root starts takes over the files, so it is alone in any case.
+        self._facts |= {"sole": sole or tenant is not None, "pid": os.getpid(), "turn": None}
+        write_json(self.path / "lent", self._facts)
         removals = [shlex.join(["rmdir", "--", group]) for group in groups]
         give_back = [f"for try in $(seq 60); do {remove} && break; sleep 0.05; done" for remove in removals]
         if tenant is not None:
@@ -118,6 +122,34 @@ class JailFolder:
             start_new_session=True,
             cwd="/",
         )
+
+    def claim(self) -> None:
+        """Get the recorded workspace, or raise: of several that ask at once the first goes on, and only that one.
+
+        Nobody else may hold a lock we wait for, so there is none: whoever asks takes a number above all others it
+        sees, waits for those who are about to take one, and lets smaller ones go first (Lamport's bakery).
+
+        Raises:
+            SandboxError: another jail has the folder, one in it or one around it.
+        """
+        workspace = Path(self._facts["folders"][0])
+        mine = 1 + max((_turn(facts) or 0 for facts in rivals(workspace, self.path).values()), default=0)
+        self._facts["turn"] = mine
+        write_json(self.path / "lent", self._facts)
+        end = time.monotonic() + _TURN_SECONDS
+        while self._facts["sole"]:
+            others = rivals(workspace, self.path)
+            for path, facts in others.items():
+                turn = _turn(facts)
+                is_first = turn is not None and (turn, path.name) < (mine, self.name)
+                if is_first or (turn is None and time.monotonic() > end):
+                    # Withdrawn at once: a third must not be refused because of one that is on its way out.
+                    self._facts["sole"] = False
+                    write_json(self.path / "lent", self._facts)
+                    raise _in_use(workspace, facts)
+            if None not in map(_turn, others.values()):
+                return
+            time.sleep(0.005)
 
     def processes(self) -> list[int]:
         """The host pids of the launchers started from this folder that are still alive."""
@@ -172,17 +204,36 @@ class JailFolder:
                 self._lock.release()
 
 
-def is_lent(workspace: Path, besides: Path) -> bool:
-    """Whether another jail that lives has this folder, one in it or one around it; `besides` is our own."""
+def rivals(workspace: Path, besides: Path) -> dict[Path, dict[str, Any]]:
+    """The jails of this user that live and want this folder, one in it or one around it for themselves.
+
+    Each by its own folder, with what it recorded; `besides` is ours.
+    """
+    found = {}
     for path in Path(tempfile.gettempdir()).glob(PREFIX + "*"):
         with contextlib.suppress(OSError, ValueError, KeyError, IndexError):
-            lent = json.loads((path / "lent").read_text(encoding="utf-8"))
-            other = Path(lent["folders"][0])
+            facts: dict[str, Any] = json.loads((path / "lent").read_text(encoding="utf-8"))
+            other = Path(facts["folders"][0])
             touches = other.is_relative_to(workspace) or workspace.is_relative_to(other)
             is_ours = path != besides and path.lstat().st_uid == os.geteuid()
-            if is_ours and touches and lent["tenant"] is not None and not _is_abandoned(path):
-                return True
-    return False
+            # An older version wrote down what it lent, and nothing else.
+            if is_ours and touches and facts.get("sole", facts["tenant"] is not None) and not _is_abandoned(path):
+                found[path] = facts
+    return found
+
+
+def _turn(facts: Mapping[str, Any]) -> int | None:
+    """The number a jail has taken, None if it is about to."""
+    turn: int | None = facts.get("turn", 0)
+    return turn
+
+
+def _in_use(workspace: Path, facts: Mapping[str, Any]) -> SandboxError:
+    return SandboxError(
+        f"the workspace '{workspace}' is in use by another jail",
+        where=[f"process {facts.get('pid', 'unknown')} works in {facts['folders'][0]}"],
+        fix="Wait until that one has ended, or give each a copy of its own.",
+    )
 
 
 def sweep() -> list[Path]:
@@ -211,7 +262,8 @@ def remove_trace(path: Path) -> None:
 
 def _is_abandoned(path: Path) -> bool:
     try:
-        lock = take_lock(path / "owner", create=False)
+        # Shared, so that two who look at the same time do not take each other for the owner.
+        lock = take_lock(path / "owner", create=False, shared=True)
     except FileNotFoundError:
         # Either made this instant, or cut off before it was locked.
         return time.time() - path.lstat().st_mtime > _ORPHAN_SECONDS

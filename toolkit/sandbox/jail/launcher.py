@@ -18,7 +18,7 @@ from pathlib import Path
 from toolkit.errors import SandboxError
 from toolkit.sandbox.jail.as_root import PLACE, Stage, choose_tenant, lend
 from toolkit.sandbox.jail.cgroup import Cgroup
-from toolkit.sandbox.jail.folder import MARK, JailFolder, is_lent
+from toolkit.sandbox.jail.folder import MARK, JailFolder
 from toolkit.sandbox.jail.machine import find_program
 from toolkit.sandbox.jail.walls import APART_PROGRAMS, SYNTHETIC_ETC, Bind, Jail, seccomp_filter
 from toolkit.sandbox.limits import LimitPlan, plan_limits
@@ -80,13 +80,9 @@ def open_jail(jail: Jail, folder: JailFolder) -> OpenJail:
     binds = jail.binds(folder)
     group, home, tenant = plan.cgroup or Cgroup(), jail.home or folder.home, choose_tenant()
     # Written down before anything is changed: whoever clears up after a kill must find it.
-    folder.record(folders=(jail.workspace, home), tenant=tenant, cgroups=group.folders)
+    folder.record(folders=(jail.workspace, home), tenant=tenant, cgroups=group.folders, sole=jail.sole)
     _refuse_movable(jail, home, binds)
-    if tenant is not None and is_lent(jail.workspace, folder.path):
-        raise SandboxError(
-            f"the workspace '{jail.workspace}' is in use by another jail",
-            fix="Wait until that one has ended, or give each a copy of its own.",
-        )
+    folder.claim()
     needed = ["bwrap", "env", "prlimit", "setsid"]
     if tenant is not None:
         needed += ["chown", "nsenter", "mount", "umount"]

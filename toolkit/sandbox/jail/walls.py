@@ -139,6 +139,8 @@ class Jail:
     """Names of limits without which it must not start."""
     read_only: bool = False
     """Show the workspace without letting anything change in it."""
+    sole: bool = False
+    """Have the workspace for itself: no second such jail in it. One that root starts has it in any case."""
     terminal: bool = False
     """Keep the caller's terminal, for a person at a shell."""
 
