@@ -149,8 +149,8 @@ def _after_prepare(played: Round) -> Breaks:
         yield Broken("whole", f"the host changed: {_difference(played.host(), before)}")
     if played.is_done:
         yield from _is_complete(played)
-    elif played.outcome.end == "raised" and (left := _listed(top / "made")):
-        yield Broken("tidy", f"it left {_names(left)}")
+    elif played.outcome.end == "raised" and (left := _unnamed(_listed(top / "made"), played.outcome.error)):
+        yield Broken("tidy", f"it left {_names(left)}, and does not say so")
     if left := _clean(top):
         if set(statuses(top)) != {"kept"}:
             yield Broken("tidy", f"clean leaves {_names(left)}")
@@ -161,6 +161,11 @@ def _after_prepare(played: Round) -> Breaks:
     with WorkspaceSection([HostMount(top / "host", "src")], [top], parent=top / "made") as section:
         if tree_of(section.temp_dir / "src") != _without_attributes(before):
             yield Broken("goes on", "a later workspace is not complete")
+
+
+def _unnamed(left: list[str], said: str) -> list[str]:
+    """The names, of workspaces and of what is kept about them, whose workspace an error does not speak of."""
+    return [name for name in left if name.removeprefix(".").removesuffix(".state") not in said]
 
 
 def _is_complete(played: Round) -> Breaks:
@@ -175,7 +180,7 @@ def _is_complete(played: Round) -> Breaks:
 
 
 def _is_named(path: str, names: list[str]) -> bool:
-    return any(path == name or path.startswith(f"{name}/") for name in names)
+    return any(path == name.rstrip("/") or path.startswith(f"{name.rstrip('/')}/") for name in names)
 
 
 def _without_attributes(tree: Tree) -> Tree:

@@ -125,8 +125,9 @@ def main(folder: str, what: str) -> None:
         "resume": (WorkspaceSection.resume_apply, WorkspaceSection.apply, "all"),
         "undo": (WorkspaceSection.undo_apply, WorkspaceSection.apply, "nothing"),
         "undo again": (WorkspaceSection.undo_apply, WorkspaceSection.undo_apply, "nothing"),
+        "apply again": (WorkspaceSection.resume_apply, WorkspaceSection.undo_apply, "all"),
     }
-    print(json.dumps(rounds(Path(folder) / "scene", *choices[what], begun=what == "undo again")))
+    print(json.dumps(rounds(Path(folder) / "scene", *choices[what], begun=what.endswith("again"))))
 
 
 if __name__ == "__main__":

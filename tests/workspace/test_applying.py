@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from tests.workspace.copies import Edit, Tree, build, edit, edits, make_tree, memory_folder, prepare, tree_of, trees
 from toolkit.errors import WorkspaceConflictError, WorkspaceError, WorkspaceSecurityError
 from toolkit.workspace import WorkspaceSection
+from toolkit_workspace import find_workspaces
 
 LINES = b"".join(b"line %d\n" % n for n in range(30))
 
@@ -302,6 +303,62 @@ def test_a_finished_apply_can_be_undone_to_the_last_byte(ws: WorkspaceSection, h
     assert not ws.undo_apply()
 
 
+@pytest.mark.parametrize("keep", [True, False])
+def test_what_was_applied_and_undone_is_applied_again_without_a_conflict(tmp_path: Path, keep: bool) -> None:
+    large = os.urandom(3 << 20)
+    host = make_tree(tmp_path / "host", {"large": large, "small": b"small\n", "link": "small", "gone": b"gone\n"})
+    (host / "absolute").symlink_to(host / "small")
+    ws = prepare(host, keep=keep)
+    src = ws.temp_dir / "src"
+    (src / "large").write_bytes(large[:-1] + b"!")
+    (src / "small").write_text("agent\n")
+    (src / "gone").unlink()
+    for link in ("link", "absolute"):
+        (src / link).unlink()
+        (src / link).symlink_to("large")
+    ws.apply()
+    done = tree_of(host)
+
+    for _ in range(2):
+        assert ws.undo_apply()
+        ws.apply()
+        assert tree_of(host) == done
+    assert len(ws.changes()) == 0
+
+
+def test_what_the_host_changed_after_an_undo_is_still_a_conflict(tmp_path: Path) -> None:
+    large = os.urandom(2 << 20)
+    host = make_tree(tmp_path / "host", {"large": large, "link": "large"})
+    ws = prepare(host, keep=False)
+    (ws.temp_dir / "src/large").write_bytes(large[::-1])
+    (ws.temp_dir / "src/link").unlink()
+    (ws.temp_dir / "src/link").symlink_to("nowhere")
+    ws.apply()
+    ws.undo_apply()
+    (host / "large").write_bytes(large[:-1] + b"!")
+    (host / "link").unlink()
+    (host / "link").symlink_to("elsewhere")
+
+    with pytest.raises(WorkspaceConflictError) as caught:
+        ws.apply()
+
+    assert {path for path, _ in caught.value.conflicts} == {"src/large", "src/link"}
+
+
+def test_an_undo_that_meets_a_changed_file_takes_nothing_back(ws: WorkspaceSection, host: Path) -> None:
+    for name in ("app.py", "run.sh", "docs/guide.md"):
+        (ws.temp_dir / "src" / name).write_text("agent\n")
+    ws.apply()
+    (host / "app.py").write_text("changed since\n")
+    before = tree_of(host)
+    with pytest.raises(WorkspaceConflictError):
+        ws.undo_apply()
+    assert tree_of(host) == before
+    assert [one.status for one in find_workspaces(ws.temp_dir.parent)] == ["kept"]
+    (host / "app.py").write_text("agent\n")
+    assert ws.undo_apply()
+
+
 def test_a_failing_write_takes_back_what_was_written(
     ws: WorkspaceSection, host: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -337,5 +394,7 @@ def test_applying_any_edits_gives_the_host_the_same_tree(tree: Tree, steps: list
             ws.apply()
             assert tree_of(top / "host") == tree_of(ws.temp_dir / "src")
             assert len(ws.changes()) == 0
-            ws.undo_apply()
-            assert tree_of(top / "host") == before
+            if ws.undo_apply():
+                assert tree_of(top / "host") == before
+                ws.apply()  # what was put back is what was copied, whatever its stamps
+                assert tree_of(top / "host") == tree_of(ws.temp_dir / "src")

@@ -239,4 +239,4 @@ def test_what_cannot_be_looked_at_is_an_error_that_names_it(
     monkeypatch.setattr(os, "open", fails)
     with pytest.raises(WorkspaceError) as caught:
         ws.changes()
-    assert caught.value.where == ("docs",)
+    assert caught.value.where == ("src/docs",)

@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from toolkit_workspace import clean_workspaces, find_workspaces
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("what", ["resume", "undo", "undo again"])
+@pytest.mark.parametrize("what", ["resume", "undo", "undo again", "apply again"])
 def test_a_kill_at_any_point_ends_with_all_or_nothing(what: str) -> None:
     with memory_folder() as folder:
         done = subprocess.run(
@@ -30,7 +32,7 @@ def test_a_kill_at_any_point_ends_with_all_or_nothing(what: str) -> None:
     result = json.loads(done.stdout)
     assert result["wrong"] == []
     assert result["points"] > 40
-    assert result["found"] == ["all", "nothing"] if what == "resume" else ["nothing"]
+    assert result["found"] == (["nothing"] if what.startswith("undo") else ["all", "nothing"])
 
 
 @pytest.mark.parametrize(("option", "wanted"), [("--resume", b"agent\n"), ("--undo", b"host\n")])
@@ -54,10 +56,7 @@ def test_the_command_line_settles_what_a_killed_command_left(tmp_path: Path, opt
         ws.undo_apply()
     assert found == {b"agent\n", b"host\n"}, "never killed half-way"
 
-    done = subprocess.run(
-        [sys.executable, "-m", "toolkit", "workspace", "apply", str(ws.temp_dir), option],
-        cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    done = _toolkit("workspace", "apply", ws.temp_dir, option)
 
     assert done.returncode == 0, done.stderr
     assert tree_of(host) == {name.encode(): ("-", wanted) for name in names}
@@ -66,9 +65,32 @@ def test_the_command_line_settles_what_a_killed_command_left(tmp_path: Path, opt
 @pytest.fixture
 def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WorkspaceSection:
     """A workspace whose apply stopped after its first file, and could not be taken back either."""
+    ws = _edited(tmp_path)
+    with _stopping_after_one_file(monkeypatch):
+        ws.apply()
+    return ws
+
+
+@pytest.fixture
+def half_undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WorkspaceSection:
+    """A workspace whose apply was finished, and whose undo stopped after its first file."""
+    ws = _edited(tmp_path)
+    ws.apply()
+    with _stopping_after_one_file(monkeypatch):
+        ws.undo_apply()
+    assert {data for _, data in tree_of(tmp_path / "host").values()} > {b"agent\n"}
+    return ws
+
+
+def _edited(tmp_path: Path) -> WorkspaceSection:
     ws = prepare(make_tree(tmp_path / "host", {"a": b"a\n", "b": b"b\n"}))
     (ws.temp_dir / "src/a").write_text("agent\n")
     (ws.temp_dir / "src/b").write_text("agent\n")
+    return ws
+
+
+@contextmanager
+def _stopping_after_one_file(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     real = os.rename
     made: list[object] = []
 
@@ -80,9 +102,41 @@ def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WorkspaceSec
 
     monkeypatch.setattr(os, "rename", stops)
     with pytest.raises(SystemExit):
-        ws.apply()
+        yield
     monkeypatch.undo()
-    return ws
+
+
+def test_an_undo_that_was_interrupted_is_announced_everywhere(half_undone: WorkspaceSection) -> None:
+    parent, folder = half_undone.temp_dir.parent, half_undone.temp_dir
+    host = tree_of(parent / "host")
+    assert [one.status for one in find_workspaces(parent)] == ["unfinished"]
+    assert list(clean_workspaces(parent, kept=True)) == []
+    with pytest.raises(WorkspaceError, match="interrupted"):
+        half_undone.apply()
+    with pytest.raises(WorkspaceError, match="kept"):
+        WorkspaceSection.open(folder).cleanup()
+    done = _toolkit("workspace", "diff", folder)
+    assert "interrupted" in done.stderr
+    assert "--resume" in done.stderr
+    assert _toolkit("workspace", "list", "--parent", parent).stdout.startswith("unfinished")
+    assert tree_of(parent / "host") == host
+
+
+@pytest.mark.parametrize(("option", "wanted"), [("--resume", {b"agent\n"}), ("--undo", {b"a\n", b"b\n"})])
+def test_an_undo_that_was_interrupted_is_finished_either_way(
+    half_undone: WorkspaceSection, option: str, wanted: set[bytes]
+) -> None:
+    parent = half_undone.temp_dir.parent
+    assert _toolkit("workspace", "apply", half_undone.temp_dir, option).returncode == 0
+    assert {data for _, data in tree_of(parent / "host").values()} == wanted
+    assert [one.status for one in find_workspaces(parent)] == ["kept"]
+    half_undone.apply()
+    assert {data for _, data in tree_of(parent / "host").values()} == {b"agent\n"}
+
+
+def _toolkit(*words: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "toolkit", *map(str, words)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
 
 
 def test_nothing_else_is_applied_before_an_interrupted_apply_is_settled(interrupted: WorkspaceSection) -> None:

@@ -107,6 +107,19 @@ def exchange(old_folder: int, old: str | bytes, new_folder: int, new: str | byte
     _rename(old_folder, old, new_folder, new, _EXCHANGE)
 
 
+def is_there(path: Path) -> bool:
+    """Whether there is something at a path, a link to nowhere included.
+
+    Raises:
+        OSError: that cannot be looked at; `Path.exists` says no then.
+    """
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
 def state_home(home: Path | str | None = None) -> Path:
     """The folder for what outlives a process: the given one, else TOOLKIT_HOME, else the platform's state folder."""
     home = home or os.environ.get("TOOLKIT_HOME")

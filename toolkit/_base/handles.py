@@ -43,10 +43,10 @@ _syscall.restype = ctypes.c_long
 def _openat2(root: int, path: bytes, flags: int, mode: int, resolve: int) -> int:
     how = _OpenHow(flags | os.O_CLOEXEC, mode, resolve)
     number, size = ctypes.c_long(_OPENAT2), ctypes.c_size_t(ctypes.sizeof(how))
-    handle = _syscall(number, ctypes.c_int(root), ctypes.c_char_p(path), ctypes.byref(how), size)
-    if handle < 0:
+    while (handle := _syscall(number, ctypes.c_int(root), ctypes.c_char_p(path), ctypes.byref(how), size)) < 0:
         code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code), os.fsdecode(path))
+        if code != errno.EINTR:  # Python's own calls are made again after a signal, too
+            raise OSError(code, os.strerror(code), os.fsdecode(path))
     return int(handle)
 
 

@@ -211,7 +211,10 @@ def diff(workspace_dir: Path, paths: tuple[str, ...], patch: bool, wants_json: b
 
     stdout = take_stdout()
     # By looking only, without opening a section: the owner of the workspace may be at work in it.
-    changes = changes_of(Workspace(workspace_dir.resolve()))
+    looked_at = Workspace(workspace_dir.resolve())
+    changes = changes_of(looked_at)
+    if looked_at.has_unfinished_apply:
+        click.echo(f"{looked_at.unfinished()}\n", err=True)
     print_changes(
         stdout, changes.below(*paths) if paths else changes, "json" if wants_json else "patch" if patch else "table"
     )

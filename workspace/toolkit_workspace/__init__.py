@@ -4,17 +4,13 @@ from toolkit.errors import WorkspaceBudgetError, WorkspaceConflictError, Workspa
 from toolkit_workspace.applying import Applied, AppliedChange
 from toolkit_workspace.changes import Change, Changes
 from toolkit_workspace.copying import Progress
+from toolkit_workspace.found import clean_workspaces as clean_workspaces, find_workspaces as find_workspaces
 from toolkit_workspace.moments import Snapshot
 from toolkit_workspace.mount import HostMount
 from toolkit_workspace.section import WorkspaceSection
 from toolkit_workspace.selecting import LeftOut, MountPlan, Plan
 from toolkit_workspace.watching import WatchEvent, Watching
-from toolkit_workspace.workspace import (
-    Workspace as Workspace,
-    clean_workspaces as clean_workspaces,
-    default_parent as default_parent,
-    find_workspaces as find_workspaces,
-)
+from toolkit_workspace.workspace import Workspace as Workspace, default_parent as default_parent
 
 # What users may import. `Workspace` and its functions are for the rooms above this one.
 __all__ = [

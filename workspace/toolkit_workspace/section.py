@@ -19,6 +19,7 @@ from toolkit_workspace.changes import Changes, changes_of
 from toolkit_workspace.copying import Progress, fill
 from toolkit_workspace.moments.snapshot import Snapshot, Snapshots
 from toolkit_workspace.mount import HostMount
+from toolkit_workspace.record.trouble import in_words, in_words_of, is_full
 from toolkit_workspace.selecting import (
     AllowedRoots,
     LeftOut,
@@ -81,12 +82,16 @@ class WorkspaceSection:
         Raises:
             WorkspaceError: there is none at that place, or its owner still works with it.
         """
-        workspace = Workspace.adopt(Path(temp_dir))
+        with in_words("the workspace cannot be opened", at=Path(temp_dir)):
+            workspace = Workspace.adopt(Path(temp_dir))
         try:
             facts = workspace.read_facts()
             mounts = [_mount_of(one) for one in facts["mounts"]]
             section = cls(mounts, facts["roots"], parent=workspace.folder.parent, keep=True)
             section._summaries = tuple(MountSummary.from_json(one["summary"]) for one in facts["mounts"])
+        except OSError as error:
+            workspace.release()
+            raise in_words_of(error, "the workspace cannot be opened", at=workspace.state_dir) from error
         except (KeyError, TypeError, ValueError) as error:
             workspace.release()
             raise WorkspaceError(
@@ -137,7 +142,7 @@ class WorkspaceSection:
 
     def plan(self) -> Plan:
         """What preparing would copy and leave out, by looking only."""
-        with AllowedRoots(self.allowed_host_roots) as roots:
+        with in_words("the mounts cannot be read"), AllowedRoots(self.allowed_host_roots) as roots:
             sources = open_sources(self.mounts, roots)
             try:
                 plans = []
@@ -160,31 +165,42 @@ class WorkspaceSection:
         self.keep = self.keep if keep is None else keep
         if self._workspace is not None:
             if not self.is_held:
-                self._workspace, self._snapshots = Workspace.adopt(self._workspace.folder), None
+                with in_words("the workspace cannot be opened", at=self._workspace.folder):
+                    self._workspace, self._snapshots = Workspace.adopt(self._workspace.folder), None
             return self
         place = Path(parent) if parent is not None else self._parent or default_parent()
-        with AllowedRoots(self.allowed_host_roots) as roots:
+        with in_words("the mounts cannot be read"), AllowedRoots(self.allowed_host_roots) as roots:
             sources = open_sources(self.mounts, roots)
             try:
                 self._check_budgets(sources, roots)
-                workspace = Workspace.create(place.absolute(), [source.record for source in sources])
-                try:
-                    tallies = fill(workspace, sources, roots, strict=self._strict, progress=self._progress)
-                    self._summaries = tuple(map(MountSummary.of, sources, tallies))
-                    workspace.write_facts(**self._facts())
-                except BaseException:
-                    workspace.remove()
-                    raise
-            except OSError as error:
-                raise WorkspaceError(
-                    f"the workspace cannot be filled: {error.strerror}", fix="Nothing was left behind."
-                ) from error
+                self._workspace = self._filled(place.absolute(), sources, roots)
             finally:
                 close_sources(sources)
-        self._workspace = workspace
         if self._keep_bases:
-            workspace.start_keeping_bases()
+            self._workspace.start_keeping_bases()
         return self
+
+    def _filled(self, place: Path, sources: Sequence[Source], roots: AllowedRoots) -> Workspace:
+        """A new workspace with everything in it; nothing is left of it if that fails."""
+        workspace = Workspace.create(place, [source.record for source in sources])
+        try:
+            tallies = fill(workspace, sources, roots, strict=self._strict, progress=self._progress)
+            self._summaries = tuple(map(MountSummary.of, sources, tallies))
+            workspace.write_facts(**self._facts())
+        except BaseException as error:
+            left = workspace.remove_if_possible()
+            if not isinstance(error, OSError):
+                raise
+            needs = self._bytes_needed(sources, roots) if is_full(error) else None
+            raise in_words_of(error, "the workspace cannot be filled", at=place, needs=needs, fix=left) from error
+        return workspace
+
+    def _bytes_needed(self, sources: Sequence[Source], roots: AllowedRoots) -> int | None:
+        """How many bytes the mounts hold, None where that cannot be told."""
+        try:
+            return sum(plan_source(source, roots, strict=False).needed for source in sources)
+        except (OSError, WorkspaceError):
+            return None
 
     def _check_budgets(self, sources: Sequence[Source], roots: AllowedRoots) -> None:
         for source in sources:
@@ -214,7 +230,7 @@ class WorkspaceSection:
 
     def fingerprint(self) -> str:
         """A hash of all names, contents, links and executable bits that are in the workspace now."""
-        with self._prepared().opened() as root:
+        with in_words("the workspace cannot be read"), self._prepared().opened() as root:
             return fingerprint_of(root)
 
     def changes(self) -> Changes:
@@ -245,38 +261,42 @@ class WorkspaceSection:
             WorkspaceError: an earlier apply was interrupted, or a path or mount matches nothing.
         """
         chosen = None if paths is None else [os.fspath(path) for path in paths]
-        return apply_changes(
-            self._with_bases(), paths=chosen, mounts=mounts, dry_run=dry_run, conflict_markers=conflict_markers
-        )
+        with in_words("the changes cannot be applied", at=self.state_dir):
+            return apply_changes(
+                self._with_bases(), paths=chosen, mounts=mounts, dry_run=dry_run, conflict_markers=conflict_markers
+            )
 
     def resume_apply(self) -> bool:
-        """Finish an apply that was interrupted; False when none had begun to write."""
-        return resume(self._with_bases())
+        """Apply all that an interrupted apply, or an interrupted undo, left out; False when there is none."""
+        with in_words("the apply cannot be finished", at=self.state_dir):
+            return resume(self._with_bases())
 
     def undo_apply(self) -> bool:
         """Take back an interrupted apply, or else the last finished one; False when there is none.
 
         Raises:
-            WorkspaceConflictError: a file was changed on the host since.
+            WorkspaceConflictError: a file was changed on the host since; nothing was taken back.
         """
-        return undo(self._with_bases())
+        with in_words("the apply cannot be taken back", at=self.state_dir):
+            return undo(self._with_bases())
 
     def snapshot(self, label: str) -> Snapshot:
         """Remember how the workspace looks now; only what changed is stored."""
-        self._with_bases()
-        return self._moments().take(label)
+        with in_words("no snapshot can be taken", at=self._with_bases().state_dir):
+            return self._moments().take(label)
 
     def rewind(self, snapshot: Snapshot | str) -> Snapshot:
         """Make the workspace look as in a snapshot (or the latest of that label).
 
         What it looked like until now is the returned snapshot, so that a rewind can be rewound.
         """
-        self._with_bases()
-        return self._moments().rewind(snapshot)
+        with in_words("the workspace cannot be rewound", at=self._with_bases().state_dir):
+            return self._moments().rewind(snapshot)
 
     def diff(self, a: Snapshot | str | None = None, b: Snapshot | str | None = None) -> Changes:
         """What changed from `a` (what was prepared if not given) to `b` (now if not given)."""
-        return self._moments().diff(a, b)
+        with in_words("the workspace cannot be read"):
+            return self._moments().diff(a, b)
 
     def _with_bases(self) -> Workspace:
         """The workspace once all base bytes are kept."""
@@ -325,27 +345,23 @@ class WorkspaceSection:
         if workspace.has_unfinished_apply:
             self.release()
             self._workspace = self._snapshots = None
-            raise WorkspaceError(
-                "the workspace is kept: an apply was interrupted",
-                where=[str(workspace.folder)],
-                fix=f"Finish it or take it back: toolkit workspace apply {workspace.folder} --resume (or --undo)",
-            )
+            raise workspace.unfinished("the workspace is kept: an apply, or taking it back, was interrupted")
         self._workspace = self._snapshots = None
-        try:
+        command = f"toolkit workspace clean --parent {workspace.folder.parent}"
+        with in_words("the workspace cannot be removed", at=workspace.folder, fix=f"Remove it later: {command}"):
             workspace.remove()
-        except OSError as error:
-            raise WorkspaceError(
-                f"the workspace cannot be removed: {error.strerror}",
-                where=[str(workspace.folder)],
-                fix="Remove it by hand, or later: toolkit workspace clean",
-            ) from error
 
     def release(self) -> None:
         """Let go of the workspace and leave it, for another process to open; `changes` and `apply` go on working."""
         workspace = self._prepared()
-        if workspace.is_held:
-            workspace.finish_keeping_bases()
-            workspace.write_facts(**self._facts(), kept=True)
+        if not workspace.is_held:
+            return
+        what = f"the workspace {workspace.folder} cannot be marked as kept"
+        try:
+            with in_words(what, at=workspace.state_dir, fix="It is still there, until 'toolkit workspace clean'."):
+                workspace.finish_keeping_bases()
+                workspace.write_facts(**self._facts(), kept=True)
+        finally:
             workspace.release()
 
     def __enter__(self) -> Self:

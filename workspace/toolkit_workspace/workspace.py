@@ -2,42 +2,38 @@
 
 What is kept lies in a hidden folder next to the workspace, out of the agent's sight:
 the record, the base bytes, the journal of an apply, the snapshots, and whose it is.
-Nothing in it is ever executed or unpickled. The owner holds a lock there as long as
-it lives: the kernel drops it with the process, so a left-over shows by an unheld
-lock, and the recorded pid with its start time is a second witness. What is in doubt
-is kept.
+Nothing in it is ever executed or unpickled.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
-import json
 import os
 import secrets
-import stat
 import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from toolkit._base.files import write_json
-from toolkit._base.handles import READ_DIR, READ_FILE, remove_tree
+from toolkit._base.files import is_there, write_json
+from toolkit._base.handles import READ_DIR
 from toolkit._base.locks import Lock, take_lock
-from toolkit._base.processes import boot_id, started_at
 from toolkit._base.words import safe_name
 from toolkit.errors import WorkspaceError
 from toolkit_workspace.record import ByteStore, MountRecord, Record, keep_bases
-
-_PREFIX = "toolkit-workspace-"
-_SUFFIX = ".state"
-_MOST_OWNER_BYTES = 1_000_000
-
-Status = Literal["in use", "kept", "left over", "unfinished"]
-"""`unfinished`: an apply was interrupted, and only its journal can finish or undo it."""
+from toolkit_workspace.record.trouble import in_words, in_words_of
+from toolkit_workspace.state import (
+    PREFIX,
+    is_unfinished,
+    owner_facts,
+    read_facts,
+    remove_pair,
+    state_dir_of,
+    take_state,
+    unborn_of,
+)
 
 
 class Workspace:
@@ -45,7 +41,7 @@ class Workspace:
 
     def __init__(self, folder: Path, lock: Lock | None = None, record: Record | None = None) -> None:
         self.folder = folder
-        self.state_dir = _state_dir_of(folder)
+        self.state_dir = state_dir_of(folder)
         self.store = ByteStore(self.state_dir / "bases")
         self._lock = lock
         self._record = record
@@ -55,27 +51,26 @@ class Workspace:
     @classmethod
     def create(cls, parent: Path, mounts: Sequence[MountRecord]) -> Workspace:
         """Make an empty workspace (mode 0700) below `parent`, owned and locked by this process."""
-        folder = parent / (_PREFIX + secrets.token_hex(6))
-        unborn = parent / f".{folder.name}.new"
-        try:
+        folder = parent / (PREFIX + secrets.token_hex(6))
+        unborn = unborn_of(folder)
+        what, fix = f"no workspace can be made below {safe_name(str(parent))}", "Choose another folder for it."
+        with in_words(what, at=parent, fix=fix):
             unborn.mkdir(mode=0o700)
-        except OSError as error:
-            raise WorkspaceError(
-                f"no workspace can be made below {safe_name(str(parent))}: {error.strerror}",
-                fix="Choose a folder that exists and can be written: WorkspaceSection(…, parent='…')",
-            ) from error
         workspace = cls(folder, record=Record(mounts))
         try:
             # Locked before it has the name that `find_workspaces` looks for: nobody sees it without an owner.
             workspace._lock = take_lock(unborn / "lock")
-            write_json(unborn / "owner.json", {"created": time.time(), **_owner(os.getpid()), "kept": False})
+            write_json(unborn / "owner.json", {"created": time.time(), **owner_facts(os.getpid()), "kept": False})
             unborn.rename(workspace.state_dir)
             folder.mkdir(mode=0o700)
             folder.chmod(0o700)
-        except BaseException:
-            _remove_pair(folder, unborn)
-            workspace.remove()
-            raise
+        except BaseException as error:
+            with contextlib.suppress(OSError):
+                remove_pair(folder, unborn)
+            left = workspace.remove_if_possible()
+            if not isinstance(error, OSError):
+                raise
+            raise in_words_of(error, what, at=parent, fix=left) from error
         return workspace
 
     @classmethod
@@ -86,12 +81,12 @@ class Workspace:
             WorkspaceError: there is none, or its owner lives.
         """
         workspace = cls(folder.resolve())
-        if not (workspace.state_dir / "owner.json").is_file() or not workspace.folder.is_dir():
+        if not is_there(workspace.state_dir / "owner.json") or not is_there(workspace.folder):
             raise WorkspaceError(
                 f"{safe_name(str(folder))} is no prepared workspace",
                 fix="See: toolkit workspace list",
             )
-        workspace._lock = _take_lock(workspace.state_dir)
+        workspace._lock = take_state(workspace.state_dir)
         if workspace._lock is None:
             raise WorkspaceError(
                 f"the workspace {safe_name(str(folder))} is in use",
@@ -128,12 +123,16 @@ class Workspace:
         self.record.save(self.record_file, durable=durable)
 
     def read_facts(self) -> dict[str, Any]:
-        """The owner, and what the section wrote down; empty where nothing can be read."""
-        return _read_facts(self.state_dir)
+        """The owner, and what the section wrote down; empty where nothing was.
+
+        Raises:
+            OSError: that cannot be read.
+        """
+        return read_facts(self.state_dir)
 
     def write_facts(self, **facts: Any) -> None:
         """Record the owner and these facts, all of it or nothing."""
-        known = {**self.read_facts(), **_owner(os.getpid()), "kept": False, **facts}
+        known = {**self.read_facts(), **owner_facts(os.getpid()), "kept": False, **facts}
         write_json(self.state_dir / "owner.json", known, indent=1)
 
     @property
@@ -144,8 +143,23 @@ class Workspace:
 
     @property
     def has_unfinished_apply(self) -> bool:
-        """Whether an apply had begun to write to the host and was neither finished nor undone."""
-        return _has_unfinished_apply(self.state_dir)
+        """Whether an apply, or its undo, had begun to write to the host and is neither finished nor taken back."""
+        with in_words("nobody can say whether an apply was interrupted", at=self.state_dir):
+            return is_unfinished(self.state_dir)
+
+    @property
+    def ways_to_settle(self) -> str:
+        """What to type to end an unfinished apply."""
+        command = f"toolkit workspace apply {self.folder}"
+        return f"apply all of it: {command} --resume, or take all of it back: {command} --undo"
+
+    def unfinished(self, what: str = "an earlier apply, or taking it back, was interrupted") -> WorkspaceError:
+        """The error for whatever has to wait until an unfinished apply is settled."""
+        return WorkspaceError(
+            what,
+            where=[f"{self.folder}: some of its changes are on the host, and some are not"],
+            fix=f"{self.ways_to_settle[:1].upper()}{self.ways_to_settle[1:]}",
+        )
 
     def open(self) -> int:
         """The workspace folder as a handle, for the caller to close.
@@ -215,141 +229,19 @@ class Workspace:
         self._stop.set()  # at most the file at hand is still kept
         self.finish_keeping_bases()
         try:
-            _remove_pair(self.folder, self.state_dir)
+            remove_pair(self.folder, self.state_dir)
         finally:
             self.release()
 
-
-@dataclass(frozen=True, slots=True)
-class FoundWorkspace:
-    """A workspace somebody made below a folder."""
-
-    temp_dir: Path
-    state_dir: Path
-    status: Status
-    pid: int
-    created: float
-    mounts: tuple[str, ...]
+    def remove_if_possible(self) -> str:
+        """Remove what there is of a workspace that could not be made; what to say of the rest."""
+        try:
+            self.remove()
+        except OSError as error:
+            command = f"toolkit workspace clean --parent {self.folder.parent}"
+            return f"{self.folder} was left behind ({error.strerror}); remove it: {command}"
+        return "Nothing was left behind."
 
 
 def default_parent() -> Path:
     return Path(tempfile.gettempdir())
-
-
-def find_workspaces(parent: Path) -> list[FoundWorkspace]:
-    """The workspaces below `parent` that belong to this user, oldest first."""
-    found = []
-    for state_dir in sorted(parent.glob(f".{_PREFIX}*{_SUFFIX}")):
-        st = state_dir.lstat()
-        if not stat.S_ISDIR(st.st_mode) or st.st_uid != os.geteuid():
-            continue
-        facts = _read_facts(state_dir)
-        folder = parent / state_dir.name.removeprefix(".").removesuffix(_SUFFIX)
-        pid = facts.get("pid")
-        mounts = [str(mount.get("landing", "")) for mount in facts.get("mounts", []) if isinstance(mount, dict)]
-        found.append(
-            FoundWorkspace(
-                folder,
-                state_dir,
-                _status(state_dir, facts),
-                pid if isinstance(pid, int) else 0,
-                float(facts.get("created") or st.st_mtime),
-                tuple(mounts),
-            )
-        )
-    return sorted(found, key=lambda one: (one.created, one.temp_dir.name))
-
-
-def clean_workspaces(parent: Path, *, kept: bool = False) -> Iterator[FoundWorkspace]:
-    """Remove the left-overs below `parent` and yield each; with `kept` also those that were meant to stay.
-
-    One whose owner lives is never removed: the lock is held while it is. Nor is one with an interrupted
-    apply, which could then neither be finished nor undone.
-    """
-    for one in find_workspaces(parent):
-        if one.status in ("in use", "unfinished") or (one.status == "kept" and not kept):
-            continue
-        lock = _take_lock(one.state_dir)
-        if lock is None:
-            continue
-        with lock:
-            _remove_pair(one.temp_dir, one.state_dir)
-        yield one
-    for unborn in parent.glob(f".{_PREFIX}*.new"):  # killed within the moment before it had an owner
-        with contextlib.suppress(FileNotFoundError):
-            st = unborn.lstat()
-            if stat.S_ISDIR(st.st_mode) and st.st_uid == os.geteuid() and st.st_mtime < time.time() - 3600:
-                _remove_pair(unborn, unborn)
-
-
-def _state_dir_of(folder: Path) -> Path:
-    return folder.with_name(f".{folder.name}{_SUFFIX}")
-
-
-def _has_unfinished_apply(state_dir: Path) -> bool:
-    return (state_dir / "apply" / "plan.json").exists()
-
-
-def _remove_pair(folder: Path, state_dir: Path) -> None:
-    parent = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        # The workspace first: while its state is there, a rest of it can still be found.
-        remove_tree(parent, folder.name)
-        remove_tree(parent, state_dir.name)
-    finally:
-        os.close(parent)
-
-
-def _take_lock(state_dir: Path) -> Lock | None:
-    """The lock of a workspace, None while another process holds it or where it is gone."""
-    try:
-        folder = os.open(state_dir, READ_DIR)
-    except FileNotFoundError:
-        return None
-    try:
-        return take_lock("lock", folder=folder)
-    finally:
-        os.close(folder)
-
-
-def _status(state_dir: Path, facts: dict[str, Any]) -> Status:
-    lock = _take_lock(state_dir)
-    if lock is None:
-        return "in use"
-    lock.release()
-    if _has_unfinished_apply(state_dir):
-        return "unfinished"
-    if facts.get("kept"):
-        return "kept"
-    return "in use" if _is_alive(facts) else "left over"
-
-
-def _is_alive(facts: dict[str, Any]) -> bool:
-    pid = facts.get("pid")
-    if not isinstance(pid, int) or facts.get("boot") != boot_id():
-        return False
-    started = facts.get("started")
-    return pid != os.getpid() and started is not None and started_at(pid) == started
-
-
-@functools.cache
-def _owner(pid: int) -> dict[str, Any]:
-    return {"pid": pid, "started": started_at(pid), "boot": boot_id()}
-
-
-def _read_facts(state_dir: Path) -> dict[str, Any]:
-    try:
-        folder = os.open(state_dir, READ_DIR)
-    except OSError:
-        return {}
-    try:
-        handle = os.open("owner.json", READ_FILE, dir_fd=folder)
-        try:
-            facts = json.loads(os.read(handle, _MOST_OWNER_BYTES))
-        finally:
-            os.close(handle)
-    except (OSError, ValueError):
-        return {}
-    finally:
-        os.close(folder)
-    return facts if isinstance(facts, dict) else {}

@@ -2,30 +2,32 @@
 
 Only the mounts' own places are written, through directory handles; a link that
 leads out is refused. What the host changed meanwhile is merged or is a conflict
-that stops everything before the first write. An interrupted apply is finished with
-`resume` or taken back with `undo`; a finished one can be taken back, too.
+that stops everything before the first write. A finished apply can be taken back
+with `undo`. An apply or undo that was interrupted is unfinished until `resume` has
+applied everything or `undo` has taken everything back.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from toolkit._base.files import is_there
 from toolkit._base.locks import take_lock
 from toolkit._base.words import safe_name
 from toolkit.errors import WorkspaceConflictError, WorkspaceError, WorkspaceSecurityError
 from toolkit_workspace.applying.decide import AppliedChange, Case, Decider
-from toolkit_workspace.applying.journal import Journal, Step, Update
+from toolkit_workspace.applying.journal import Journal, Step, Update, discard
 from toolkit_workspace.changes.changes import Change, Changes, changes_of
 from toolkit_workspace.changes.marks import LEADS_OUT, LinkReader, leads_out, links_below
 from toolkit_workspace.moments.snapshot import Snapshots
 from toolkit_workspace.record.content import Content, ContentGone, Hosts, Node
 from toolkit_workspace.record.record import NO_STAMP, Record, Row, Stamp
+from toolkit_workspace.record.trouble import in_words, in_words_of
 from toolkit_workspace.workspace import Workspace
 
 _MOST_SHOWN = 10
@@ -85,13 +87,13 @@ def apply_changes(
 
 
 def resume(workspace: Workspace) -> bool:
-    """Finish an interrupted apply; False when there is none, or none that had begun to write."""
+    """Apply the rest of an interrupted apply, or all of it after an interrupted undo; False when there is none."""
     with _locked(workspace):
         journal = Journal.load(_open_journal(workspace))
         if journal is None:
-            shutil.rmtree(_open_journal(workspace), ignore_errors=True)
+            discard(_open_journal(workspace))
             return False
-        with _readable_errors(), Hosts(workspace.record, workspace.store) as hosts:
+        with _in_words_of(workspace), Hosts(workspace.record, workspace.store) as hosts:
             journal.sweep(hosts)
             journal.forwards(hosts)
             _finish(workspace, hosts, journal)
@@ -102,17 +104,20 @@ def undo(workspace: Workspace) -> bool:
     """Take back an interrupted apply, or else the last finished one; False when there is none.
 
     Raises:
-        WorkspaceConflictError: a file was changed on the host since; the others are taken back up to there.
+        WorkspaceConflictError: a file was changed on the host since; nothing was taken back.
     """
     with _locked(workspace):
-        for folder in (_open_journal(workspace), _done_journal(workspace)):
-            journal = Journal.load(folder)
-            if journal is not None:
-                with _readable_errors(), Hosts(workspace.record, workspace.store) as hosts:
-                    _take_back(workspace, hosts, journal)
-                return True
-            shutil.rmtree(folder, ignore_errors=True)
-        return False
+        journal = Journal.load(_open_journal(workspace)) or Journal.load(_done_journal(workspace))
+        if journal is None:
+            discard(_open_journal(workspace))
+            discard(_done_journal(workspace))
+            return False
+        with Hosts(workspace.record, workspace.store) as hosts:
+            journal.check_backwards(hosts)
+            with _in_words_of(workspace):
+                # From its first write on it is unfinished business, like an apply.
+                _take_back(workspace, hosts, journal.reopen(_open_journal(workspace)))
+        return True
 
 
 def _carry_out(workspace: Workspace, hosts: Hosts, decider: Decider) -> None:
@@ -121,25 +126,47 @@ def _carry_out(workspace: Workspace, hosts: Hosts, decider: Decider) -> None:
     What a snapshot still needs and the record to go back to; the journal, with all bytes; the steps on the
     host; the record as it is now; and only then the journal is put aside.
     """
-    if (workspace.state_dir / "snapshots").exists():
-        rows = [hosts.record.get(step.path) for step in decider.steps.values()]
-        Snapshots(workspace).keep_before_apply([row for row in rows if row is not None])
-    workspace.save()
-    try:
-        journal = Journal.begin(_open_journal(workspace), _ordered(decider.steps.values()), decider.updates)
-    except (ContentGone, OSError) as error:
-        shutil.rmtree(_open_journal(workspace), ignore_errors=True)
-        raise WorkspaceError(
-            "the changes cannot be written down before they are applied; nothing was touched",
-            where=[str(error)],
-            fix="If a file changed just now, apply again.",
-        ) from error
+    journal = _written_down(workspace, hosts, decider)
     try:
         journal.forwards(hosts)
     except BaseException as error:
         _take_back_after(error, workspace, hosts, journal)
         raise
-    _finish(workspace, hosts, journal)
+    with in_words(
+        "all changes are on the host, but that cannot be written down",
+        at=workspace.state_dir,
+        fix=f"Remove the cause, then {workspace.ways_to_settle}",
+    ):
+        _finish(workspace, hosts, journal)
+
+
+def _written_down(workspace: Workspace, hosts: Hosts, decider: Decider) -> Journal:
+    """The journal of what is about to be done, and what a snapshot still needs kept; the host is not touched."""
+    try:
+        if is_there(workspace.state_dir / "snapshots"):
+            rows = [hosts.record.get(step.path) for step in decider.steps.values()]
+            Snapshots(workspace).keep_before_apply([row for row in rows if row is not None])
+        workspace.save()
+        return Journal.begin(_open_journal(workspace), _ordered(decider.steps.values()), decider.updates)
+    except (ContentGone, OSError) as error:
+        what = "the changes cannot be written down before they are applied"
+        with suppress(OSError):
+            discard(_open_journal(workspace))
+        if isinstance(error, OSError):
+            needs = _bytes_needed(decider.steps.values())
+            raise in_words_of(
+                error, what, at=workspace.state_dir, needs=needs, fix="Nothing was touched: try again."
+            ) from error
+        raise WorkspaceError(
+            f"{what}; nothing was touched", where=[str(error)], fix="If a file changed just now, apply again."
+        ) from error
+
+
+def _bytes_needed(steps: Iterable[Step]) -> int:
+    """How many bytes the journal of these steps holds, about."""
+    versions = [version for step in steps for version in (step.old, step.new) if version is not None]
+    sizes = [one.content.size if isinstance(one.content, Content) else len(one.content or b"") for one in versions]
+    return sum(sizes)
 
 
 def _take_back_after(error: BaseException, workspace: Workspace, hosts: Hosts, journal: Journal) -> None:
@@ -150,20 +177,24 @@ def _take_back_after(error: BaseException, workspace: Workspace, hosts: Hosts, j
         raise WorkspaceError(
             "applying failed, and so did taking back what was written",
             where=[str(error), str(second)],
-            fix=f"Remove the cause, then: toolkit workspace apply {workspace.folder} --undo (or --resume)",
+            fix=f"Remove the cause, then {workspace.ways_to_settle}",
         ) from error
     if isinstance(error, OSError):
-        raise WorkspaceError(
-            f"the changes cannot be written: {error.strerror}",
-            where=[str(error.filename)] if error.filename else [],
-            fix="What had been written was taken back: the host is as it was.",
+        what, fix = "the changes cannot be written", "What had been written was taken back: the host is as it was."
+        raise in_words_of(
+            error, what, at=_first_host(hosts, journal), fix=fix, needs=_bytes_needed(journal.steps)
         ) from error
+
+
+def _first_host(hosts: Hosts, journal: Journal) -> Path | None:
+    """The host folder that is written to, or the first of them."""
+    return next((Path(os.fsdecode(hosts.mounts[step.mount].host)) for step in journal.steps), None)
 
 
 def _finish(workspace: Workspace, hosts: Hosts, journal: Journal) -> None:
     """Bring the record up to date with what was applied, then close the journal."""
     before = journal.folder / "record"
-    if not before.exists():  # a resumed apply may have come this far already
+    if not is_there(before):  # a resumed apply may have come this far already
         os.link(workspace.record_file, before)
     for update in journal.updates:
         _rebase(hosts, update, journal.by_place)
@@ -176,10 +207,30 @@ def _take_back(workspace: Workspace, hosts: Hosts, journal: Journal) -> None:
     journal.sweep(hosts)
     journal.backwards(hosts)
     before = journal.folder / "record"
-    if before.exists():
+    if is_there(before):
         before.replace(workspace.record_file)
         workspace.record.become(Record.load(workspace.record_file))
-    shutil.rmtree(journal.folder)
+    if _trust_restored(hosts, journal):
+        workspace.save(durable=True)
+    discard(journal.folder)
+
+
+def _trust_restored(hosts: Hosts, journal: Journal) -> bool:
+    """Record the stamps of what was put back: by the ones it had before, it would look changed."""
+    restored = []
+    for step in journal.steps:
+        row, old = hosts.record.get(step.path), step.old
+        if old is None or row is None or (row.mount, row.host_path) != (step.mount, step.host_path):
+            continue
+        if row.kind != "d" and row.host == old.stamp:
+            seen = hosts.look(row.mount, row.host_path)
+            if seen is not None and seen.st is not None and old.is_made_in(seen):
+                restored.append(row._replace(host=Stamp.of(seen.st)))
+    for row in restored:
+        hosts.record.put(row)
+    if restored:
+        hosts.record.trust_host_stamps()
+    return bool(restored)
 
 
 def _rebase(hosts: Hosts, update: Update, steps: Mapping[tuple[int, bytes], Step]) -> None:
@@ -201,11 +252,7 @@ def _is_base(row: Row, seen: Node | None, step: Step | None) -> bool:
         return False
     if step is None:  # nothing to write: it held them when it was decided
         return row.host == Stamp.of(seen.st)
-    written = step.new.content if step.new else None
-    try:
-        return isinstance(written, Content) and seen.content.equals(written)
-    except ContentGone:  # somebody was quick to change it again
-        return False
+    return step.new is not None and step.new.is_made_in(seen)
 
 
 def _ordered(steps: Iterable[Step]) -> list[Step]:
@@ -327,11 +374,7 @@ def _conflict(conflicts: list[tuple[str, str]]) -> WorkspaceConflictError:
 
 def _refuse_unfinished(workspace: Workspace) -> None:
     if workspace.has_unfinished_apply:
-        raise WorkspaceError(
-            "an earlier apply was interrupted",
-            where=[str(_open_journal(workspace))],
-            fix=f"Finish it or take it back: toolkit workspace apply {workspace.folder} --resume (or --undo)",
-        )
+        raise workspace.unfinished()
 
 
 def _open_journal(workspace: Workspace) -> Path:
@@ -342,16 +385,8 @@ def _done_journal(workspace: Workspace) -> Path:
     return workspace.state_dir / "applied"
 
 
-@contextmanager
-def _readable_errors() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise WorkspaceError(
-            f"the host cannot be written: {error.strerror}",
-            where=[str(error.filename)] if error.filename else [],
-            fix="Remove the cause and try again: the journal is kept.",
-        ) from error
+def _in_words_of(workspace: Workspace) -> AbstractContextManager[None]:
+    return in_words("the host cannot be written", fix=f"Remove the cause, then {workspace.ways_to_settle}")
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from toolkit_workspace.changes.changes import Change
 from toolkit_workspace.record.content import Content, ContentGone, Hosts, Node, Source
 from toolkit_workspace.record.keeping import LARGEST_FRESH, LARGEST_KEPT
 from toolkit_workspace.record.record import NO_STAMP, Record, Row, Stamp
+from toolkit_workspace.record.trouble import unreadable
 
 Action = Literal["created", "replaced", "merged", "marked", "deleted", "mode", "nothing"]
 
@@ -114,9 +115,9 @@ class Decider:
         except Conflict as conflict:
             self.conflicts.append((path, str(conflict)))
         except ContentGone as gone:
-            self.conflicts.append((path, f"changed or unreadable just now: {gone.what}"))
-        except OSError as error:
-            self.conflicts.append((path, f"cannot be looked at on the host: {error.strerror}"))
+            self.conflicts.append((path, f"changed just now: {gone.what}"))
+        except OSError as error:  # what could not be looked at decides nothing
+            raise unreadable(case.host_path, error, self.hosts.mounts[case.mount].host) from error
         else:
             self.outcomes += [AppliedChange(path, action)] if action else []
 

@@ -23,10 +23,11 @@ from typing import Any
 
 from toolkit._base.files import write_json, write_new
 from toolkit._base.handles import READ_DIR, READ_FILE
-from toolkit.errors import WorkspaceConflictError, WorkspaceError
+from toolkit.errors import WorkspaceConflictError, WorkspaceError, WorkspaceSecurityError
 from toolkit_workspace.record import ByteStore
 from toolkit_workspace.record.content import Content, ContentGone, Hosts, Node, Source, leads_elsewhere, pieces_of
 from toolkit_workspace.record.record import Row, Stamp
+from toolkit_workspace.record.trouble import is_gone, leads_away
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +43,17 @@ class HostVersion:
     mtime_ns: int | None = None
     owner: tuple[int, int] | None = None
     attributes: tuple[tuple[str, bytes], ...] = ()
+    stamp: Stamp | None = None
+    """The stamp it has where it is, if it is there."""
 
     @classmethod
     def of(cls, node: Node) -> HostVersion:
         """All that has to be known to put back what is there now."""
         assert node.st is not None
-        owner, content = (node.st.st_uid, node.st.st_gid), node.content
+        owner, content, stamp = (node.st.st_uid, node.st.st_gid), node.content, Stamp.of(node.st)
         if content is None:
-            return cls(node.kind, node.mode, node.target, owner=owner)
-        return cls(node.kind, node.mode, None, content, "", node.st.st_mtime_ns, owner, content.attributes())
+            return cls(node.kind, node.mode, node.target, owner=owner, stamp=stamp)
+        return cls(node.kind, node.mode, None, content, "", node.st.st_mtime_ns, owner, content.attributes(), stamp)
 
     def is_like(self, other: HostVersion | None) -> bool:
         """Whether both are the same to whoever reads the path."""
@@ -62,19 +65,30 @@ class HostVersion:
             return self.target == other.target
         return self.sha256 == other.sha256 and self.mode & 0o777 == other.mode & 0o777
 
+    def is_made_in(self, node: Node) -> bool:
+        """Whether this is what the place holds now, its bytes read once more."""
+        if self.kind != "f" or node.content is None:
+            return node.kind == self.kind and node.target == self.target
+        try:
+            return isinstance(self.content, Content) and node.content.equals(self.content)
+        except ContentGone:  # somebody was quick to change it again
+            return False
+
     def to_json(self) -> list[Any]:
         target = None if self.target is None else os.fsdecode(self.target)
         attributes = [(name, value.hex()) for name, value in self.attributes]
-        return [self.kind, self.mode, target, _place(self.content), self.sha256, self.mtime_ns, self.owner, attributes]
+        rest = [self.sha256, self.mtime_ns, self.owner, attributes, self.stamp]
+        return [self.kind, self.mode, target, _place(self.content), *rest]
 
     @classmethod
     def from_json(cls, facts: list[Any], store: ByteStore) -> HostVersion:
-        kind, mode, target, place, sha256, mtime_ns, owner, attributes = facts
+        kind, mode, target, place, sha256, mtime_ns, owner, attributes, stamp = facts
         content = None if place is None else store.content(*place)
         owner = None if owner is None else (owner[0], owner[1])
         attributes = tuple((name, bytes.fromhex(value)) for name, value in attributes)
         target = None if target is None else os.fsencode(target)
-        return cls(kind, mode, target, content, sha256, mtime_ns, owner, attributes)
+        stamp = None if stamp is None else Stamp(*stamp)
+        return cls(kind, mode, target, content, sha256, mtime_ns, owner, attributes, stamp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +142,12 @@ class Update:
         return cls(path, row, content)
 
 
+def discard(folder: Path) -> None:
+    """Remove a journal that is done with, its plan first: what a kill leaves of it is no journal."""
+    (folder / "plan.json").unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 class Journal:
     """The record of one apply in a folder of its own: a plan, and one file with all bytes it speaks of."""
 
@@ -145,7 +165,7 @@ class Journal:
         Raises:
             ContentGone: a file changed since the steps were planned.
         """
-        shutil.rmtree(folder, ignore_errors=True)
+        discard(folder)
         folder.mkdir(mode=0o700)
         store = ByteStore(folder / "bytes")
         store.append([])  # there is a file to sync, even without bytes
@@ -191,15 +211,35 @@ class Journal:
 
     def backwards(self, hosts: Hosts) -> None:
         """Take back every step that was made, last one first."""
-        self._make([_Move(step, step.new, step.old, name) for step, name in self._named_steps()][::-1], hosts)
+        self._make(self._moves_back(), hosts)
+
+    def check_backwards(self, hosts: Hosts) -> None:
+        """Refuse to go back where a place holds something that is not ours; nothing is written.
+
+        Raises:
+            WorkspaceConflictError: there is such a place.
+        """
+        for move in self._moves_back():
+            move.check(hosts)
+
+    def _moves_back(self) -> list[_Move]:
+        return [_Move(step, step.new, step.old, name) for step, name in self._named_steps()][::-1]
 
     def _make(self, moves: Sequence[_Move], hosts: Hosts) -> None:
         for move in moves:
-            move.make(hosts)
+            try:
+                move.make(hosts)
+            except OSError as error:
+                # What failed goes by its name in an open folder only.
+                host = hosts.mounts[move.step.mount].host
+                error.filename = os.fsdecode(b"/".join(part for part in (host, move.step.host_path) if part))
+                error.filename2 = None
+                raise
         in_folders = {(step.mount, step.host_path.rpartition(b"/")[0]): step for step in self.steps}
         for step in in_folders.values():
-            with contextlib.suppress(OSError):  # a folder that is gone needs no sync
-                _sync(hosts.open_parent(step.mount, step.host_path)[0])
+            folder = hosts.find_parent(step.mount, step.host_path)
+            if folder is not None:  # one that is gone needs no sync
+                _sync(folder[0])
 
     def _named_steps(self) -> Iterator[tuple[Step, bytes]]:
         """Each step and the name it uses beside its place: not a random one, so that `sweep` finds it after a kill."""
@@ -209,21 +249,29 @@ class Journal:
     def sweep(self, hosts: Hosts) -> None:
         """Remove the names an interrupted run may have left beside the places, before anything else is done."""
         for step, temporary in self._named_steps():
-            try:
-                folder, _ = hosts.open_parent(step.mount, step.host_path)
-            except OSError:
+            found = hosts.find_parent(step.mount, step.host_path)
+            if found is None:
                 continue
             try:
                 with contextlib.suppress(FileNotFoundError):
-                    os.unlink(temporary, dir_fd=folder)
+                    os.unlink(temporary, dir_fd=found[0])
             finally:
-                os.close(folder)
+                os.close(found[0])
 
     def close(self, kept_as: Path) -> None:
         """Put the journal aside, in place of an older one."""
-        shutil.rmtree(kept_as, ignore_errors=True)
-        self.folder.rename(kept_as)
-        _sync(os.open(kept_as.parent, READ_DIR))
+        self._move_to(kept_as)
+
+    def reopen(self, folder: Path) -> Journal:
+        """The journal of a finished apply as that of an unfinished one, which it is from now on."""
+        if folder != self.folder:
+            self._move_to(folder)
+        return Journal.load(folder) or self
+
+    def _move_to(self, folder: Path) -> None:
+        discard(folder)
+        self.folder.rename(folder)
+        _sync(os.open(folder.parent, READ_DIR))
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +288,22 @@ class _Move:
     goal: HostVersion | None
     temporary: bytes
 
+    def check(self, hosts: Hosts) -> None:
+        """Look whether the move can be made, or is.
+
+        Raises:
+            WorkspaceConflictError: the place holds something else than the start or the goal.
+            WorkspaceSecurityError: the mount is another folder now.
+        """
+        hosts.folder(self.step.mount)
+        try:
+            now = self._seen(hosts.look(self.step.mount, self.step.host_path))
+        except ContentGone:
+            raise self._met_something_else() from None
+        except WorkspaceSecurityError:  # behind a link, where nothing is the mount's
+            now = None
+        self._is_made(now)
+
     def make(self, hosts: Hosts) -> None:
         """Make the move unless it was already made.
 
@@ -251,20 +315,25 @@ class _Move:
         try:
             folder, name = hosts.open_parent(mount, host_path)
         except OSError as error:
+            if not (is_gone(error) or leads_away(error)):
+                raise
             if self.goal is None:  # nothing is there, or behind a link, where nothing is the mount's
                 return
             raise leads_elsewhere(hosts.mounts[mount], host_path, error) from error
         try:
             try:
-                node = hosts.look_in(folder, name, mount, host_path)
-                digest = node.content.sha256() if node and node.content else ""
+                now = self._seen(hosts.look_in(folder, name, mount, host_path))
             except ContentGone:
                 raise self._met_something_else() from None
-            now = None if node is None else HostVersion(node.kind, node.mode, node.target, sha256=digest)
             if not self._is_made(now):
                 self._change(folder, name, now)
         finally:
             os.close(folder)
+
+    def _seen(self, node: Node | None) -> HostVersion | None:
+        """What is in place, as far as it has to be recognised."""
+        digest = node.content.sha256() if node and node.content else ""
+        return None if node is None else HostVersion(node.kind, node.mode, node.target, sha256=digest)
 
     def _is_made(self, now: HostVersion | None) -> bool:
         """Whether the goal is reached already; refuses a place that holds a third thing."""
@@ -359,13 +428,12 @@ def _set_mode(folder: int, name: bytes, mode: int) -> None:
 
 
 def _dress(fd: int, goal: HostVersion) -> None:
-    """Give a new file or folder its owner, attributes, mode and time, as far as we may."""
+    """Give a new file or folder its owner, as far as we may, its attributes, mode and time."""
     if goal.owner is not None:
         with contextlib.suppress(PermissionError):
             os.fchown(fd, *goal.owner)
     for name, value in goal.attributes:
-        with contextlib.suppress(OSError):
-            os.setxattr(fd, name, value)
+        os.setxattr(fd, name, value)
     os.fchmod(fd, goal.mode & 0o777)
     if goal.mtime_ns is not None:
         os.utime(fd, ns=(goal.mtime_ns, goal.mtime_ns))

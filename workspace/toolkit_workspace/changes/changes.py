@@ -19,6 +19,7 @@ from toolkit_workspace.changes.scan import Pair, scan
 from toolkit_workspace.changes.summary import summary_table
 from toolkit_workspace.record.content import Hosts, Node
 from toolkit_workspace.record.record import MountRecord, Record
+from toolkit_workspace.record.trouble import in_words
 from toolkit_workspace.workspace import Workspace
 
 ChangeKind = Literal["added", "modified", "deleted", "renamed", "mode", "link"]
@@ -170,8 +171,13 @@ class Changes(Sequence[Change]):
 
 
 def changes_of(workspace: Workspace) -> Changes:
-    """What differs from what was prepared. Runs nothing in the workspace and changes nothing there."""
-    with Hosts(workspace.record, workspace.store) as hosts, workspace.opened() as root:
+    """What differs from what was prepared. Runs nothing in the workspace and changes nothing there.
+
+    Raises:
+        WorkspaceError: the workspace, its record, or a host file that has to be compared cannot be read.
+    """
+    said = in_words("the workspace cannot be read", at=workspace.folder)
+    with said, Hosts(workspace.record, workspace.store) as hosts, workspace.opened() as root:
         pairs = scan(workspace, root, hosts)
         return changes_from(pairs, hosts.record, links_below(root))
 

@@ -7,6 +7,7 @@ hooks, editor tasks), what can run, what leads out, and names made to be misread
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import unicodedata
@@ -17,6 +18,7 @@ from toolkit._base.handles import READ_DIR, open_beneath
 from toolkit_workspace.changes.scan import Pair
 from toolkit_workspace.record.content import Node
 from toolkit_workspace.record.record import MountRecord, Record
+from toolkit_workspace.record.trouble import is_gone, leads_away, unreadable
 
 _OBEYED_FOLDERS = {
     ".claude": "settings and commands of an agent",
@@ -177,19 +179,19 @@ def leads_out(read_link: LinkReader, path: bytes, target: bytes) -> bool:
 
 
 def links_below(root: int) -> LinkReader:
-    """Reads links below an open folder, through no other link."""
+    """Reads links below an open folder, through no other link; what cannot be read is an error, not "no link"."""
 
     def read_link(path: bytes) -> bytes | None:
         parent, _, name = path.rpartition(b"/")
         try:
             folder = open_beneath(root, parent, READ_DIR)
-        except OSError:
-            return None
-        try:
-            return os.readlink(name, dir_fd=folder)
-        except OSError:
-            return None
-        finally:
-            os.close(folder)
+            try:
+                return os.readlink(name, dir_fd=folder)
+            finally:
+                os.close(folder)
+        except OSError as error:
+            if is_gone(error) or leads_away(error) or error.errno == errno.EINVAL:  # EINVAL: it is no link
+                return None
+            raise unreadable(path, error) from error
 
     return read_link

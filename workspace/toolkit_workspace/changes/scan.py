@@ -19,12 +19,12 @@ from functools import cached_property
 from pathlib import Path
 
 from toolkit._base.handles import PATH_HANDLE, READ_DIR, open_beneath
-from toolkit.errors import WorkspaceError
 from toolkit_workspace.record.content import Hosts, Node, node_of
 from toolkit_workspace.record.record import Kind, Record, Rows
+from toolkit_workspace.record.trouble import unreadable
 from toolkit_workspace.workspace import Workspace
 
-_MOST_LEVELS = 60  # folders held open at once; what is deeper is reached from the top again
+_MOST_LEVELS = 12  # folders held open at once; what is deeper is reached from the top again
 _NOTHING = Rows()
 _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 """Removed since it was seen, or replaced by a file or a link: the next scan says so. Any other failure is an error."""
@@ -67,11 +67,7 @@ def scan(workspace: Workspace, root: int, hosts: Hosts) -> list[Pair]:
         with record.lock:
             touched = _touched(record, root)
     except OSError as error:
-        raise WorkspaceError(
-            f"the workspace cannot be read: {error.strerror}",
-            where=[str(error.filename)] if error.filename else [],
-            fix="What cannot be read cannot be compared: give yourself access and try again.",
-        ) from error
+        raise unreadable(error.filename or str(workspace.folder), error) from error
     rows = [record.get(path) for path, one in touched.items() if one.is_known]
     old = {row.path: hosts.recorded(row) for row in rows if row is not None}
     new = {path: node_of(one.now, one.target, workspace.open, path) for path, one in touched.items() if one.now}
@@ -129,6 +125,9 @@ class _Walk:
                 inner += self._new(fd, prefix, {name for name, *_ in known})
             for name, unchanged in inner:
                 self._descend(fd, prefix + os.fsencode(name), name, unchanged, level)
+        except OSError as error:  # what could not be looked at is not unchanged
+            below = os.fsencode(error.filename) if isinstance(error.filename, str) else b""
+            raise unreadable(prefix + below or b".", error) from error
         finally:
             os.close(fd)
 
@@ -177,7 +176,7 @@ class _Walk:
             if error.errno == errno.EMFILE and level:
                 self.later.append((path, unchanged))  # no handle is free down here: looked at from the top later
             elif error.errno not in _GONE:
-                raise  # what could not be looked at is not unchanged
+                raise
             return
         self.folder(inner, path, unchanged, level + 1)
 
@@ -209,7 +208,7 @@ def _make_readable(name: str, fd: int, st: os.stat_result) -> os.stat_result:
     """Give ourselves back the right to read a file that the agent took away; the stat after it."""
     try:
         handle = os.open(name, PATH_HANDLE | os.O_NOFOLLOW, dir_fd=fd)
-    except OSError:
+    except FileNotFoundError:
         return st
     try:
         if stat.S_ISREG(os.fstat(handle).st_mode):

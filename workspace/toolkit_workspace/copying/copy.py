@@ -34,7 +34,7 @@ from toolkit_workspace.workspace import Workspace
 
 _NO_LIMIT = 1 << 62
 _TICK_SECONDS = 0.05
-_BAD_SOURCE = frozenset({errno.EIO, errno.EACCES, errno.EISDIR, errno.ESTALE})
+_BAD_SOURCE = frozenset({errno.EACCES, errno.ESTALE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,6 +376,7 @@ class _Copier:
             raise _OverBudget(shown, st.st_size) from None
         except OSError as error:
             if error.errno not in _BAD_SOURCE:
+                error.filename = error.filename or os.fsdecode(shown)
                 raise
             os.unlink(name, dir_fd=into)
             mount.walk.failed(shown, error)

@@ -17,13 +17,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from toolkit._base.files import replacing, write_json
+from toolkit._base.files import is_there, replacing, write_json
 from toolkit.errors import WorkspaceError
 from toolkit_workspace.changes.changes import Changes, changes_from
 from toolkit_workspace.changes.scan import Pair, scan
 from toolkit_workspace.moments.rewrite import rewrite
 from toolkit_workspace.record.content import Content, ContentGone, Hosts, Node, open_stored
 from toolkit_workspace.record.record import Record, Row
+from toolkit_workspace.record.trouble import in_words
 from toolkit_workspace.workspace import Workspace
 
 
@@ -113,12 +114,16 @@ class Snapshots:
         """Make the workspace look as it did; what it looked like until now is the returned snapshot.
 
         Raises:
-            WorkspaceError: bytes it had then can no longer be found; the workspace was not touched.
+            WorkspaceError: bytes it had then can no longer be found, and the workspace was not touched; or it
+                cannot be written, and what it looked like is kept as the last snapshot.
         """
         goal = self.find(snapshot)
         until_now = self.take(f"before rewinding to {goal.label}")
         with ExitStack() as opened, self._workspace.opened() as root:
-            rewrite(root, _differing(self._now(opened), self._moment(goal, opened)))
+            differing = _differing(self._now(opened), self._moment(goal, opened))
+            fix = f"Rewind again, or go back with the snapshot {until_now.label!r}."
+            with in_words("the workspace cannot be rewound in full", at=self._workspace.folder, fix=fix):
+                rewrite(root, differing)
         return until_now
 
     def keep_before_apply(self, rows: list[Row]) -> None:
@@ -194,7 +199,7 @@ class Snapshots:
     def _keep(self, content: Content) -> str:
         """Store bytes unless they are here already, and return their digest."""
         name, written = content.sha256(), hashlib.sha256()
-        if (self._contents / name).exists():
+        if is_there(self._contents / name):
             return name
         self._contents.mkdir(mode=0o700, exist_ok=True)
         with replacing(self._contents / name) as out:

@@ -1,12 +1,14 @@
 """The bytes of a path, wherever they are: in the workspace, on the host, or kept in a store of ours.
 
 A `Content` knows where bytes lie and reads them when asked. If what is found is no
-longer what was meant, it raises `ContentGone`; it never returns other bytes. `Hosts`
+longer what was meant, it raises `ContentGone`; it never returns other bytes. What
+could not be looked at is `Unreadable` instead, and nothing is decided from it. `Hosts`
 finds the bytes a file had when it was recorded: kept, still on the host, or lost.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -19,8 +21,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
 from toolkit._base.handles import READ_DIR, READ_FILE, open_beneath
+from toolkit._base.words import safe_name
 from toolkit.errors import WorkspaceError, WorkspaceSecurityError
 from toolkit_workspace.record.record import FRESH_NS, MountRecord, Record, Row, stamp_numbers
+from toolkit_workspace.record.trouble import is_gone, leads_away, unreadable
 
 if TYPE_CHECKING:
     from toolkit_workspace.record.keeping import ByteStore
@@ -49,24 +53,37 @@ class Content:
     """The `Stamp` the opened file has to have, before and after reading."""
 
     def chunks(self) -> Iterator[bytes]:
-        """The bytes in pieces of at most 1 MiB.
+        """The bytes in pieces of 1 MiB, the last one shorter.
 
         Raises:
             ContentGone: another file is there now, or it changed while it was read.
+            Unreadable: it cannot be read.
         """
         fd = self.open()
         try:
             self._check(fd)
             at, end = self.offset, self.offset + self.size
             while at < end:
-                piece = os.pread(fd, min(_CHUNK, end - at), at)
-                if not piece:
-                    raise ContentGone("a file became shorter while it was read")
+                piece = self._piece(fd, at, min(_CHUNK, end - at))
                 at += len(piece)
                 yield piece
             self._check(fd)
         finally:
             os.close(fd)
+
+    def _piece(self, fd: int, at: int, length: int) -> bytes:
+        """So many bytes from a place on: one call may return only a part of them."""
+        parts: list[bytes] = []
+        while length:
+            try:
+                part = os.pread(fd, length, at)
+            except OSError as error:
+                raise unreadable(_name_of(fd), error) from error
+            if not part:
+                raise ContentGone("a file became shorter while it was read")
+            parts.append(part)
+            at, length = at + len(part), length - len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _check(self, fd: int) -> None:
         if self.stamp is not None and stamp_numbers(os.fstat(fd)) != self.stamp:
@@ -89,14 +106,15 @@ class Content:
 
     def attributes(self) -> tuple[tuple[str, bytes], ...]:
         """The extended attributes of the file that new bytes in its place may have, too."""
-        try:
-            fd = self.open()
-        except ContentGone:  # unreadable or gone: whoever needs the bytes will say so
-            return ()
+        fd = self.open()
         try:
             names = [name for name in os.listxattr(fd) if name.startswith(_KEPT_ATTRIBUTES)]
             return tuple((name, os.getxattr(fd, name)) for name in sorted(names))
-        except OSError:  # a file system without attributes
+        except OSError as error:
+            if error.errno == errno.ENODATA:  # one of them was removed this instant
+                raise ContentGone("a file changed while it was read") from error
+            if error.errno != errno.EOPNOTSUPP:  # a file system without attributes
+                raise unreadable(_name_of(fd), error) from error
             return ()
         finally:
             os.close(fd)
@@ -148,7 +166,11 @@ class Node:
             return False
 
     def has_bytes_of(self, other: Node) -> bool:
-        """Whether two files hold the same bytes; bytes that are lost, or change while they are read, equal nothing."""
+        """Whether two files hold the same bytes; bytes that are lost, or change while they are read, equal nothing.
+
+        Raises:
+            Unreadable: that cannot be told.
+        """
         if self.kind != "f" or other.kind != "f":
             return self.kind == other.kind
         if self.size != other.size or self.content is None or other.content is None:
@@ -173,23 +195,27 @@ def open_file(root: Callable[[], int], path: bytes) -> int:
 
     Raises:
         ContentGone: there is no such file, or it is something else now.
+        Unreadable: there may be one, and it cannot be opened.
     """
     parent, _, name = path.rpartition(b"/")
     top = root()
     try:
         folder = open_beneath(top, parent, READ_DIR)
         try:
-            if not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-                raise OSError(0, "not a regular file")  # opening a device can have effects of its own
-            fd = os.open(name, READ_FILE, dir_fd=folder)
+            # Opening a device can have effects of its own.
+            is_file = stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+            fd = os.open(name, READ_FILE, dir_fd=folder) if is_file else -1
         finally:
             os.close(folder)
     except OSError as error:
-        raise ContentGone(f"cannot read {os.fsdecode(path)!r}", where=[str(error.strerror)]) from error
+        if is_gone(error) or leads_away(error) or error.errno == errno.ENXIO:
+            raise ContentGone(f"cannot read {os.fsdecode(path)!r}", where=[str(error.strerror)]) from error
+        raise unreadable(path, error, _name_of(top)) from error
     finally:
         os.close(top)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
+    if fd < 0 or not stat.S_ISREG(os.fstat(fd).st_mode):
+        if fd >= 0:
+            os.close(fd)
         raise ContentGone(f"{os.fsdecode(path)!r} is no longer a file")
     return fd
 
@@ -199,7 +225,17 @@ def open_stored(file: Path) -> int:
     try:
         return os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError as error:
+        if not is_gone(error):
+            raise unreadable(str(file), error) from error
         raise ContentGone("kept bytes are gone", where=[f"{file}: {error.strerror}"]) from error
+
+
+def _name_of(fd: int) -> str:
+    """What the system calls an open file, for a message."""
+    try:
+        return str(Path(f"/proc/self/fd/{fd}").readlink())
+    except OSError:
+        return "a file"
 
 
 class Hosts:
@@ -246,19 +282,31 @@ class Hosts:
         parent, _, name = (host_path if single_file is None else single_file).rpartition(b"/")
         return open_beneath(self.folder(mount), parent, READ_DIR), name
 
+    def find_parent(self, mount: int, host_path: bytes) -> tuple[int, bytes] | None:
+        """`open_parent`, but None where there is no such folder, or only behind a link."""
+        try:
+            return self.open_parent(mount, host_path)
+        except OSError as error:
+            if is_gone(error) or leads_away(error):
+                return None
+            raise
+
     def look(self, mount: int, host_path: bytes) -> Node | None:
         """What is at a host path now, None if nothing.
 
         Raises:
             WorkspaceSecurityError: the way there leads through a link.
             ContentGone: it changed this instant.
+            Unreadable: it cannot be looked at.
         """
         try:
             folder, name = self.open_parent(mount, host_path)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
         except OSError as error:
-            raise leads_elsewhere(self.mounts[mount], host_path, error) from error
+            if is_gone(error):
+                return None
+            if leads_away(error):
+                raise leads_elsewhere(self.mounts[mount], host_path, error) from error
+            raise unreadable(host_path, error, self.mounts[mount].host) from error
         try:
             return self.look_in(folder, name, mount, host_path)
         finally:
@@ -266,16 +314,20 @@ class Hosts:
 
     def look_in(self, folder: int, name: bytes, mount: int, host_path: bytes) -> Node | None:
         """`look` where the folder is open already."""
+        target = None
         try:
             st = os.stat(name or b".", dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
             return None
-        target = None
+        except OSError as error:
+            raise unreadable(host_path, error, self.mounts[mount].host) from error
         if stat.S_ISLNK(st.st_mode):
             try:
                 target = os.readlink(name, dir_fd=folder)
             except OSError as error:
-                raise ContentGone("a link became something else while it was read") from error
+                if is_gone(error) or error.errno == errno.EINVAL:
+                    raise ContentGone("a link became something else while it was read") from error
+                raise unreadable(host_path, error, self.mounts[mount].host) from error
         place = host_path if self.mounts[mount].name is None else name
         return node_of(st, target, partial(self.open_folder, mount), place)
 
@@ -287,6 +339,9 @@ class Hosts:
         """Where the bytes of a recorded file are now; None when they are lost.
 
         A host file that is still as it was copied is its own base, so most bytes never have to be kept.
+
+        Raises:
+            Unreadable: whether they are lost cannot be told.
         """
         if row.kind != "f":
             return None
@@ -298,7 +353,7 @@ class Hosts:
             return None
         try:
             now = self.look(row.mount, row.host_path)
-        except (WorkspaceError, OSError):
+        except (WorkspaceSecurityError, ContentGone):
             return None
         return now.content if now and now.st and row.host_is_untouched(now.st) else None
 
@@ -311,8 +366,8 @@ def is_too_fresh(record: Record, row: Row) -> bool:
 def leads_elsewhere(mount: MountRecord, host_path: bytes, error: OSError) -> WorkspaceSecurityError:
     """The error for a host path that can no longer be reached without leaving the mount."""
     return WorkspaceSecurityError(
-        f"cannot reach {os.fsdecode(host_path)!r} in the mount without following a link",
-        where=[f"{os.fsdecode(mount.host)}: {error.strerror}"],
+        f"{safe_name(host_path or mount.host)} can no longer be reached in the mount without following a link",
+        where=[f"{safe_name(mount.host)}: {error.strerror}"],
         fix="Put the folder back, or choose other changes by their paths",
     )
 
@@ -322,7 +377,9 @@ def _open_mount(mount: MountRecord) -> int:
     try:
         fd = open_beneath(root, mount.host.strip(b"/") or b".", READ_DIR)
     except OSError as error:
-        raise leads_elsewhere(mount, b"", error) from error
+        if is_gone(error) or leads_away(error):
+            raise leads_elsewhere(mount, b"", error) from error
+        raise unreadable(mount.host, error) from error
     finally:
         os.close(root)
     st = os.fstat(fd)

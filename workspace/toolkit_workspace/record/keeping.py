@@ -29,6 +29,7 @@ from toolkit_workspace.record.content import (
     pieces_of,
 )
 from toolkit_workspace.record.record import FRESH_NS, Record, Row, Rows, join
+from toolkit_workspace.record.trouble import Unreadable
 
 LARGEST_KEPT = 1 << 20
 """A larger file is not kept: it is hardly a text that merges."""
@@ -146,6 +147,8 @@ class _Keeping:
                         data = self._recorded_bytes(rows, position, join(path, os.fsencode(name)))
                     if data is not None:
                         self._collect(rows, moves, position, data)
+                    elif self.only_fresh and is_too_fresh(self.record, rows.row(position)):
+                        rows.change(position, host_is_base=False)  # its stamp proves nothing, and its bytes are lost
         finally:
             if fd is not None:
                 os.close(fd)
@@ -156,13 +159,16 @@ class _Keeping:
         if self.only_fresh and not is_too_fresh(self.record, row):
             return None
         if row.copy.size > LARGEST_FRESH:
-            rows.change(position, host_is_base=False)
             return None
-        with contextlib.suppress(ContentGone):
-            return _copy_of(row, self.root).read()
-        with contextlib.suppress(ContentGone), Hosts(self.record, self.store) as hosts:
-            on_host = hosts.base(row)
-            return None if on_host is None else on_host.read()
+        try:
+            with contextlib.suppress(ContentGone):
+                return _copy_of(row, self.root).read()
+            with contextlib.suppress(ContentGone), Hosts(self.record, self.store) as hosts:
+                on_host = hosts.base(row)
+                return None if on_host is None else on_host.read()
+        except Unreadable:
+            if self.only_fresh:  # a workspace is being made: nothing of it may be in doubt
+                raise
         return None
 
     def _collect(self, rows: Rows, moves: int, position: int, data: bytes) -> None:
@@ -195,6 +201,8 @@ def _untouched_bytes(fd: int, name: str, size: int, identity: tuple[int, int]) -
     try:
         data = os.read(file, size + 1)
         st = os.fstat(file)
+    except OSError:
+        return None
     finally:
         os.close(file)
     return data if (st.st_ctime_ns, st.st_ino) == identity and len(data) == size else None

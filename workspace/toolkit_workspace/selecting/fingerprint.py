@@ -33,7 +33,8 @@ class _Hash(LeftBehind):
 def fingerprint_of(workspace: int) -> str:
     """A hash of everything below an open folder, in an order that depends on names only."""
     digest = _Hash()
-    walk = Walk(workspace, (b"/\0",), rules_at(workspace), digest)  # no absolute link is taken for one inside
+    # No absolute link is taken for one inside, and what cannot be read has no hash.
+    walk = Walk(workspace, (b"/\0",), rules_at(workspace), digest, strict=True)
     for folder in walk.folders():
         digest.feed(b"d", folder.path)
         for name in folder.files:

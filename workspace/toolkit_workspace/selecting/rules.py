@@ -11,7 +11,6 @@ folder above it says whether the path comes along.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import stat
@@ -188,12 +187,23 @@ def rules_at(
     """The rules in force at the top of a mount, its open folder; with `gitignore` its rule files count."""
     files = None
     if gitignore:
-        with contextlib.suppress(OSError):
-            patterns = read_rule_file(folder, b".git/info/exclude", ".git/info/exclude")
-            files = Scope(RuleList(patterns)) if patterns else None
+        patterns = _read_if_there(folder, b".git/info/exclude")
+        files = Scope(RuleList(patterns)) if patterns else None
     include_rules = RuleList(read_globs(include, "include_glob")) if include else None
     exclude_rules = RuleList(read_globs(exclude, "exclude_glob")) if exclude else None
     return Rules(include_rules, exclude_rules, files, gitignore)
+
+
+def _read_if_there(folder: int, name: bytes) -> list[GitPattern]:
+    try:
+        return read_rule_file(folder, name, os.fsdecode(name))
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EXDEV, errno.EINVAL, errno.ENXIO):
+            return []
+        raise WorkspaceError(
+            f"{os.fsdecode(name)!r} cannot be read: {error.strerror}",
+            fix="Without its rules nobody can say what is left out: make it readable, or leave gitignore=True away.",
+        ) from error
 
 
 def read_rule_file(folder: int, name: bytes, source: str) -> list[GitPattern]:

@@ -35,6 +35,10 @@ _KINDS = {
 }
 
 
+_SAYS_NO = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EXDEV, errno.EACCES, errno.EPERM, errno.ENAMETOOLONG)
+"""What an open says of a link's target that is not there, out of bounds or not for us; all else says nothing of it."""
+
+
 @dataclass(slots=True)
 class Folder:
     """One folder of the walk; `handle` is good until the next one is asked for."""
@@ -169,17 +173,19 @@ class Walk:
             stack.close()
 
     def failed(self, path: bytes, error: OSError) -> None:
-        """Note a source that could not be opened or read; an error with strict."""
+        """Note a source that is gone, or that we may not read, which is an error with strict.
+
+        Raises:
+            WorkspaceError: it could not be read for any other reason: what it holds is unknown.
+        """
         if error.errno in (errno.ENOENT, errno.ESTALE):
             self._left.add(path, "vanished")
-        elif error.errno in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO):
+        elif error.errno in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO, errno.EINVAL, errno.EISDIR):
             self._left.add(path, "vanished", detail="became something else meanwhile")
-        elif error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
-            raise error
-        elif self._strict:
+        elif self._strict or error.errno not in (errno.EACCES, errno.EPERM):
             raise WorkspaceError(
                 f"{safe_name(path)} cannot be read: {error.strerror}",
-                fix="Make it readable, exclude it, or leave strict=True away.",
+                fix="Make it readable, or leave it out by a pattern.",
             ) from error
         else:
             self._left.add(path, "unreadable", detail=error.strerror or "")
@@ -252,8 +258,10 @@ class Walk:
         except OSError as error:
             if error.errno == errno.ELOOP:
                 self._left.add(path, "link loop", detail=f"-> {safe_name(target)}")
-            else:
+            elif error.errno in _SAYS_NO:
                 self._left.add(path, "link leads out", detail=f"-> {safe_name(target)}: {error.strerror}")
+            else:
+                self.failed(path, error)
             return 0
         kind = stat.S_IFMT(os.fstat(handle).st_mode)
         os.close(handle)
@@ -270,6 +278,9 @@ class Walk:
         try:
             handle = self.follow.open(host, READ_DIR & ~os.O_NOFOLLOW)
         except (OSError, WorkspaceSecurityError) as error:
+            if isinstance(error, OSError) and error.errno not in _SAYS_NO:
+                self.failed(path, error)
+                return
             self._left.add(path, "link leads out", detail=f"-> {safe_name(host)}: {error}".splitlines()[0])
             return
         st = os.fstat(handle)
@@ -330,7 +341,9 @@ def _relative_to_mount(target: bytes, folder: bytes, real_paths: tuple[bytes, ..
 def _resolves_beneath(root: int, folder: bytes, target: bytes) -> bool:
     try:
         handle = open_beneath(root, folder + b"/" + target if folder else target, PATH_HANDLE, follow_links=True)
-    except OSError:
+    except OSError as error:
+        if error.errno not in _SAYS_NO:
+            raise
         return False
     os.close(handle)
     return True

@@ -22,6 +22,7 @@ from toolkit.errors import WorkspaceError
 from toolkit_workspace.copying import Mover, TooLarge
 from toolkit_workspace.mount import HostMount
 from toolkit_workspace.record import Kind, Record, Row, Stamp, join, keep_base
+from toolkit_workspace.record.trouble import is_gone, leads_away
 from toolkit_workspace.selecting import AllowedRoots, Folder, LeftBehind, Source, Walk, close_sources, open_sources
 from toolkit_workspace.watching.watch import Affected, WatchEvent
 from toolkit_workspace.workspace import Workspace
@@ -151,7 +152,9 @@ class _MountSync:
                 finally:
                     os.close(parent)
             handle = open_beneath(workspace, place or b".", READ_DIR)
-        except OSError:
+        except OSError as error:
+            if not (is_gone(error) or leads_away(error) or error.errno == errno.EACCES):
+                raise
             yield None
             return
         try:
@@ -168,7 +171,7 @@ class _MountSync:
     def _seen(self, into: int | None, folder: Folder, name: str, path: bytes, row: Row | None) -> Iterator[WatchEvent]:
         try:
             st = os.stat(name, dir_fd=folder.handle, follow_symlinks=False)
-        except OSError:
+        except FileNotFoundError:
             return
         if row is not None and row.kind == "f" and row.host_is_untouched(st):
             return
@@ -185,8 +188,10 @@ class _MountSync:
     ) -> Iterator[WatchEvent]:
         try:
             source = os.open(name, READ_FILE, dir_fd=parent)
-        except OSError:
-            return  # gone or unreadable: the next pass sees what it became
+        except OSError as error:
+            if not (is_gone(error) or leads_away(error) or error.errno in (errno.EACCES, errno.ENXIO)):
+                raise
+            return  # gone or not for us: the next pass sees what it became
         try:
             st = os.fstat(source)
             if not stat.S_ISREG(st.st_mode) or self._is_told(path, st):
@@ -216,7 +221,7 @@ class _MountSync:
             return
         try:
             st = os.stat(name, dir_fd=folder.handle, follow_symlinks=False)
-        except OSError:
+        except FileNotFoundError:
             return
         if self._is_told(path, st):
             return
@@ -277,8 +282,11 @@ class _MountSync:
         """Take away what is gone on the host, if nobody touched the copy."""
         name = os.fsdecode(row.path.rpartition(b"/")[2])
         if row.kind == "d":
-            yield from self._remove_folder(into, name, row)
+            yield from self._remove_folder(into, row)
             return
+        yield from self._remove_one(into, name, row)
+
+    def _remove_one(self, into: int, name: str, row: Row) -> Iterator[WatchEvent]:
         if not _is_there(into, name):
             self._record.discard(row.path, below=False)
             return
@@ -300,22 +308,39 @@ class _MountSync:
             self._record.discard(row.path, below=False)
         yield WatchEvent("removed", os.fsdecode(row.path))
 
-    def _remove_folder(self, into: int, name: str, row: Row) -> Iterator[WatchEvent]:
-        try:
-            inner = os.open(name, READ_DIR, dir_fd=into)
-        except OSError:
-            self._record.discard(row.path)
-            return
-        try:
-            for below in self._record.rows_in(row.path).values():
-                yield from self._remove(inner, below)
-        finally:
-            os.close(inner)
+    def _remove_folder(self, into: int, row: Row) -> Iterator[WatchEvent]:
+        """Take away a folder and all in it from below, however deep; the agent's own work stays, and what it is in."""
+        above = len(row.path.rpartition(b"/")[0])
+        todo, found = [row], []
+        while todo:
+            found.append(todo.pop())
+            todo += self._record.rows_in(found[-1].path).values() if found[-1].kind == "d" else ()
+        for one in reversed(found):
+            inside, _, name = one.path[above:].lstrip(b"/").rpartition(b"/")
+            try:
+                folder = open_beneath(into, inside or b".", READ_DIR)
+            except OSError as error:
+                if not (is_gone(error) or leads_away(error)):
+                    raise
+                self._record.discard(one.path)
+                continue
+            try:
+                removed = self._remove_empty if one.kind == "d" else self._remove_one
+                yield from removed(folder, os.fsdecode(name), one)
+            finally:
+                os.close(folder)
+
+    def _remove_empty(self, into: int, name: str, row: Row) -> Iterator[WatchEvent]:
         with self._record.lock:
             try:
                 os.rmdir(name, dir_fd=into)
-            except OSError:
-                return  # the agent's own work is in it
+            except OSError as error:
+                if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                    return  # the agent's own work is in it
+                if not (is_gone(error) or leads_away(error)):
+                    raise
+                self._record.discard(row.path)
+                return
             self._record.discard(row.path)
         yield WatchEvent("removed", os.fsdecode(row.path))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from toolkit._base.handles import READ_DIR, open_beneath
 from toolkit_workspace.record import join
+from toolkit_workspace.record.trouble import is_gone, leads_away
 from toolkit_workspace.watching.watch import Affected, WatchEvent
 from toolkit_workspace.workspace import Workspace
 
@@ -54,8 +56,10 @@ class _Looks:
             folder, all_below = todo.pop()
             try:
                 handle = open_beneath(self._workspace, folder or b".", READ_DIR)
-            except OSError:
-                continue  # gone: the folder above it tells
+            except OSError as error:
+                if not (is_gone(error) or leads_away(error) or error.errno == errno.EACCES):
+                    raise
+                continue  # gone: the folder above it tells; or closed by the agent
             try:
                 now = _listed(handle)
             finally:
@@ -92,7 +96,7 @@ def _listed(folder: int) -> dict[str, _Seen]:
     for name in os.listdir(folder):
         try:
             st = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        except OSError:
+        except FileNotFoundError:
             continue
         found[name] = (st.st_ctime_ns, st.st_ino, stat.S_ISDIR(st.st_mode))
     return found

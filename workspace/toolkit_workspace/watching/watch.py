@@ -18,6 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Protocol, Self
 
+from toolkit_workspace.record.trouble import in_words_of
+
 Direction = Literal["host→workspace", "workspace→events", "host->workspace", "workspace->events"]
 
 EventKind = Literal["copied", "removed", "conflict", "over budget", "added", "modified", "deleted"]
@@ -196,7 +198,8 @@ class Watching:
                     for tree in one.trees - trees.get(number, set()):
                         self._look_again(number, tree)
         except Exception as error:  # the reader of the events hears about it
-            self._events.put_nowait(error)
+            told = in_words_of(error, "the watch cannot go on") if isinstance(error, OSError) else error
+            self._events.put_nowait(told)
             self._events.put_nowait(None)
 
     async def _pass(self, affected: dict[int, Affected]) -> None:

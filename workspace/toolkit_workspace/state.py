@@ -1,0 +1,130 @@
+"""What is kept beside a workspace, in a folder of its own: where it lies, whose it is, and how it is removed.
+
+The owner holds a lock there as long as it lives: the kernel drops it with the process,
+so a left-over shows by an unheld lock, and the recorded pid with its start time is a
+second witness. What is in doubt is kept.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import stat
+import time
+from pathlib import Path
+from typing import Any
+
+from toolkit._base.files import is_there
+from toolkit._base.handles import READ_DIR, READ_FILE, remove_tree
+from toolkit._base.locks import Lock, take_lock
+from toolkit._base.processes import boot_id, started_at
+
+PREFIX = "toolkit-workspace-"
+SUFFIX = ".state"
+UNBORN = ".new"
+_LONGEST_BIRTH = 3600
+"""Seconds after which a state folder without a lock is nobody's, if its name does not say whose."""
+_MOST_OWNER_BYTES = 1_000_000
+
+
+def state_dir_of(folder: Path) -> Path:
+    """The folder beside a workspace that holds all that is known about it."""
+    return folder.with_name(f".{folder.name}{SUFFIX}")
+
+
+def unborn_of(folder: Path) -> Path:
+    """Where the state folder is made. Until it has a lock, its name says who makes it."""
+    me = os.getpid()
+    return folder.with_name(f".{folder.name}-{me}-{started_at(me)}-{_process_space()}{UNBORN}")
+
+
+def is_stillborn(unborn: Path) -> bool:
+    """Whether nobody is making this state folder any more: its lock is free, or its maker is gone for sure."""
+    st = unborn.lstat()
+    if not stat.S_ISDIR(st.st_mode) or st.st_uid != os.geteuid():
+        return False
+    try:
+        lock = take_lock(unborn / "lock", create=False)
+    except FileNotFoundError:
+        *_, pid, started, space = ["", "", "", *unborn.name.removesuffix(UNBORN).split("-")]
+        if pid.isdigit() and space == _process_space():
+            return str(started_at(int(pid))) != started
+        return st.st_mtime < time.time() - _LONGEST_BIRTH
+    if lock is not None:
+        lock.release()
+    return lock is not None
+
+
+def _process_space() -> str:
+    """Which processes the number of one is unique among."""
+    try:
+        return str(Path("/proc/self/ns/pid").stat().st_ino)
+    except OSError:
+        return "unknown"
+
+
+def is_unfinished(state_dir: Path) -> bool:
+    """Whether an apply, or its undo, was interrupted after its first write to the host."""
+    return is_there(state_dir / "apply" / "plan.json")
+
+
+def remove_pair(folder: Path, state_dir: Path) -> None:
+    """Remove a workspace and what is kept about it, as far as they are there."""
+    parent = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        # The workspace first: while its state is there, a rest of it can still be found.
+        remove_tree(parent, folder.name)
+        remove_tree(parent, state_dir.name)
+    finally:
+        os.close(parent)
+
+
+def take_state(state_dir: Path) -> Lock | None:
+    """The lock of a workspace, None while another process holds it or where it is gone."""
+    try:
+        folder = os.open(state_dir, READ_DIR)
+    except FileNotFoundError:
+        return None
+    try:
+        return take_lock("lock", folder=folder)
+    finally:
+        os.close(folder)
+
+
+def is_alive(facts: dict[str, Any]) -> bool:
+    """Whether the process that these facts name as the owner still runs."""
+    pid = facts.get("pid")
+    if not isinstance(pid, int) or facts.get("boot") != boot_id():
+        return False
+    started = facts.get("started")
+    return pid != os.getpid() and started is not None and started_at(pid) == started
+
+
+@functools.cache
+def owner_facts(pid: int) -> dict[str, Any]:
+    """What tells a process from any other, for as long as it takes."""
+    return {"pid": pid, "started": started_at(pid), "boot": boot_id()}
+
+
+def read_facts(state_dir: Path) -> dict[str, Any]:
+    """The owner, and what the section wrote down; empty where nothing was.
+
+    Raises:
+        OSError: that cannot be read.
+    """
+    try:
+        folder = os.open(state_dir, READ_DIR)
+        try:
+            handle = os.open("owner.json", READ_FILE, dir_fd=folder)
+        finally:
+            os.close(folder)
+    except FileNotFoundError:
+        return {}
+    with os.fdopen(handle, "rb") as file:
+        data = file.read(_MOST_OWNER_BYTES)
+    try:
+        facts = json.loads(data)
+    except ValueError:
+        facts = None
+    return facts if isinstance(facts, dict) else {"kept": True}  # what is in doubt is kept
