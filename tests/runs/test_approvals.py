@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from claude_agent_sdk import ToolPermissionContext
+from claude_agent_sdk.types import PermissionRuleValue, PermissionUpdate
 
 from tests.runs.play import SOON
 from toolkit import Toolbox, tool
-from toolkit.runs import Decision, InPlace, Limits, Question, RunResult, load_run, run, start
-from toolkit.runs.asking import Remembered
+from toolkit.runs import Approvals, Decision, InPlace, Limits, Question, RunResult, load_run, run, start
+from toolkit.runs.asking import Policy, Remembered
 from toolkit.testing import FakeCLI, Turn, text, tool_use
 
 NOTE = "mcp__notes__note"
@@ -180,6 +182,29 @@ async def test_an_answer_to_an_unknown_question_is_a_warning(caplog: pytest.LogC
             assert not live.approvals.answer("ask-99", Decision.ALLOW_ONCE)
         await live.result()
     assert "no approval request 'ask-99'" in caplog.text
+
+
+async def test_a_question_of_the_clis_own_carries_all_that_the_cli_tells() -> None:
+    asked: list[Question] = []
+    suggestion = PermissionUpdate("addRules", rules=[PermissionRuleValue("Bash", "ls:*")], behavior="allow")
+    context = ToolPermissionContext(
+        suggestions=[suggestion],
+        tool_use_id="toolu_1",
+        agent_id="agent-7",
+        blocked_path="/etc/hosts",
+        decision_reason="outside of the working directory",
+        title="Claude wants to read hosts",
+    )
+    approvals = Approvals(
+        Policy("default"), Remembered("/p"), lambda *event, **data: None, approve=answering(True, asked)
+    )
+    answer = await approvals.can_use_tool("Bash", {"command": "cat /etc/hosts"}, context)
+    (question,) = asked
+    assert answer.behavior == "allow"
+    assert (question.title, question.agent, question.blocked_path) == (context.title, "agent-7", "/etc/hosts")
+    assert question.reason == "outside of the working directory"
+    assert question.cli_suggestions == (suggestion.to_dict(),)
+    assert question.as_data()["cli_suggestions"] == question.cli_suggestions
 
 
 async def test_several_questions_can_wait_at_once() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from toolkit import Toolbox, ToolContext, tool
 from toolkit.errors import WorkspaceSecurityError
-from toolkit.runs import Decision, InPlace, Limits, OptionError, RunResult, run, start
+from toolkit.runs import Decision, InPlace, Limits, OptionError, Question, RunResult, run, start
 from toolkit.testing import ScriptedAPI, Status, Turn, text, tool_use
 from toolkit.workspace import HostMount, WorkspaceSection
 
@@ -287,10 +287,65 @@ async def test_read_only_mode_writes_nothing_whatever_is_tried(src: Path, no_lef
 
 
 @pytest.mark.parametrize("mode", ["normal", "default"])
+async def test_a_question_says_what_is_asked_and_by_which_subagent(mode: str) -> None:
+    asked: list[Question] = []
+
+    def approve(question: Question) -> bool:
+        asked.append(question)
+        return question.tool == "Agent"
+
+    def answer(request: Any) -> Turn:
+        if request.tool_results():
+            return Turn([text("done")])
+        if "write it down" in str(request["messages"][0]):
+            return Turn([tool_use("Write", file_path="a.txt", content="x")])
+        return Turn([tool_use("Agent", description="w", prompt="write it down", subagent_type="general-purpose")])
+
+    with ScriptedAPI(otherwise=answer, strict=False) as api:
+        await go(api, mode=mode, native=["Agent", "Write"], approve=approve)
+    writes = [question for question in asked if question.tool == "Write"]
+    assert writes
+    assert all(question.title and question.agent for question in writes)
+    assert all(bool(question.cli_suggestions) == (mode == "default") for question in writes)
+
+
+@pytest.mark.parametrize("mode", ["normal", "default"])
 async def test_a_no_that_ends_the_run_has_one_code_in_every_mode(mode: str) -> None:
     with ScriptedAPI([tool_use("Bash", command="touch made.txt")], strict=False) as api:
         result = await go(api, mode=mode, approve=lambda question: Decision.deny("Enough.", stop=True))
     assert (result.code, [denied.reason for denied in result.denied]) == ("stopped", ["Enough."])
+
+
+@pytest.mark.parametrize(
+    ("policy", "ran", "seen"),
+    [
+        ({}, ["plum"], "noted plum"),
+        ({"note": "deny"}, [], "mcp__notes__note is not allowed in this run"),
+        ({"note": "defer"}, [], "Tool result missing"),
+    ],
+    ids=["allowed", "denied", "deferred again"],
+)
+async def test_a_deferred_call_is_taken_up_when_its_session_goes_on(
+    policy: dict[str, str], ran: list[str], seen: str
+) -> None:
+    noted: list[str] = []
+
+    @tool
+    def note(word: str) -> str:
+        """Note a word."""
+        noted.append(word)
+        return f"noted {word}"
+
+    box = Toolbox("notes", [note])
+    with ScriptedAPI([tool_use("mcp__notes__note", word="plum")], otherwise=[text("Fine.")]) as api:
+        first = await go(api, tools=[box], policy={"note": "defer"})
+        assert (first.code, [call.arguments for call in first.pending], noted) == ("pending", [{"word": "plum"}], [])
+        second = await go(api, "Go on.", tools=[box], policy=policy, resume=first.session)
+        last = str(api.requests[-1]["messages"])
+    assert (second.code, second.pending, noted) == ("ok", (), ran)
+    assert [call.ok for call in second.tools] == ([True] if ran else [False] if "deny" in policy.values() else [])
+    assert [call.name for call in second.denied] == (["mcp__notes__note"] if "deny" in policy.values() else [])
+    assert (seen in last, last.count("Go on.")) == (True, 1)
 
 
 SERVER = """

@@ -9,7 +9,7 @@ import pytest
 
 from toolkit import Toolbox, run, start, tool
 from toolkit.errors import RunError
-from toolkit.runs import OptionError, Question, list_runs
+from toolkit.runs import OptionError, PendingCall, Question, list_runs, load_run
 from toolkit.runs.asking import CLI_MODES, OWN_MODES, Guard, Offer, Policy
 from toolkit.testing import FakeCLI, text, tool_use
 
@@ -28,21 +28,25 @@ TABLE = [
     ("yolo", "allow", "allow", "allow"),
     ("yolo", "ask", "ask", "ask"),
     ("yolo", "deny", "deny", "deny"),
+    ("yolo", "defer", "defer", "defer"),
     ("yolo", "disable", "deny", "deny"),
     ("normal", None, "ask", "allow"),
     ("normal", "allow", "allow", "allow"),
     ("normal", "ask", "ask", "ask"),
     ("normal", "deny", "deny", "deny"),
+    ("normal", "defer", "defer", "defer"),
     ("normal", "disable", "deny", "deny"),
     ("read-only", None, "deny", "allow"),
     ("read-only", "allow", "deny", "allow"),
     ("read-only", "ask", "deny", "ask"),
     ("read-only", "deny", "deny", "deny"),
+    ("read-only", "defer", "deny", "defer"),
     ("read-only", "disable", "deny", "deny"),
     ("default", None, "allow", "allow"),
     ("default", "allow", "allow", "allow"),
     ("default", "ask", "ask", "ask"),
     ("default", "deny", "deny", "deny"),
+    ("default", "defer", "defer", "defer"),
     ("default", "disable", "deny", "deny"),
 ]
 
@@ -54,7 +58,7 @@ def test_mode_and_policy_decide(mode: str, policy: str | None, writer: str, read
 
 
 def test_the_table_has_every_combination() -> None:
-    policies = [None, "allow", "ask", "deny", "disable"]
+    policies = [None, "allow", "ask", "deny", "defer", "disable"]
     wanted = set(itertools.product([*OWN_MODES, "default"], policies))
     assert {row[:2] for row in TABLE} == wanted
 
@@ -219,6 +223,25 @@ async def test_a_run_with_a_pattern_that_means_nothing_does_not_start(options: d
         await run("Go.", tools=[Toolbox("notes", [wipe])], transport=FakeCLI([text("x")], strict=False), **options)
     assert caught.value.option == option
     assert list_runs() == []
+
+
+async def test_a_deferred_call_does_not_run_and_is_the_callers_to_answer() -> None:
+    cli = FakeCLI([tool_use("mcp__notes__wipe") | {"id": "toolu_1"}], strict=False)
+    async with start("Go.", tools=[Toolbox("notes", [wipe])], policy={"wipe": "defer"}, transport=cli) as live:
+        result = await live.result()
+    assert (result.ok, result.code, result.denied) == (False, "pending", ())
+    assert result.pending == (PendingCall("toolu_1", "mcp__notes__wipe", {}),)
+    (ended,) = [event.data async for event in live if event.name == "tool.ended"]
+    assert (ended["ok"], ended["deferred"], ended["interrupted"]) == (False, True, False)
+    assert load_run(result.run).result().pending == result.pending
+
+
+async def test_every_deferred_call_of_a_message_is_told() -> None:
+    two = [tool_use("mcp__notes__wipe") | {"id": id} for id in ("toolu_1", "toolu_2")]
+    result = await run(
+        "Go.", tools=[Toolbox("notes", [wipe])], policy={"wipe": "defer"}, transport=FakeCLI(two, strict=False)
+    )
+    assert [call.id for call in result.pending] == ["toolu_1", "toolu_2"]
 
 
 def test_what_does_not_exist_is_refused_by_name() -> None:

@@ -15,6 +15,7 @@ from toolkit.runs import Code, Limits, RunResult, Tokens
 from toolkit.runs.views import wink
 from toolkit.runs.views.wink import PromptExecuted, PromptRendered, ToolInvoked
 from toolkit.testing import FakeCLI, Status, Turn, text, tool_use
+from toolkit.tools import Budget
 
 NAMES = ("notes", "claude_agent_sdk")
 
@@ -110,11 +111,17 @@ async def test_the_context_has_its_six_fields_in_a_tool_and_beside_the_events() 
     cli = FakeCLI([tool_use("mcp__n__look")], Turn([text("done")]))
     events, result = await play(cli=cli, tools=[Toolbox("n", [look])], limits=Limits(seconds=60, tokens=1000))
     view = wink.Wink("notes")
+    beside: list[wink.HookContext] = []
     for event in events:
         view.feed(event)
+        beside.append(view.context)
 
     [inside] = seen
     assert (inside.session, inside.adapter_name, inside.prompt_name) == (result.session, "claude_agent_sdk", "notes")
     assert inside.deadline is not None
     assert inside.budget_tracker is not None
-    assert view.context == wink.HookContext(result.session, "claude_agent_sdk", "notes", stop_reason="end_turn")
+    end = beside[-1]
+    assert (end.session, end.adapter_name, end.prompt_name) == (result.session, "claude_agent_sdk", "notes")
+    assert end.deadline is not None
+    assert end.budget_tracker == Budget(1000, result.total.total)
+    assert (beside[0].stop_reason, end.stop_reason) == (None, "end_turn")

@@ -65,6 +65,11 @@ class Limits:
                 kind = "a whole number above zero" if whole else "a number above zero"
                 raise RunError(f"Limits({limit.name}={value!r}): a limit is {kind}", fix="Leave it out for no limit")
 
+    def given(self) -> dict[str, float]:
+        """The limits that were given, by name."""
+        values = {limit.name: getattr(self, limit.name) for limit in dataclasses.fields(self)}
+        return {name: value for name, value in values.items() if value is not None}
+
     def of_the_machine(self) -> dict[str, int]:
         """The limits that were given and that the jail holds."""
         names = ("memory_bytes", "processes", "file_bytes", "workspace_bytes", "cpu_seconds", "tmp_bytes")
@@ -175,7 +180,7 @@ class RunSpec:
     mode: Mode = "yolo"
     """`yolo`, `normal`, `read-only`, or one of the CLI's own permission modes, such as `plan`."""
     policy: Mapping[str, str] = field(default_factory=dict)
-    """`allow`, `ask`, `deny` or `disable` by tool pattern; the first that matches decides."""
+    """`allow`, `ask`, `deny`, `defer` or `disable` by tool pattern; the first that matches decides."""
     safe: Sequence[str] = ()
     """Tools that never need asking."""
     approve: Approver | Literal["wait"] | None = None

@@ -91,6 +91,15 @@ class Question:
     subject: str
     """What a decision for the session, the project or always would be about."""
     suggestions: tuple[str, ...] = ("ALLOW_ONCE", "ALLOW_SESSION", "ALLOW_PROJECT", "ALLOW_ALWAYS", "DENY")
+    """The decisions there are."""
+    title: str = ""
+    """One sentence to show a person: the CLI's own where it asks, else ours."""
+    agent: str | None = None
+    """The subagent that wants it; None for the main conversation."""
+    blocked_path: str | None = None
+    """The path the CLI asks about, where it does because of one."""
+    cli_suggestions: tuple[Mapping[str, Any], ...] = ()
+    """What the CLI itself would remember, to look at. It is never sent back: it would be written into the workspace."""
 
     @property
     def remembers(self) -> str:
@@ -99,8 +108,10 @@ class Question:
 
     def as_data(self) -> dict[str, Any]:
         """The data of an `approval.asked` event."""
-        names = ("tool", "input", "call", "read_only", "reason", "subject", "remembers", "suggestions")
-        return {name: getattr(self, name) for name in names}
+        names = (
+            "tool input call read_only reason subject remembers suggestions title agent blocked_path cli_suggestions"
+        )
+        return {name: getattr(self, name) for name in names.split()}
 
 
 Approver = Callable[[Question], Decision | bool | Awaitable[Decision | bool]]
@@ -135,6 +146,8 @@ class Approvals:
         self._approved: set[str] = set()
         self._is_over = False
         self._count = 0
+        self.agent_of: Callable[[str], str | None] = lambda call: None
+        """The subagent that a call belongs to."""
         self.on_refusal: Callable[[str, Verdict], None] = lambda call, verdict: None
         """Told of a call that is refused where the CLI asks by itself, and no hook of the guard sees it."""
 
@@ -168,11 +181,11 @@ class Approvals:
         ruling = self.policy.rule(tool, arguments)
         if ruling.choice == "allow":
             return ALLOW
-        if ruling.choice == "deny":
-            return Verdict(False, ruling.reason)
+        if ruling.choice != "ask":
+            return Verdict(False, ruling.reason, defers=ruling.choice == "defer")
         return await self._person(tool, arguments, call, ruling.reason)
 
-    async def _person(self, tool: str, arguments: Mapping[str, Any], call: str, reason: str) -> Verdict:
+    async def _person(self, tool: str, arguments: Mapping[str, Any], call: str, reason: str, **told: Any) -> Verdict:
         """What a person decides, now or before."""
         subject = subject_of(tool, arguments)
         # Calls about the same thing wait for one another, so that a decision for the session is asked for once.
@@ -183,7 +196,7 @@ class Approvals:
                 return Verdict(False, "The question was cancelled")
             if self._approve is None:
                 return Verdict(False, f"{tool} needs approval, and nobody is there to give it ({reason})")
-            decision = await self._ask(self._question(tool, arguments, call, reason, subject))
+            decision = await self._ask(self._question(tool, arguments, call, reason, subject, **told))
             # What was agreed to is what will run, which need not be what was asked for.
             agreed = subject if decision.arguments is None else subject_of(tool, decision.arguments)
             self._remembered.remember(agreed, decision)
@@ -200,7 +213,10 @@ class Approvals:
         if call in self._approved or (written is not None and written.choice == "allow"):
             return PermissionResultAllow(updated_input=arguments)
         reason = context.decision_reason or f"the CLI asks in mode {self.policy.mode}"
-        verdict = await self._person(tool, arguments, call, reason)
+        told: dict[str, Any] = {"title": context.title, "agent": context.agent_id}
+        told |= {"blocked_path": context.blocked_path}
+        told |= {"cli_suggestions": tuple(update.to_dict() for update in context.suggestions)}
+        verdict = await self._person(tool, arguments, call, reason, **told)
         if verdict.allowed:
             return PermissionResultAllow(updated_input=dict(verdict.arguments or arguments))
         self.on_refusal(call, verdict)
@@ -213,10 +229,14 @@ class Approvals:
             self._remembered.warning = None
         return known
 
-    def _question(self, tool: str, arguments: Mapping[str, Any], call: str, reason: str, subject: str) -> Question:
+    def _question(
+        self, tool: str, arguments: Mapping[str, Any], call: str, reason: str, subject: str, **told: Any
+    ) -> Question:
         self._count += 1
+        told["title"] = told.get("title") or f"The agent wants to use {tool}"
+        told["agent"] = told.get("agent") or self.agent_of(call)
         read_only = self.policy.is_read_only(tool)
-        return Question(f"ask-{self._count}", tool, arguments, call, read_only, reason, subject)
+        return Question(f"ask-{self._count}", tool, arguments, call, read_only, reason, subject, **told)
 
     async def _ask(self, question: Question) -> Decision:
         waiting = self._waiting[question.id] = _Waiting(question)

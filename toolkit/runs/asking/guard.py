@@ -33,6 +33,8 @@ class Verdict:
     """End the run with this code."""
     arguments: Mapping[str, Any] | None = None
     """Run it with these arguments instead."""
+    defers: bool = False
+    """Not allowed and not refused: the turn ends, and the call is the caller's to answer."""
 
 
 ALLOW = Verdict(True)
@@ -48,8 +50,18 @@ class Guard:
         self._denied = denied
         self.stopped: Code | None = None
         """Why the guard ended the run, once it has."""
+        self.agents: dict[str, str] = {}
+        """The subagents whose calls were judged, by call."""
+        self.deferred: dict[str, tuple[str, dict[str, Any]]] = {}
+        """The calls of this turn that were left to the caller: name and arguments, by id."""
         self.armed = False
         """False until the CLI is known to be confined: every call is refused."""
+        self.resumed_in: str | None = None
+        """With a session that goes on: the permission mode in which the CLI may answer what that session left over."""
+        self.continues = False
+        """Whether the CLI has begun with a call that the session had left over, before the prompt of this run."""
+        self.on_left_over: Callable[[str, str, Mapping[str, Any]], None] = lambda call, tool, arguments: None
+        """Told of that call: no message announces it."""
 
     def hooks(self) -> dict[Any, list[HookMatcher]]:
         """The hooks for the SDK's options."""
@@ -62,6 +74,7 @@ class Guard:
 
     def begin_turn(self) -> None:
         """Let calls pass again that only the turn before had to do without: its time was up, or somebody ended it."""
+        self.deferred.clear()
         if self.stopped in ("deadline", "stopped"):
             self.stopped = None
 
@@ -71,11 +84,22 @@ class Guard:
 
     async def _before_tool(self, given: Any, call: str | None, context: Any) -> Any:
         call_id = str(call or given.get("tool_use_id") or "")
+        if given.get("agent_id"):
+            self.agents[call_id] = str(given["agent_id"])
+        # A deferred call is taken up again before the CLI greets; the hook itself tells the mode then.
+        is_left_over = not self.armed and given.get("permission_mode") == self.resumed_in is not None
+        if is_left_over:
+            self.armed = self.continues = True
         try:
-            verdict = await self.judge(str(given["tool_name"]), given.get("tool_input") or {}, call_id)
+            tool, arguments = str(given["tool_name"]), given.get("tool_input") or {}
+            verdict = await self.judge(tool, arguments, call_id)
+            if is_left_over and not verdict.defers:
+                self.on_left_over(call_id, tool, arguments)
         except Exception as error:
             verdict = Verdict(False, f"Permission check failed: {type(error).__name__}")
-        if not verdict.allowed:
+        if verdict.defers:
+            self.deferred[call_id] = (str(given["tool_name"]), dict(given.get("tool_input") or {}))
+        elif not verdict.allowed:
             self.refused(call_id, verdict)
         return _answer(verdict)
 
@@ -107,6 +131,8 @@ def _answer(verdict: Verdict) -> dict[str, Any]:
     if verdict.allowed:
         decision["updatedInput"] = dict(verdict.arguments or {})
         return {"hookSpecificOutput": decision}
+    if verdict.defers:
+        return {"hookSpecificOutput": decision | {"permissionDecision": "defer"}}
     decision |= {"permissionDecision": "deny", "permissionDecisionReason": verdict.reason}
     answer: dict[str, Any] = {"hookSpecificOutput": decision}
     if verdict.stops is not None:

@@ -18,7 +18,7 @@ from toolkit.runs.asking.modes import MODES, OWN_MODES
 from toolkit.runs.asking.patterns import Offer, bash_prefix
 from toolkit.sandbox import READ_ONLY_TOOLS
 
-Choice = Literal["allow", "ask", "deny"]
+Choice = Literal["allow", "ask", "deny", "defer"]
 POLICIES = (*get_args(Choice), "disable")
 
 _BASH = re.compile(r"Bash\((?P<prefix>.+)\)")
@@ -119,6 +119,8 @@ def _by_policy(policy: str, pattern: str, tool: str) -> Ruling:
         return Ruling("allow", f"policy for {pattern}")
     if policy == "ask":
         return Ruling("ask", f"policy for {pattern}")
+    if policy == "defer":
+        return Ruling("defer", f"{tool} is left to the caller")
     return Ruling("deny", f"{tool} is not allowed in this run")
 
 

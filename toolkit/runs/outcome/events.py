@@ -3,7 +3,7 @@
 | stream | kinds | `id` is | what `data` holds |
 |---|---|---|---|
 | lifecycle | started | the run | turn, prompt, message, model, session, cwd, tools, servers, mode, cli, trace, |
-| | | | unenforced |
+| | | | unenforced, limits (those that were given) |
 | | retry | the run | attempt, delay_ms, status, error |
 | | warning | the run | what |
 | | finished | the run | turn, ok, code, message, cause, text, output, session, model, stop, ms, cost, |
@@ -15,9 +15,11 @@
 | | ended | the message | stop, text (all its text) |
 | tool | started | the call | name, arguments |
 | | progress | the call | done, total, message |
-| | ended | the call | name, ok, text, ms, denied, reason (of a refusal), interrupted |
+| | ended | the call | name, ok, text, ms, denied, reason (of a refusal), interrupted, |
+| | | | deferred (only where it is) |
 | usage | call | the message | the fields of a `Call` |
-| approval | asked | the request | call, tool, input, read_only, reason, suggestions |
+| approval | asked | the request | call, tool, input, read_only, reason, subject, remembers, suggestions, |
+| | | | title, agent, blocked_path, cli_suggestions |
 | | answered | the request | decision, message, by |
 | gate | refused | the run | what, rule, why, fix (how to allow it), times (in this turn, until now) |
 | compaction | started | the run | trigger |

@@ -196,9 +196,7 @@ class Fold:
             for denial in message.permission_denials or ()
             if denial["tool_use_id"] not in told
         ]
-        if message.deferred_tool_use is not None:
-            call = message.deferred_tool_use
-            known["pending"] = [asdict(PendingCall(call.id, call.name, call.input))]
+        known["pending"] = [asdict(call) for call in turn.pending]  # the CLI tells of the last one only
         return self.end(code_of(end), so_far, **known), output
 
 

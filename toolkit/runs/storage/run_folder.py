@@ -20,7 +20,7 @@ import os
 import secrets
 import shutil
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +71,6 @@ class RunFolder:
 
     def asked(self, spec: RunSpec) -> None:
         """Write down what was asked for."""
-        limits = {name: value for name, value in asdict(spec.limits).items() if value is not None}
         self._facts = {
             "format": FORMAT,
             "run": spec.run_id,
@@ -82,7 +81,7 @@ class RunFolder:
             "model": spec.model,
             "profile": spec.profile,
             "domains": list(spec.domains),
-            "limits": limits,
+            "limits": spec.limits.given(),
             "mode": spec.mode,
             "trace": spec.trace,
             "confined": spec.transport is None,

@@ -25,7 +25,8 @@ from toolkit.errors import RunError
 from toolkit.runs.asking.approvals import Approvals
 from toolkit.runs.asking.guard import Guard, before_deadline, only_offered, within_budget
 from toolkit.runs.outcome.codes import Code, End
-from toolkit.runs.outcome.events import Stream
+from toolkit.runs.outcome.events import Event, Stream
+from toolkit.runs.outcome.result import PendingCall
 from toolkit.runs.sessions.transcripts import SessionId, held, sessions_home
 from toolkit.runs.spec import RunSpec
 from toolkit.runs.turn.meter import TurnUsage
@@ -57,6 +58,8 @@ class TurnEnd:
     ms: int
     unenforced: tuple[str, ...]
     debug: dict[str, Any]
+    pending: tuple[PendingCall, ...] = ()
+    """The tool calls that were left to the caller."""
 
 
 class Engine:
@@ -97,7 +100,10 @@ class Engine:
         rules = [mine, before_deadline(lambda: self.deadline), within_budget(self._counted), approvals.rule]
         self.guard = Guard(rules, self._translator.denied)
         self._approvals = approvals
-        approvals.on_refusal = self.guard.refused
+        approvals.on_refusal, approvals.agent_of = self.guard.refused, self.guard.agents.get
+        self.guard.resumed_in = None if spec.resume is None else approvals.policy.cli_mode
+        self.guard.on_left_over = self._translator.take_up
+        self._translator.deferred = self.guard.deferred
         self._mode = approvals.policy.cli_mode
 
     async def open(self) -> None:
@@ -181,7 +187,8 @@ class Engine:
         ms = round((time.monotonic() - began) * 1000)
         debug = self._debug(message, end)
         gate_tokens = self._through_the_gate()
-        return TurnEnd(self._judged(end), message, used, gate_tokens, ms, self._unenforced(), debug)
+        pending = tuple(PendingCall(call, *asked) for call, asked in self.guard.deferred.items())
+        return TurnEnd(self._judged(end), message, used, gate_tokens, ms, self._unenforced(), debug, pending)
 
     async def interrupt(self) -> None:
         """End the turn under way; the conversation goes on."""
@@ -191,22 +198,35 @@ class Engine:
             await asyncio.wait_for(self.client.interrupt(), _PATIENCE)
 
     async def _pump(self, prompt: str) -> tuple[ResultMessage | None, End]:
+        work, early = Work(), list[Event]()
         try:
             await self.client.query(_frames(prompt, self.prompts[-1]))
-            work = Work()
             async for message in self.client.receive_messages():
                 if isinstance(message, SystemMessage) and message.subtype == "init":
                     self._greet(message.data)
+                if isinstance(message, ResultMessage) and self.guard.continues:
+                    self._end_left_over()
+                    work = Work()
+                    continue
                 events, result = self._translator.feed(message), work.done(message)
-                if events:
-                    self._emit(*events)
+                early += events
+                if early and (self._greeted == self._turn or not self.guard.continues):
+                    self._emit(*early)  # a call that was left over comes before the greeting, and is told after it
+                    early.clear()
                 if self._distrust:
                     return None, End(error="UnconfinedError", guard="unconfined", detail=self._distrust)
                 if result is not None:
                     return result, _end_of(result)
         except Exception as error:
             return None, End(error=type(error).__name__, detail=f"{error}\n{self._stderr_text()}".rstrip())
+        finally:
+            self._emit(*early)
         return None, End(error="ProcessError", detail=self._stderr_text())
+
+    def _end_left_over(self) -> None:
+        """What the session had left over is over, whatever became of it; the prompt of this run comes now."""
+        self.guard.continues = False
+        self.guard.deferred.clear()
 
     def _stderr_text(self) -> str:
         return "\n".join(self._stderr)
@@ -247,6 +267,7 @@ class Engine:
             "cli": init.get("claude_code_version"),
             "trace": self._spec.trace,
             "unenforced": list(self._unenforced()),
+            "limits": self._spec.limits.given(),
         }
         self._tell("lifecycle", "started", self._spec.run_id, **facts)
 

@@ -8,7 +8,7 @@ frames for their results, and closes whatever is open at the end.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,6 +70,8 @@ class Translator:
         self._cut_short: set[str] = set()
         self.denied: dict[str, str] = {}
         """Reasons by tool call; whoever refuses a call writes them here."""
+        self.deferred: Container[str] = ()
+        """The calls that were left to the caller: they end without having run."""
 
     def event(self, stream: Stream, kind: str, id: str, parent: str | None = None, /, **data: Any) -> Event:
         """An event of this run, now."""
@@ -97,6 +99,10 @@ class Translator:
     def interrupting(self) -> None:
         """The CLI is told to stop: a tool that is under way now and then fails was interrupted."""
         self._cut_short |= self._tools.keys()
+
+    def take_up(self, call: str, tool: str, arguments: Mapping[str, Any]) -> None:
+        """A call goes on that an earlier run left over; its message was told there."""
+        self._start_tool(ToolUseBlock(call, tool, dict(arguments)), None)
 
     def close(self) -> list[Event]:
         """Close what is open: the message under way, the calls it made, the tools that never answered."""
@@ -199,8 +205,10 @@ class Translator:
         tool = self._tools.pop(call_id)
         ms = round((self._clock() - tool.started) * 1000)
         reason = self.denied.get(call_id)
-        interrupted = not ok and reason is None and call_id in self._cut_short
+        deferred = call_id in self.deferred
+        interrupted = not ok and reason is None and call_id in self._cut_short and not deferred
         how = {"denied": reason is not None, "reason": reason, "interrupted": interrupted}
+        how |= {"deferred": True} if deferred else {}
         kept = text if len(text) <= _MOST_TEXT else text[:_MOST_TEXT] + f"… ({len(text)} characters)"
         self._add("tool", "ended", call_id, tool.parent, name=tool.name, ok=ok, text=kept, ms=ms, **how)
 

@@ -7,6 +7,7 @@ PromptEvaluationError for all others.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
@@ -20,6 +21,7 @@ from toolkit.tools import Budget, Deadline, ToolContext
 OutputT = TypeVar("OutputT")
 
 ADAPTER = "claude_agent_sdk"
+_TOKENS = ("input", "output", "cache_read", "cache_write")
 
 
 class PromptEvaluationError(RunFailedError):
@@ -108,17 +110,24 @@ class Wink(View[WinkEvent]):
         self._result = result
         self._params: dict[str, dict[str, Any]] = {}
         self.context = HookContext(None, ADAPTER, prompt_name)
-        """Session and stop reason, as far as they are known."""
+        """All that is known so far: the deadline of the turn, the tokens used until now, at the end the stop reason."""
 
     def _say(self, event: Event) -> Iterator[WinkEvent]:
         data = event.data
         if event.name == "lifecycle.started":
-            self.context = HookContext(data["session"], ADAPTER, self._name)
+            limits = data.get("limits") or {}
+            seconds, tokens = limits.get("seconds"), limits.get("tokens")
+            # The events tell the time of day; what is left of the deadline is what is left of it now.
+            deadline = None if seconds is None else Deadline.after(event.t + seconds - time.time())
+            used = 0 if self.context.budget_tracker is None else self.context.budget_tracker.used
+            self.context = HookContext(data["session"], ADAPTER, self._name, deadline, Budget(tokens, used))
             yield PromptRendered(self._name, ADAPTER, data["prompt"], tuple(data["tools"]))
         elif event.name == "tool.started":
             self._params[event.id] = data["arguments"]
         elif event.name == "tool.ended":
             yield self._invoked(event)
+        elif event.name == "usage.call" and self.context.budget_tracker is not None:
+            self.context.budget_tracker.used += sum(data[name] for name in _TOKENS)
         elif event.name == "lifecycle.finished":
             self.context = replace(self.context, stop_reason=data["stop"])
             output = None if self._result is None else self._result.output
