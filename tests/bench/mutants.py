@@ -70,7 +70,7 @@ ROOMS = {
     "gate policy": Room(
         "toolkit/sandbox",
         "check_route",
-        ("tests/sandbox/test_gate_refusals.py", "tests/sandbox/test_gate.py"),
+        ("tests/sandbox/test_gate_refusals.py", "tests/sandbox/test_gate_secrets.py", "tests/sandbox/test_gate.py"),
         "tests/sandbox",
     ),
     "selection": Room(
@@ -86,7 +86,7 @@ ROOMS = {
         ("tests/workspace/test_applying.py", "tests/workspace/test_applying_races.py"),
         "tests/workspace",
     ),
-    "usage": Room("toolkit/runs", "TurnUsage", ("tests/runs/test_turns.py", "tests/runs/test_stored.py"), "tests/runs"),
+    "usage": Room("toolkit/runs", "TurnUsage", ("tests/runs/test_meter.py", "tests/runs/test_turns.py"), "tests/runs"),
     "gate usage": Room(
         "toolkit/sandbox", "Ledger", ("tests/sandbox/test_gate.py", "tests/sandbox/test_gate_spend.py"), "tests/sandbox"
     ),

@@ -12,6 +12,7 @@ import pytest
 
 from tests.sandbox.upstream import HELLO, WAIT, Jailed, loopback_api, post_bytes
 from toolkit.sandbox import Gate
+from toolkit.sandbox.gate.policy import Asked, check_offline_body, read_asked
 
 BODY = json.dumps(HELLO).encode()
 
@@ -226,6 +227,10 @@ WEB = {"type": "web_fetch_20250910", "name": "web_fetch"}
         message({"type": "mcp_tool_use", "id": "x", "name": "y", "server_name": "z", "input": {}}),
         message({"type": "tool_addition", "tool": {"type": "tool_definition", "definition": WEB}}),
         message({"type": "tool_addition", "tool": WEB}),
+        message({"type": "tool_addition", "tool": {"type": "other", "definition": {"name": "x"}}}),
+        message({"type": "tool_addition", "tool": "x"}),
+        message({"type": "tool_addition"}),
+        message({"type": "search_result", "source": URL, "title": "t", "content": []}),
         message({"type": "image", "source": "https://example.com/"}),
         message({"type": ["text"], "text": "x"}),
         message({"text": "no type"}),
@@ -276,12 +281,75 @@ async def test_a_small_body_that_would_grow_in_memory_is_refused(tmp_path: Path)
         message({"type": "tool_result", "tool_use_id": "t", "content": "https://example.com"}),
         message({"type": "tool_addition", "tool": {"type": "tool_reference", "name": "x"}}),
         message({"type": "text", "text": "x", "citations": [{"type": "web", "url": "https://example.com"}]}),
+        {
+            **HELLO,
+            "fallbacks": [
+                {"model": "m", "max_tokens": 5, "thinking": {}, "temperature": 1, "output_config": {}, "speed": "fast"}
+            ],
+        },
+        {
+            **HELLO,
+            "tools": [{"type": kind, "name": "x"} for kind in ("memory_20250818", "computer_20250124")]
+            + [
+                {"type": "tool_search_tool_regex_20251119", "name": "s"},
+                {"type": "tool_search_tool_bm25", "name": "b"},
+            ],
+        },
+        message({"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "d"}}),
+        message({"type": "document", "source": {"type": "content", "content": [{"type": "text", "text": "x"}]}}),
+        message({"type": "document", "source": {"type": "content", "content": "x"}}),
+        message({"type": "search_result", "source": "https://example.com", "title": "t", "content": []}),
+        message({"type": "tool_addition", "tool": {"type": "tool_definition", "definition": {"name": "x"}}}),
+        message({"type": "tool_addition", "tool": {"type": "tool_definition", "definition": {"type": "custom"}}}),
     ],
 )
 async def test_offline_an_ordinary_request_passes(tmp_path: Path, body: dict[str, Any]) -> None:
     async with loopback_api() as api, Gate(api.url, "key", tmp_path / "s"), Jailed(tmp_path / "s") as agent:
         assert (await agent.post(body)).status == 200
     assert json.loads(api.seen[0].body) == body
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        ({**HELLO, "x" * 300: 1}, "the field '" + "x" * 80 + "' is"),
+        ({**HELLO, "fallbacks": [{"model": "x", "zz": 1}]}, "the field 'zz' in a fallback"),
+        ({**HELLO, "tools": [WEB]}, "the server-side tool 'web_fetch_20250910'"),
+        (message({"type": "container_upload"}), "a content block of type 'container_upload'"),
+        (message(IMAGE), "a source of type 'url'"),
+    ],
+)
+async def test_a_refusal_names_what_it_is_about(tmp_path: Path, body: dict[str, Any], named: str) -> None:
+    async with (
+        loopback_api(),
+        Gate("http://127.0.0.1:9", "key", tmp_path / "s") as gate,
+        Jailed(tmp_path / "s") as agent,
+    ):
+        assert (await agent.post(body)).status == 403
+    assert named in gate.audit[0].message
+
+
+def test_what_a_request_asks_for_is_counted_inside_blocks_too() -> None:
+    picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "abcd"}}
+    asked = check_offline_body(
+        json.dumps(
+            {
+                **message(
+                    picture,
+                    {"type": "tool_result", "tool_use_id": "t", "content": [picture, {"type": "text", "text": "x"}]},
+                    {"type": "document", "source": {"type": "content", "content": [picture]}},
+                    {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "abcd"}},
+                    {"type": "image", "source": {"type": "base64", "data": 5}},
+                ),
+                "model": "small",
+                "max_tokens": 10,
+                "fallbacks": [{"model": "big", "max_tokens": 700}, {"model": "other", "max_tokens": "many"}],
+            }
+        ).encode()
+    )
+    assert asked == Asked("small", 700, inline_bytes=12, inline_count=3)
+    assert read_asked(b'{"model": "m", "max_tokens": 3, "fallbacks": ["x"]}') == Asked("m", 3)
+    assert read_asked(b"no JSON") == Asked("", 0, 0, 0)
 
 
 async def test_not_offline_a_server_side_tool_passes(tmp_path: Path) -> None:
