@@ -17,7 +17,7 @@ from toolkit import Toolbox
 SOURCE = """
 from dataclasses import dataclass
 from typing import Annotated
-from toolkit import Image, Text
+from toolkit import Image, Text, Tool
 
 @dataclass
 class Point:
@@ -87,7 +87,26 @@ async def refuses_later(ctx: ToolContext) -> str:
     ctx.log("about to refuse")
     raise UrlElicitationRequiredError([], "sign in first")
 
-tools = [move, measure, picture, long, fails, odd, numbers, mean, ratio, locked, refuses, refuses_later]
+async def carry_out(arguments: dict[str, object]) -> dict[str, object]:
+    return {"sum": sum(arguments["of"])}
+
+add = Tool.from_schema(
+    name="add",
+    description="Add numbers.",
+    input_schema={
+        "type": "object",
+        "properties": {"of": {"type": "array", "items": {"$ref": "#/$defs/n"}}},
+        "required": ["of"],
+        "$defs": {"n": {"type": ["integer", "number"], "exclusiveMaximum": 9.5}},
+    },
+    output_schema={"type": "object", "properties": {"sum": {"type": "number"}}},
+    call=carry_out,
+    render=lambda value: f"It is {value['sum']}.",
+    annotations={"readOnlyHint": True},
+    meta={"catalogue/id": 7},
+)
+
+tools = [add, move, measure, picture, long, fails, odd, numbers, mean, ratio, locked, refuses, refuses_later]
 box = Toolbox("ways", tools, version="3.2.1", instructions="Use them.")
 """
 
@@ -102,6 +121,8 @@ REQUESTS: list[tuple[str, dict[str, Any]]] = [
     ("tools/call", {"name": "odd", "arguments": {}}),
     ("tools/call", {"name": "numbers", "arguments": {}}),
     ("tools/call", {"name": "no_such_tool", "arguments": {}}),
+    ("tools/call", {"name": "add", "arguments": {"of": [1, 2.5]}}),
+    ("tools/call", {"name": "add", "arguments": {"of": [1, 10]}}),
     ("tools/call", {"name": "mean", "arguments": {"values": [1, 2]}}),
     ("tools/call", {"name": "mean", "arguments": {"values": []}}),
     ("tools/call", {"name": "ratio", "arguments": {"of": 0}}),
@@ -236,7 +257,7 @@ async def test_bytes_are_taken_in_both_alphabets_and_given_in_the_standard_one()
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_mcps_own_client_lists_and_calls(mode: Any) -> None:
     async with Client(_box().server(), mode=mode) as client:
-        assert [tool.name for tool in (await client.list_tools()).tools][:2] == ["move", "measure"]
+        assert [tool.name for tool in (await client.list_tools()).tools][:2] == ["add", "move"]
         result = await client.call_tool("measure", {"point": {"x": 2, "label": "b"}})
         assert result.structured_content == {"x": 2.0, "label": "b"}
         assert client.server_info is not None

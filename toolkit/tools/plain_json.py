@@ -11,7 +11,7 @@ import base64
 import dataclasses
 import json
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any
 
@@ -109,3 +109,11 @@ def excerpt(value: Any) -> str:
     except (TypeError, ValueError):
         text = repr(value)
     return text if len(text) <= _LONGEST_EXCERPT else f"{text[:_LONGEST_EXCERPT]}… ({len(text)} characters)"
+
+
+def is_json_object(value: object) -> bool:
+    """Whether it is a mapping that JSON holds as it is."""
+    try:
+        return isinstance(value, Mapping) and bool(json.dumps(dict(value), allow_nan=False))
+    except (TypeError, ValueError, RecursionError):
+        return False

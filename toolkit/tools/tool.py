@@ -11,15 +11,28 @@ import re
 import sys
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import chain
-from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, Self, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
 
-from toolkit._base.words import did_you_mean
 from toolkit.tools.calling import Renderer, invoke, render
 from toolkit.tools.content import Reply
 from toolkit.tools.context import ToolContext
-from toolkit.tools.schema import Arguments, Output, Subject, description, doubts, is_context, read_subject
+from toolkit.tools.options import CommonOptions, Options, ToolOptions, hints_as_options
+from toolkit.tools.plain_json import is_json_object
+from toolkit.tools.schema import (
+    Arguments,
+    Entry,
+    GivenArguments,
+    GivenOutput,
+    Output,
+    Subject,
+    description,
+    doubts,
+    is_context,
+    read_call,
+    read_subject,
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,89 +40,32 @@ Q = ParamSpec("Q")
 S = TypeVar("S")
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[[Any], Any])
-_FIX = "Change the arguments of @tool(...)"
-
-
-class ToolOptions(TypedDict, total=False):
-    """The options of `@tool(...)`."""
-
-    name: str
-    """What clients call it; the function's name if not given."""
-    title: str
-    """A name for people."""
-    description: str
-    """What the model reads; the docstring if not given."""
-    read_only: bool
-    """It changes nothing: clients may run several at once and need not ask."""
-    destructive: bool
-    """What it changes may be lost."""
-    idempotent: bool
-    """Calling it twice is the same as calling it once."""
-    open_world: bool
-    """It reaches out to things outside: the web, other systems."""
-    timeout: float
-    """Seconds after which a call is answered with an error."""
-    max_chars: int
-    """Characters of text a result may have; more is cut at a line, and the model is told."""
-    structured: bool
-    """Also declare an output schema and send structured content, which Claude Code shows instead of the text."""
-    always_load: bool
-    """False lets Claude Code hide the tool until it is searched for."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """What `@tool(...)` was given, but for the name; the signature and the docstring say the rest."""
-
-    title: str | None = None
-    description: str | None = None
-    read_only: bool | None = None
-    destructive: bool | None = None
-    idempotent: bool | None = None
-    open_world: bool | None = None
-    timeout: float | None = None
-    max_chars: int | None = None
-    structured: bool = False
-    always_load: bool = True
-
-    def hints(self) -> dict[str, bool]:
-        """The MCP annotations that were given."""
-        given = {
-            "readOnlyHint": self.read_only,
-            "destructiveHint": self.destructive,
-            "idempotentHint": self.idempotent,
-            "openWorldHint": self.open_world,
-        }
-        return {name: value for name, value in given.items() if value is not None}
-
-    def meta(self) -> dict[str, Any]:
-        """What Claude Code reads beside the MCP fields."""
-        meta: dict[str, Any] = {}
-        if self.always_load:
-            meta["anthropic/alwaysLoad"] = True
-        if self.max_chars is not None:
-            meta["anthropic/maxResultSizeChars"] = self.max_chars
-        return meta
 
 
 class _Shared:
     """What a tool and all its bound copies have in common, built when it is first needed."""
 
-    def __init__(self, subject: Subject, options: Options) -> None:
+    def __init__(self, subject: Subject, options: Options, entry: Entry | None = None) -> None:
         self.subject = subject
         self.options = options
+        self.entry = entry
+        """The schemas that were given, where they are not made from the signature."""
         self.renderer: Renderer | None = None
 
     @functools.cached_property
-    def arguments(self) -> Arguments:
-        return Arguments(self.subject)
+    def arguments(self) -> Arguments | GivenArguments:
+        return Arguments(self.subject) if self.entry is None else GivenArguments(self.subject, self.entry)
 
     @functools.cached_property
-    def output(self) -> Output | None:
+    def output(self) -> Output | GivenOutput | None:
+        if self.entry is not None:
+            return None if self.entry.output_schema is None else GivenOutput(self.subject, self.entry)
         return Output(self.subject) if self.options.structured else None
 
     @functools.cached_property
     def description(self) -> str:
+        if self.entry is not None:
+            return self.options.description or ""
         return self.options.description or description(self.subject.function.__doc__)
 
 
@@ -120,9 +76,9 @@ class Tool(Generic[P, R]):
     __qualname__: str
     __wrapped__: Callable[P, R]
 
-    def __init__(self, subject: Subject, options: Options) -> None:
+    def __init__(self, subject: Subject, options: Options, entry: Entry | None = None) -> None:
         functools.update_wrapper(self, subject.call)
-        self._shared = _Shared(subject, options)
+        self._shared = _Shared(subject, options, entry)
         self.name: Final = subject.name
         """The name a client calls."""
         self.options: Final = options
@@ -136,6 +92,40 @@ class Tool(Generic[P, R]):
         """Whether calling it gives something to await; then it runs in the event loop, not in a thread."""
         if self.is_async and sys.version_info >= (3, 12):
             inspect.markcoroutinefunction(self)
+
+    @classmethod
+    def from_schema(
+        cls,
+        *,
+        name: str,
+        input_schema: Mapping[str, Any],
+        call: Callable[..., S],
+        description: str = "",
+        output_schema: Mapping[str, Any] | None = None,
+        annotations: Mapping[str, Any] | None = None,
+        meta: Mapping[str, Any] | None = None,
+        render: Renderer | None = None,
+        **options: Unpack[CommonOptions],
+    ) -> Tool[..., S]:
+        """A tool made of an entry of a catalogue: its schemas are passed on untouched, and held.
+
+        `call` gets the checked arguments as one dict, and a ToolContext where it has a parameter of that
+        type; it may be async. `annotations` and `meta` are the entry's own, `render` is as `@tool.renders`.
+
+        Raises:
+            ToolDefinitionError: a schema is none, a name cannot be, or `call` takes no arguments.
+        """
+        module = str(sys._getframe(1).f_globals.get("__name__", ""))
+        subject = read_call(call, name, module)
+        for what, mapping in (("annotations", annotations), ("meta", meta)):
+            if not (mapping is None or is_json_object(mapping)):
+                raise subject.refusal(
+                    f"its {what} cannot be sent: {mapping!r}", f"Give a dict of JSON values: {what}={{}}"
+                )
+        hints, more = hints_as_options(annotations or {})
+        given = Options.checked(subject, {**hints, **options}, CommonOptions)
+        chosen = replace(given, description=description or None, more_annotations=more, more_meta=dict(meta or {}))
+        return _of_entry(subject, chosen, Entry(input_schema, output_schema), render)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function. A ToolContext that is not given is made for the call."""
@@ -200,7 +190,7 @@ class Tool(Generic[P, R]):
         return self._shared.subject.source_line()
 
     @property
-    def arguments(self) -> Arguments:
+    def arguments(self) -> Arguments | GivenArguments:
         """The compiled parameters."""
         return self._shared.arguments
 
@@ -262,7 +252,8 @@ class Tool(Generic[P, R]):
             again = getattr(receiver, name, None)
             if isinstance(again, Tool) and again._shared is self._shared:
                 return getattr, (receiver, name)
-        return _remade, (subject.call, subject.name, subject.module, self.options, self._shared.renderer)
+        made = (subject.call, subject.name, subject.module, self.options, self._shared.renderer)
+        return (_remade, made) if self._shared.entry is None else (_remade_of_entry, (*made, self._shared.entry))
 
 
 class _Decorator(Protocol):
@@ -287,21 +278,9 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
     def decorate(target: Callable[..., Any]) -> Tool[..., Any]:
         subject = read_subject(target, options.get("name"), module, namespace)
-        return Tool(subject, _checked(subject, options))
+        return Tool(subject, Options.checked(subject, options))
 
     return decorate if function is None else decorate(function)
-
-
-def _checked(subject: Subject, options: dict[str, Any]) -> Options:
-    for name in options:
-        if name not in ToolOptions.__annotations__:
-            known = did_you_mean(name, ToolOptions.__annotations__)
-            raise subject.refusal(f"@tool has no option '{name}'{known}", _FIX)
-    for name in ("timeout", "max_chars"):
-        value = options.get(name)
-        if value is not None and not value > 0:
-            raise subject.refusal(f"{name}={value!r} leaves nothing: it must be above zero", _FIX)
-    return Options(**{name: value for name, value in options.items() if name != "name"})
 
 
 def _named(module: str, path: str) -> object:
@@ -318,6 +297,19 @@ def _remade(
     """A tool made of something that is a tool nowhere else, such as `tool(function)` inside a list."""
     made: Tool[..., Any] = Tool(read_subject(call, name, module, {}), options)
     made._shared.renderer = renderer
+    return made
+
+
+def _remade_of_entry(
+    call: Callable[..., Any], name: str, module: str, options: Options, renderer: Renderer | None, entry: Entry
+) -> Tool[..., Any]:
+    return _of_entry(read_call(call, name, module), options, entry, renderer)
+
+
+def _of_entry(subject: Subject, options: Options, entry: Entry, renderer: Renderer | None) -> Tool[..., Any]:
+    made: Tool[..., Any] = Tool(subject, options, entry)
+    made._shared.renderer = renderer
+    made.listing()  # now and not when it is boxed: the schemas were given here
     return made
 
 

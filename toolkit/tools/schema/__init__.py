@@ -3,18 +3,23 @@
 from toolkit.tools.schema._arguments import Arguments, is_context
 from toolkit.tools.schema._compile import CompiledType, compile_type
 from toolkit.tools.schema._docstring import description
+from toolkit.tools.schema._entry import Entry, GivenArguments, GivenOutput
 from toolkit.tools.schema._output import Output
 from toolkit.tools.schema._portable import doubts
-from toolkit.tools.schema._subject import Subject, read_subject
+from toolkit.tools.schema._subject import Subject, read_call, read_subject
 
 __all__ = [
     "Arguments",
     "CompiledType",
+    "Entry",
+    "GivenArguments",
+    "GivenOutput",
     "Output",
     "Subject",
     "compile_type",
     "description",
     "doubts",
     "is_context",
+    "read_call",
     "read_subject",
 ]

@@ -63,9 +63,7 @@ class Arguments:
             present = given or {}
             problems.extend(f"{name}: missing" for name in self._required if name not in present)
         if problems:
-            count = "an argument is wrong" if len(problems) == 1 else f"{len(problems)} arguments are wrong"
-            what = f"{self._tool} was not called: {count}"
-            raise ArgumentsError("\n".join([what, *(f"- {problem}" for problem in problems)]))
+            raise ArgumentsError(was_not_called(self._tool, problems))
         return values
 
     def _build(self, subject: Subject) -> None:
@@ -96,6 +94,12 @@ class Arguments:
             self.schema["required"] = self._required
         if definitions:
             self.schema["$defs"] = definitions
+
+
+def was_not_called(tool: str, problems: list[str]) -> str:
+    """Why a call was not made, for the model."""
+    count = "an argument is wrong" if len(problems) == 1 else f"{len(problems)} arguments are wrong"
+    return "\n".join([f"{tool} was not called: {count}", *(f"- {problem}" for problem in problems)])
 
 
 def is_context(hint: Any) -> bool:

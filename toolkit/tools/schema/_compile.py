@@ -54,7 +54,7 @@ class CompiledType:
     def prepare(self, value: Any) -> Any:
         """The value with JSON text read and base64 decoded, where the type wants that."""
         if self.reads_json and type(value) is str:
-            value = _from_json(value)
+            value = from_json_text(value)
         return decode_bytes(self.annotation, value) if self.has_bytes else value
 
     def validate(self, value: Any) -> Any:
@@ -97,7 +97,7 @@ def _compile(annotation: Any) -> CompiledType:
         shown_definitions={name: portable(each) for name, each in definitions.items()},
         annotation=annotation,
         has_bytes=has_bytes,
-        reads_json=_reads_json(schema, definitions),
+        reads_json=reads_json(schema, definitions),
         refuses_extra=not any(_allows_extra(cls) for cls in inside),
     )
 
@@ -111,7 +111,7 @@ def _allows_extra(cls: Any) -> bool:
     return any(isinstance(config, dict) and config.get("extra") == "allow" for config in configs)
 
 
-def _reads_json(schema: Schema, definitions: dict[str, Schema]) -> bool:
+def reads_json(schema: Schema, definitions: dict[str, Schema]) -> bool:
     """Whether the schema takes lists or objects and never text."""
     types: set[str] = set()
     todo = [schema]
@@ -131,7 +131,8 @@ def _reads_json(schema: Schema, definitions: dict[str, Schema]) -> bool:
     return bool(types & {"array", "object"}) and "string" not in types
 
 
-def _from_json(text: str) -> Any:
+def from_json_text(text: str) -> Any:
+    """The list or object that a text holds; the text itself where it holds none."""
     try:
         parsed = json.loads(text)
     except ValueError:

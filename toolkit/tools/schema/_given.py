@@ -60,7 +60,8 @@ class GivenSchema:
         if self.schema.get("type") != "object":
             raise NotASchemaError('it says nothing of an object; MCP wants "type": "object" at the top')
         for inner in _schemas_in(self.schema):
-            _refuse_pattern(inner)
+            if "$id" in inner and inner is not self.schema:
+                raise NotASchemaError(f"a schema inside it has an address of its own ({inner['$id']!r}); leave it out")
             _refuse_reference(inner, self.schema)
         self._validator = make(self.schema)
 
@@ -99,16 +100,8 @@ def _schemas_in(schema: Any) -> Iterator[Schema]:
             yield from _schemas_in(inner)
 
 
-def _refuse_pattern(schema: Schema) -> None:
-    for pattern in (schema.get("pattern"), *schema.get("patternProperties", {})):
-        try:
-            re.compile(pattern or "")
-        except re.error as error:
-            raise NotASchemaError(f"Python cannot read the pattern {pattern!r}: {error}") from error
-
-
 def _refuse_reference(schema: Schema, root: Schema) -> None:
-    reference = schema.get("$ref")
+    reference = schema.get("$ref", schema.get("$dynamicRef"))
     if reference is None:
         return
     if not reference.startswith("#"):
@@ -119,7 +112,8 @@ def _refuse_reference(schema: Schema, root: Schema) -> None:
 
 def _is_held(reference: str, root: Schema) -> bool:
     if not reference.startswith("#/"):
-        return reference == "#" or any(reference[1:] == schema.get("$anchor") for schema in _schemas_in(root))
+        names = (each.get(key) for each in _schemas_in(root) for key in ("$anchor", "$dynamicAnchor"))
+        return reference == "#" or reference[1:] in names
     found: Any = root
     for step in reference.removeprefix("#/").split("/"):
         step = step.replace("~1", "/").replace("~0", "~")

@@ -24,6 +24,7 @@ from toolkit._base.words import typed_path
 from toolkit.errors import ToolDefinitionError
 from toolkit.tools.schema._portable import PROPERTY_NAME
 
+_NAME_FIX = 'Use 1 to 64 letters, digits, "_" or "-", a letter or "_" first: name="…"'
 _TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 
@@ -81,6 +82,30 @@ def read_subject(target: object, name: str | None, module: str, namespace: dict[
     Raises:
         ToolDefinitionError: not callable, a bad name, or a parameter no client can fill.
     """
+    subject = _taken_apart(target, name, module, namespace)
+    for parameter in subject.parameters:
+        _refuse_bad_parameter(subject, parameter)
+    return subject
+
+
+def read_call(target: object, name: str, module: str) -> Subject:
+    """Take apart what carries out a tool whose schema is given: it gets the arguments as one dict.
+
+    Raises:
+        ToolDefinitionError: not callable, or a bad name.
+    """
+    if not callable(target):
+        raise ToolDefinitionError(
+            f"tool '{name}': call={target!r} is no function",
+            tool=str(name),
+            fix="Give the function that carries it out: call=run_it, with def run_it(arguments: dict) -> …",
+        )
+    if not isinstance(name, str) or not name:
+        raise ToolDefinitionError(f"{name!r} cannot be a tool's name", tool=str(name), fix=_NAME_FIX)
+    return _taken_apart(target, name, module, {})
+
+
+def _taken_apart(target: Any, name: str | None, module: str, namespace: dict[str, Any]) -> Subject:
     kind = type(target)
     if isinstance(target, classmethod | staticmethod):
         target = target.__func__
@@ -109,8 +134,6 @@ def read_subject(target: object, name: str | None, module: str, namespace: dict[
         namespace=namespace,
     )
     _refuse_bad_name(subject)
-    for parameter in subject.parameters:
-        _refuse_bad_parameter(subject, parameter)
     return subject
 
 
@@ -154,7 +177,7 @@ def _refuse_bad_name(subject: Subject) -> None:
         f"'{subject.name}' cannot be a tool's name",
         tool=subject.name,
         where=[subject.source_line()],
-        fix='Use 1 to 64 letters, digits, "_" or "-", a letter or "_" first: @tool(name="…")',
+        fix=_NAME_FIX,
     )
 
 
