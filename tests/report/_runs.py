@@ -162,6 +162,8 @@ async def worked_run(folder: Path, *, pace: float = 0.0) -> StoredRun:
         workspace=section,
         tools=[Toolbox("desk", [note_decision])],
         limits=limits,
+        native=("Bash", "Read", "Edit", "Write", "WebFetch"),
+        policy={"WebFetch": "deny"},
         transport=cli,
         run_id="run-7f3a90c1d2e4",
     )

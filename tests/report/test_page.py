@@ -129,7 +129,7 @@ async def test_the_prompt_is_there_to_the_letter_and_so_are_the_limits(tmp_path:
     assert rows[0].startswith("Time 10 m 0 s")
     assert re.match(r"Tokens 200,000 83,\d{3}", rows[2])
     assert rows[4] == "Memory 2.0 GiB not enforced"
-    assert "WebFetch is not offered in this run" in await page.locator("#panel-limits").inner_text()
+    assert "WebFetch is not allowed in this run" in await page.locator("#panel-limits").inner_text()
 
 
 async def test_what_a_subagent_did_stands_below_the_call_it_worked_for(opened: Opened) -> None:

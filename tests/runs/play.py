@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from claude_agent_sdk import ClaudeAgentOptions
+
 from toolkit import Toolbox, ToolContext, ToolError, tool
 from toolkit.runs import Event, RunResult, start
 from toolkit.testing import FakeCLI, Turn, text, thinking, tool_use
@@ -27,6 +29,14 @@ async def count(context: ToolContext) -> int:
 
 SOON = 1.5
 """Seconds to a deadline that a test waits for: enough for what a busy machine has to do before it."""
+
+
+class Generous(FakeCLI):
+    """A CLI that offers the tools of its own also where it was told not to."""
+
+    def take_options(self, options: ClaudeAgentOptions) -> None:
+        super().take_options(dataclasses.replace(options, tools=None))
+
 
 BOX = Toolbox("notes", [add, count])
 ADD, COUNT = "mcp__notes__add", "mcp__notes__count"
@@ -123,5 +133,5 @@ STORY = (
 
 async def story() -> tuple[list[Event], RunResult[Any]]:
     """The events and the result of the whole story."""
-    cli = FakeCLI(*STORY, tools={"Bash": "never"})
+    cli = Generous(*STORY, tools={"Bash": "never"})
     return await play(cli=cli, native=["Read"])

@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 import pytest
 from pydantic import BaseModel
 
-from tests.runs.play import SOON
+from tests.runs.play import SOON, Generous
 from toolkit import Toolbox, tool
 from toolkit.errors import RunError
 from toolkit.runs import Limits, Prompt, RunFailedError, RunResult, run, run_sync, start
@@ -132,7 +132,7 @@ async def test_a_used_up_token_budget_stops_at_the_next_tool() -> None:
 
 
 async def test_a_tool_that_was_not_offered_is_refused_and_the_run_goes_on() -> None:
-    cli = FakeCLI([tool_use("Bash", command="id")], [text("fine")], tools={"Bash": lambda **_: "leak"})
+    cli = Generous([tool_use("Bash", command="id")], [text("fine")], tools={"Bash": lambda **_: "leak"})
     result = await run("go", native=["Read"], transport=cli)
     assert (result.code, result.text) == ("ok", "fine")
     assert [(denied.name, denied.reason) for denied in result.denied] == [("Bash", "Bash is not offered in this run")]

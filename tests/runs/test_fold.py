@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.runs.play import ADD, BOX, SOON, STORY, call, delegating
+from tests.runs.play import ADD, BOX, SOON, STORY, Generous, call, delegating
 from toolkit.errors import RunError
 from toolkit.runs import InPlace, Limits, RunResult, load_run, run, run_many, start
 from toolkit.runs.outcome import result_of
@@ -38,7 +38,7 @@ def agree(result: RunResult[Any]) -> None:
 
 SCRIPTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "ok": (FakeCLI([text("done")]), {}),
-    "a story": (FakeCLI(*STORY, tools={"Bash": "never"}), {"native": ["Read"]}),
+    "a story": (Generous(*STORY, tools={"Bash": "never"}), {"native": ["Read"]}),
     "a subagent": (delegating(), {"native": ["Agent", "Read"]}),
     "an API error": (FakeCLI(Status(529)), {}),
     "a process that dies": (FakeCLI(Turn([text("half of the"), text("x")], chunk=100), dies_after=8, exit_code=-9), {}),

@@ -44,8 +44,8 @@ def test_a_field_without_a_rule_cannot_be_used(monkeypatch: pytest.MonkeyPatch) 
 
 
 WRONG: list[tuple[str, Any, str]] = [
-    ("prompt", None, "prompt=None: it is a text, or a Prompt"),
-    ("prompt", 123, "prompt=123: it is a text, or a Prompt"),
+    ("prompt", None, "prompt=None: it is a text, a Prompt, a list"),
+    ("prompt", 123, "prompt=123: it is a text, a Prompt, a list"),
     ("prompt", " ", "the prompt is empty"),
     ("prompt", Path("prompt.md"), "Read the file"),
     ("workspace", 5, "it is a copy or a folder in place, and does not say which"),

@@ -10,6 +10,7 @@ and said to be.
 
 from __future__ import annotations
 
+import base64
 import json
 import time
 from collections.abc import Iterable, Iterator
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 _FACTS = ("began", "ended", "cwd", "prompt", "model", "profile", "domains", "limits", "mode", "trace", "confined")
 _FILE_BYTES = 1 << 20
 """The longest patch of one file that is shown."""
+_PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_PICTURE_BYTES = 8 << 20
+"""The largest picture that is shown."""
 _ALL_BYTES = 16 << 20
 """What all patches of a page may have together."""
 
@@ -34,7 +38,7 @@ def run_data(run: StoredRun) -> dict[str, Any]:
     Raises:
         RunError: the run cannot be read.
     """
-    return {**ending(run), "events": list(_whole_blocks(list(run.events()))), "live": False}
+    return {**ending(run), "events": list(_whole_blocks(list(run.events()), run)), "live": False}
 
 
 def live_data(run: StoredRun) -> dict[str, Any]:
@@ -59,24 +63,26 @@ def _asked(run: StoredRun) -> dict[str, Any]:
     return {"run": run.id, "made": time.time(), "facts": {name: facts.get(name) for name in _FACTS}}
 
 
-def _whole_blocks(events: Iterable[Event]) -> Iterator[dict[str, Any]]:
+def _whole_blocks(events: Iterable[Event], run: StoredRun) -> Iterator[dict[str, Any]]:
     """The events for the page, without the pieces of a block that came to its end."""
     pieces: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for event in events:
         if event.stream == "assistant":
             if event.kind in ("text", "thinking"):
-                pieces.setdefault((event.id, event.kind), []).append(event_data(event))
+                pieces.setdefault((event.id, event.kind), []).append(event_data(event, run))
                 continue
             if event.kind == "block":
                 pieces.pop((event.id, str(event.data.get("type"))), None)
-        yield event_data(event)
+        yield event_data(event, run)
     for cut_off in pieces.values():  # the run was killed, or is still saying it
         yield from cut_off
 
 
-def event_data(event: Event) -> dict[str, Any]:
-    """One event for the page."""
+def event_data(event: Event, run: StoredRun) -> dict[str, Any]:
+    """One event for the page; pictures of a prompt are read from the run's folder."""
     data = dict(event.data)
+    if "attachments" in data:
+        data["attachments"] = [{**one, "source": _picture(one, run)} for one in data["attachments"]]
     for name in ("arguments", "input"):
         if event.stream in ("tool", "approval") and name in data:
             data[name] = _rows(data[name])
@@ -86,6 +92,19 @@ def event_data(event: Event) -> dict[str, Any]:
         for name in ("debug", "output", "pending", "denied"):
             data.pop(name, None)  # raw causes stay behind; the rest is in the result
     return {"s": event.stream, "k": event.kind, "t": event.t, "id": event.id, "parent": event.parent, "data": data}
+
+
+def _picture(attachment: dict[str, Any], run: StoredRun) -> str | None:
+    """A picture as an address that holds it; None where it is none that every browser shows, too large, or gone."""
+    file = run.attachment(str(attachment.get("file")))
+    if attachment.get("media_type") not in _PICTURES:
+        return None
+    try:
+        if file.stat().st_size > _PICTURE_BYTES:
+            return None
+        return f"data:{attachment['media_type']};base64,{base64.b64encode(file.read_bytes()).decode()}"
+    except OSError:
+        return None
 
 
 def _rows(arguments: Any) -> list[list[str]]:

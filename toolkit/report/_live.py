@@ -122,7 +122,7 @@ class LiveReport:
         await asker.send(h11.Response(status_code=200, headers=[("Content-Type", "text/event-stream"), *_HEADERS]))
         try:
             async for event in self._run.follow():
-                await asker.tell("event", event_data(event))
+                await asker.tell("event", event_data(event, self._run))
             last = await asyncio.to_thread(ending, self._run)
         except ToolkitError as error:
             last = {"error": error.what}

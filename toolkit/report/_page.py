@@ -1,8 +1,8 @@
 """The page around the data: one file in which nothing runs but our own script.
 
 The policy names our script and our style by their hashes and allows nothing else: no
-other script, no handler in an attribute, no picture, no frame, no form, no request
-(the live page may ask its own server for events). Markup made from text is refused
+other script, no handler in an attribute, no frame, no form, no request, and no picture
+but those that the page itself holds (the live page may ask its own server for events). Markup made from text is refused
 too (Trusted Types): the script could not do it by mistake. The data is JSON in a block
 no browser executes, with every character escaped that could end that block.
 """
@@ -83,6 +83,7 @@ def policy(*, live: bool) -> str:
         "default-src 'none'",
         f"script-src {_hash(script())}",
         f"style-src {_hash(_part('style.css'))}",
+        "img-src data:",
         *(["connect-src 'self'"] if live else []),
         "base-uri 'none'",
         "form-action 'none'",

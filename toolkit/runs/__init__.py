@@ -26,13 +26,14 @@ if TYPE_CHECKING:
         RunResult as RunResult,
         ToolUse as ToolUse,
     )
+    from toolkit.runs.prompts import Prompt as Prompt
     from toolkit.runs.sessions.conversation import Conversation as Conversation, fingerprint as fingerprint
     from toolkit.runs.sessions.stores import (
         FileSessionStore as FileSessionStore,
         SqliteSessionStore as SqliteSessionStore,
     )
     from toolkit.runs.sessions.transcripts import SessionId as SessionId
-    from toolkit.runs.spec import InPlace as InPlace, Limits as Limits, Prompt as Prompt, RunSpec as RunSpec
+    from toolkit.runs.spec import InPlace as InPlace, Limits as Limits, RunSpec as RunSpec
     from toolkit.runs.storage.stored_runs import (
         StoredRun as StoredRun,
         list_runs as list_runs,
@@ -53,7 +54,8 @@ _HOMES = {
     "toolkit.runs.outcome.result": "DeniedCall PendingCall RefusedRequest RunFailedError RunResult ToolUse",
     "toolkit.runs.sessions.stores": "FileSessionStore SqliteSessionStore",
     "toolkit.runs.sessions.transcripts": "SessionId",
-    "toolkit.runs.spec": "InPlace Limits Prompt RunSpec",
+    "toolkit.runs.prompts": "Prompt",
+    "toolkit.runs.spec": "InPlace Limits RunSpec",
     "toolkit.runs.storage.stored_runs": "StoredRun list_runs load_run remove_older_than",
 }
 

@@ -34,8 +34,9 @@ from toolkit.runs.kinds import (
     with_methods,
     wrong,
 )
+from toolkit.runs.prompts import Prompt, check_parts, is_stream
 from toolkit.sandbox import CONTROL_FILES, PROFILES, JailLimits, limit_names
-from toolkit.tools import Tool, Toolbox, as_tool
+from toolkit.tools import Image, Text, Tool, Toolbox, as_tool
 
 if TYPE_CHECKING:
     from toolkit.runs.spec import Limits
@@ -59,18 +60,23 @@ def checked(written: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _prompt(name: str, value: Any) -> Any:
-    from toolkit.runs.spec import Prompt
-
     example = 'Say what to do: run("Make the failing test pass.", …)'
     if isinstance(value, Prompt):
         return value
     if isinstance(value, Path):
         raise wrong(name, value, "it is a text, not a file", "Read the file: run(path.read_text(), …)")
-    if not isinstance(value, str):
-        raise wrong(name, value, "it is a text, or a Prompt", example)
-    if not value.strip():
-        raise OptionError(name, "the prompt is empty", fix=example)
-    return value
+    if isinstance(value, str):
+        if not value.strip():
+            raise OptionError(name, "the prompt is empty", fix=example)
+        return value
+    if is_stream(value):
+        return value
+    if isinstance(value, list | tuple):
+        return check_parts(name, value)
+    if isinstance(value, Image | Text):
+        return check_parts(name, [value])
+    what = "it is a text, a Prompt, a list of texts and Images, or an async iterator of these"
+    raise wrong(name, value, what, example)
 
 
 def _workspace(name: str, value: Any) -> Any:

@@ -10,17 +10,18 @@ from typing import Any, TypeVar, overload
 
 from toolkit.runs.live_run import LiveRun
 from toolkit.runs.outcome.result import RunResult
-from toolkit.runs.spec import Prompt, RunSpec, make_spec
+from toolkit.runs.prompts import PromptLike
+from toolkit.runs.spec import RunSpec, make_spec
 
 OutputT = TypeVar("OutputT")
 T = TypeVar("T")
 
 
 @overload
-def start(prompt: str | Prompt, *, output: type[OutputT], **options: Any) -> LiveRun[OutputT]: ...
+def start(prompt: PromptLike, *, output: type[OutputT], **options: Any) -> LiveRun[OutputT]: ...
 @overload
-def start(prompt: str | Prompt | RunSpec, **options: Any) -> LiveRun[Any]: ...
-def start(prompt: str | Prompt | RunSpec, **options: Any) -> LiveRun[Any]:
+def start(prompt: PromptLike | RunSpec, **options: Any) -> LiveRun[Any]: ...
+def start(prompt: PromptLike | RunSpec, **options: Any) -> LiveRun[Any]:
     """A live run: `async with start("…", …) as live: async for event in live: …`.
 
     The options are the fields of `RunSpec`.
@@ -32,10 +33,10 @@ def start(prompt: str | Prompt | RunSpec, **options: Any) -> LiveRun[Any]:
 
 
 @overload
-async def run(prompt: str | Prompt, *, output: type[OutputT], **options: Any) -> RunResult[OutputT]: ...
+async def run(prompt: PromptLike, *, output: type[OutputT], **options: Any) -> RunResult[OutputT]: ...
 @overload
-async def run(prompt: str | Prompt | RunSpec, **options: Any) -> RunResult[Any]: ...
-async def run(prompt: str | Prompt | RunSpec, **options: Any) -> RunResult[Any]:
+async def run(prompt: PromptLike | RunSpec, **options: Any) -> RunResult[Any]: ...
+async def run(prompt: PromptLike | RunSpec, **options: Any) -> RunResult[Any]:
     """Run an agent unattended and confined, and give its result; everything it started is gone then.
 
     The options are the fields of `RunSpec`.
@@ -50,10 +51,10 @@ async def run(prompt: str | Prompt | RunSpec, **options: Any) -> RunResult[Any]:
 
 
 @overload
-def run_sync(prompt: str | Prompt, *, output: type[OutputT], **options: Any) -> RunResult[OutputT]: ...
+def run_sync(prompt: PromptLike, *, output: type[OutputT], **options: Any) -> RunResult[OutputT]: ...
 @overload
-def run_sync(prompt: str | Prompt | RunSpec, **options: Any) -> RunResult[Any]: ...
-def run_sync(prompt: str | Prompt | RunSpec, **options: Any) -> RunResult[Any]:
+def run_sync(prompt: PromptLike | RunSpec, **options: Any) -> RunResult[Any]: ...
+def run_sync(prompt: PromptLike | RunSpec, **options: Any) -> RunResult[Any]:
     """`run` for code that is not async; works inside a running event loop too, which it blocks."""
     return complete(run(prompt, **options))
 

@@ -7,7 +7,7 @@ import dataclasses
 import inspect
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
@@ -18,11 +18,13 @@ from toolkit.runs.asking.approvals import Approvals
 from toolkit.runs.asking.policy import Policy
 from toolkit.runs.asking.remembered import Remembered
 from toolkit.runs.boxes import load_boxes, make_offer, without_disabled
-from toolkit.runs.kinds import OptionError
+from toolkit.runs.fields import RULES
+from toolkit.runs.kinds import OptionError, wrong
 from toolkit.runs.listeners import Bus
 from toolkit.runs.outcome.events import Event, Stream
 from toolkit.runs.outcome.fold import Fold, is_refusal
 from toolkit.runs.outcome.result import RunResult
+from toolkit.runs.prompts import Asked, Part, Prompt, as_asked, content_of, is_stream
 from toolkit.runs.spec import InPlace, RunSpec
 from toolkit.runs.storage.event_log import EventLog
 from toolkit.runs.storage.run_folder import Place, RunFolder, find_place, new_run
@@ -47,7 +49,8 @@ class LiveRun(Generic[OutputT]):
         self.id = spec.run_id
         self._engine: Engine | None = None
         self._task: asyncio.Task[None] | None = None
-        self._prompts: asyncio.Queue[tuple[str, asyncio.Future[RunResult[Any]]] | None] = asyncio.Queue()
+        self._prompts: asyncio.Queue[tuple[Asked, asyncio.Future[RunResult[Any]]] | None] = asyncio.Queue()
+        self._coming: AsyncIterator[Any] | None = aiter(spec.prompt) if isinstance(spec.prompt, AsyncIterable) else None
         self._fold = Fold(spec.run_id)
         self._output: Any = None
         self._changes: Changes | None = None
@@ -116,15 +119,17 @@ class LiveRun(Generic[OutputT]):
     async def __aiter__(self) -> AsyncIterator[Event]:
         """The events from where one last looked, the first at first, until the turn is over.
 
-        Once the run is over, those of all its turns that are left.
+        Once the run is over, and where its prompts come from an iterator, those of all its turns that are left.
         """
         async for event in self._begun(self._reader):
             yield event
-            if event.name == "lifecycle.finished" and not self._is_over:
+            if event.name == "lifecycle.finished" and not self._is_over and self._coming is None:
                 return
 
     async def result(self) -> RunResult[OutputT]:
         """The result of the turn that was asked for last. It comes whether or not anyone reads the events.
+
+        Where prompts come from an iterator, it is that of the last of them.
 
         Once the run is over, its changes are those that were left when the last process of the jail was gone.
 
@@ -135,21 +140,22 @@ class LiveRun(Generic[OutputT]):
         answer = await asyncio.shield(self._begun(self._latest))
         return self._with_objects(answer) if task.done() else answer
 
-    async def send(self, prompt: str) -> RunResult[OutputT]:
+    async def send(self, prompt: str | Prompt | Sequence[Part]) -> RunResult[OutputT]:
         """Go on with the conversation: another turn in the same process, when the one before has ended.
 
         Raises:
             RunError: the run is over, or the prompt is empty.
         """
-        if not isinstance(prompt, str) or not prompt.strip():
-            what = "the prompt is empty" if isinstance(prompt, str) else f"prompt={prompt!r}: it is a text"
-            raise OptionError("prompt", what, fix='Say what to do: live.send("Now run the tests.")')
+        try:
+            asked = self._asked(prompt)
+        except OptionError as error:
+            raise OptionError(error.option, error.what, fix='Say what to do: live.send("Now run the tests.")') from None
         self._begun(self._task)
         if self._is_over:
             raise self._over()
         future: asyncio.Future[RunResult[Any]] = asyncio.get_running_loop().create_future()
         self._latest = future
-        self._prompts.put_nowait((prompt, future))
+        self._prompts.put_nowait((asked, future))
         return await asyncio.shield(future)
 
     async def interrupt(self) -> None:
@@ -214,15 +220,19 @@ class LiveRun(Generic[OutputT]):
             self._folder.started(place)
             engine = Engine(self.spec, self._boxes, place.folder, self._folder.home, log.append, self.approvals)
             try:
-                text = await self._prompt_text(place)
+                prompt = await self._first_prompt(place)
                 await engine.open()
                 self._engine = engine
                 self._ready.set()
-                await self._turn(engine, place, text, first)
+                await self._turn(engine, place, prompt)
+                while self._coming is not None and not engine.is_over and (more := await self._next()) is not None:
+                    await self._turn(engine, place, more)
+                self._tell(first)
                 pending = None
-                while not engine.is_over and (asked := await self._prompts.get()) is not None:
-                    text, pending = asked
-                    await self._turn(engine, place, text, pending)
+                while self._coming is None and not engine.is_over and (asked := await self._prompts.get()) is not None:
+                    prompt, pending = asked
+                    await self._turn(engine, place, prompt)
+                    self._tell(pending)
                     pending = None
             finally:
                 await engine.close()
@@ -246,11 +256,15 @@ class LiveRun(Generic[OutputT]):
         self._place = preparing.result()
         return self._place
 
-    async def _turn(self, engine: Engine, place: Place, text: str, future: asyncio.Future[RunResult[Any]]) -> None:
-        turn = await engine.turn(text)
+    async def _turn(self, engine: Engine, place: Place, prompt: Asked) -> None:
+        kept = await asyncio.to_thread(lambda: [self._folder.attach(found) for found in prompt.attachments()])
+        turn = await engine.turn(prompt, kept)
         self._changes = await self._look(place)
         end, self._output = self._fold.finished(turn, self.spec.shape())
         self._end_turn(end)
+
+    def _tell(self, future: asyncio.Future[RunResult[Any]]) -> None:
+        """Hand over the result of the turn that ended last."""
         if not future.done():
             future.set_result(self._with_objects(self._fold.turn()))
 
@@ -361,17 +375,34 @@ class LiveRun(Generic[OutputT]):
             timeout=spec.approval_timeout,
         )
 
-    async def _prompt_text(self, place: Place) -> str:
-        """The exact text of the first turn: added context, the prompt, and what the workspace says of itself."""
-        prompt = self.spec.prompt
-        text = prompt if isinstance(prompt, str) else prompt.render(self._boxes)
-        if isinstance(prompt, str) and place.section is not None:
-            text = f"{text}\n\n{place.section.render()}"
-        if self.spec.before_run is not None:
-            added = self.spec.before_run(self.spec)
-            added = await added if inspect.isawaitable(added) else added
-            text = f"{added}\n\n{text}" if added else text
-        return text
+    async def _first_prompt(self, place: Place) -> Asked:
+        """The first turn's prompt, exactly: added context, what was asked, and what the workspace says of itself."""
+        if self._coming is None:
+            given, asked = self.spec.prompt, as_asked(self.spec.prompt, self._boxes)
+        else:
+            following = await self._next()
+            if following is None:
+                raise OptionError("prompt", "the prompt is empty: its iterator gave nothing")
+            given, asked = following.content, following
+            self._folder.told(asked.text)
+        says = "" if isinstance(given, Prompt) or place.section is None else place.section.render()
+        added: Any = "" if self.spec.before_run is None else self.spec.before_run(self.spec)
+        added = await added if inspect.isawaitable(added) else added
+        return asked.with_text(before=added or "", after=says)
+
+    async def _next(self) -> Asked | None:
+        """The next prompt of an iterator; None when there is none any more."""
+        try:
+            item = await anext(self._begun(self._coming))
+        except StopAsyncIteration:
+            return None
+        return self._asked(content_of(item))
+
+    def _asked(self, prompt: Any) -> Asked:
+        """A prompt of a later turn, checked."""
+        if is_stream(prompt):
+            raise wrong("prompt", prompt, "an iterator begins a run", "Start another: run(prompts, …)")
+        return as_asked(RULES["prompt"]("prompt", prompt), self._boxes)
 
 
 def _project_of(spec: RunSpec) -> str:

@@ -1,4 +1,4 @@
-"""`RunSpec`, with its `Prompt` and its `Limits`: everything a run is asked to do, checked before anything starts."""
+"""`RunSpec`, with its `Limits`: everything a run is asked to do, checked before anything starts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal
 
 from toolkit._base.words import did_you_mean, safe_line
 from toolkit.errors import RunError
@@ -17,6 +17,7 @@ from toolkit.runs.asking.policy import Policy
 from toolkit.runs.fields import checked
 from toolkit.runs.kinds import OptionError
 from toolkit.runs.outcome.output import OutputShape
+from toolkit.runs.prompts import PromptLike
 from toolkit.sandbox import profile
 from toolkit.tools import Tool, Toolbox
 
@@ -91,51 +92,6 @@ class InPlace:
             raise OptionError("workspace", f"InPlace({self.folder!r}): it is a folder, as a text or a Path")
 
 
-@runtime_checkable
-class Section(Protocol):
-    """Anything with a `render()`, such as a WorkspaceSection."""
-
-    def render(self) -> str:
-        """The text of the section."""
-        ...
-
-
-_SECTIONS = 'Say what to do: Prompt(["Make the failing test pass.", section])'
-
-
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """Sections that are rendered in order when the run starts: texts, and things that can render themselves.
-
-    Raises:
-        RunError: there is nothing in it.
-    """
-
-    sections: Sequence[str | Section]
-    """A single text or section is taken, too."""
-    list_tools: bool = True
-    """End with the names of the run's own tools and what each is for."""
-
-    def __post_init__(self) -> None:
-        given: Any = self.sections
-        sections = (given,) if isinstance(given, str | Section) else given
-        if not isinstance(sections, Iterable):
-            raise OptionError("prompt", f"Prompt({given!r}): it is made of texts and sections", fix=_SECTIONS)
-        object.__setattr__(self, "sections", tuple(sections))
-        for section in self.sections:
-            if not isinstance(section, str | Section) or isinstance(section, type):
-                raise OptionError("prompt", f"{section!r} has no render(), and is no text", fix=_SECTIONS)
-        if not any(not isinstance(section, str) or section.strip() for section in self.sections):
-            raise OptionError("prompt", "the prompt is empty", fix=_SECTIONS)
-
-    def render(self, boxes: Iterable[Toolbox] = ()) -> str:
-        """The exact text the model gets."""
-        parts = [section if isinstance(section, str) else section.render() for section in self.sections]
-        if self.list_tools:
-            parts.append(tool_list(boxes))
-        return "\n\n".join(part.strip("\n") for part in parts if part.strip())
-
-
 @dataclass(frozen=True, slots=True)
 class RunSpec:
     """What a run is asked to do. Picklable when its parts are, so that it can be sent to another machine.
@@ -145,7 +101,8 @@ class RunSpec:
         ToolkitError: options that do not go together, such as two servers of one name.
     """
 
-    prompt: str | Prompt
+    prompt: PromptLike
+    """What to do: a text, texts and pictures in a list, or an async iterator of these, each of which is a turn."""
     _: dataclasses.KW_ONLY
     workspace: WorkspaceSection | InPlace | None = None
     """A WorkspaceSection (a copy), InPlace(folder) (the host's own files), or nothing: then an empty folder."""
@@ -255,7 +212,7 @@ class RunSpec:
         return Policy(self.mode, self.policy, self.safe, is_read_only)
 
 
-def make_spec(prompt: str | Prompt | RunSpec, options: Mapping[str, Any]) -> RunSpec:
+def make_spec(prompt: PromptLike | RunSpec, options: Mapping[str, Any]) -> RunSpec:
     """The spec for `run(prompt, **options)`; an option that does not exist is named.
 
     Raises:
@@ -308,13 +265,3 @@ def _unknown(name: str, value: object, known: Iterable[str]) -> OptionError:
         return OptionError(name, f"a run has no option '{name}'{did_you_mean(name, sorted(known))}")
     shown = safe_line(repr(value), 40)
     return OptionError(name, f"a run has no option '{name}'; did you mean {meant.format(shown)}?")
-
-
-def tool_list(boxes: Iterable[Toolbox]) -> str:
-    """The run's own tools, one line each; nothing where there are none."""
-    lines = [
-        f"- mcp__{box.name}__{tool.name}: {tool.description.partition(chr(10))[0]}".rstrip(": ")
-        for box in boxes
-        for tool in box
-    ]
-    return "\n".join(["Tools of this run:", *lines]) if lines else ""

@@ -18,6 +18,7 @@ function showPrompts(state, panel) {
     panel.append(
       h("h2", {}, title, h("span.aside", {}, many(words.length, "character") + "  ·  " + moment(turn.t))),
       h("pre.prompt", {}, exact(words)),
+      pictures(turn.data.attachments),
     );
   });
 }

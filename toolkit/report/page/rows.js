@@ -187,6 +187,15 @@ function thinkingRow(item, state, redraw) {
   return wanted ? [head, clipped(item, "t", item.text, state, redraw, prose)] : [head, h("span.glimpse", {}, first)];
 }
 
+/* What a prompt carried along: pictures as they are, the rest as a line. */
+function pictures(attachments) {
+  return (Array.isArray(attachments) ? attachments : []).map((one) => {
+    const words = str(one.media_type) + ", " + bytes(num(one.bytes));
+    if (!one.source) return h("p.aside", {}, "Not shown: " + words);
+    return h("figure.attached", {}, h("img", { src: str(one.source), alt: words }), h("figcaption.aside", {}, words));
+  });
+}
+
 function turnRow(item, state) {
   const { data } = item;
   const facts = [
@@ -202,6 +211,7 @@ function turnRow(item, state) {
   return [
     label(state.model.turns.length > 1 ? "Prompt " + str(data.turn) : "Prompt", aside),
     h("p.asked", {}, words.slice(0, cut) + (cut < words.length ? " …" : "")),
+    pictures(data.attachments),
     exactly,
   ];
 }

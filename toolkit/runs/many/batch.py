@@ -23,7 +23,8 @@ from toolkit.runs.many.purse import Purse
 from toolkit.runs.many.workers import Workers, has_started, run_here
 from toolkit.runs.outcome.fold import never_began
 from toolkit.runs.outcome.result import RunResult
-from toolkit.runs.spec import Limits, Prompt, RunSpec, make_spec
+from toolkit.runs.prompts import Prompt
+from toolkit.runs.spec import Limits, RunSpec, make_spec
 
 _log = logging.getLogger("toolkit.runs")
 

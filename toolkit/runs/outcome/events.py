@@ -2,8 +2,9 @@
 
 | stream | kinds | `id` is | what `data` holds |
 |---|---|---|---|
-| lifecycle | started | the run | turn, prompt, message, model, session, cwd, tools, servers, mode, cli, trace, |
-| | | | unenforced, limits (those that were given) |
+| lifecycle | started | the run | turn, prompt, attachments (of the prompt, each with its file), message, model, |
+| | | | session, cwd, tools, servers, mode, cli, trace, unenforced, limits (those that |
+| | | | were given) |
 | | retry | the run | attempt, delay_ms, status, error |
 | | warning | the run | what |
 | | finished | the run | turn, ok, code, message, cause, text, output, session, model, stop, ms, cost, |

@@ -4,6 +4,7 @@
       run.json       what was asked for, where it works, and when it came to its end
       events.jsonl   one line for each event, written as it happens
       result.json    what it came to; written after every turn
+      attachments/   the pictures and documents of its prompts, each once
       toolkit-workspace-…/   the agent's copy, where the run made one (its record is hidden beside it)
       workspace/     the empty folder it worked in, where it was given none
       home/          the agent's home, while the run lives
@@ -16,7 +17,9 @@ A run whose lock is free and whose last turn has not finished has crashed.
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
+import re
 import secrets
 import shutil
 import time
@@ -29,12 +32,14 @@ from toolkit._base.locks import take_lock
 from toolkit.errors import RunError
 from toolkit.runs.outcome.events import as_line
 from toolkit.runs.outcome.result import RunResult
-from toolkit.runs.spec import InPlace, Prompt, RunSpec
+from toolkit.runs.prompts import Attachment, own_text
+from toolkit.runs.spec import InPlace, RunSpec
 from toolkit.sandbox import LITTER, remove_litter
 
 if TYPE_CHECKING:
     from toolkit_workspace import Changes, WorkspaceSection
 
+ATTACHMENTS = "attachments"
 FORMAT = 1
 """The version of this layout, kept in every run.json."""
 
@@ -77,7 +82,7 @@ class RunFolder:
             "began": time.time(),
             "pid": os.getpid(),
             "cwd": str(Path.cwd()),
-            "prompt": _own_text(spec.prompt),
+            "prompt": own_text(spec.prompt),
             "model": spec.model,
             "profile": spec.profile,
             "domains": list(spec.domains),
@@ -96,6 +101,22 @@ class RunFolder:
         """Write down where it works."""
         self._facts["workspace"] = str(place.folder)
         self._facts["copied"] = place.section is not None
+        self._write("run.json", self._facts)
+
+    def attach(self, found: Attachment) -> dict[str, Any]:
+        """Keep a picture or document of a prompt, once for all turns; where it is, relative to the run's folder."""
+        folder = self.folder / ATTACHMENTS
+        folder.mkdir(mode=0o700, exist_ok=True)
+        suffix = re.sub(r"[^a-z0-9]", "", found.media_type.rpartition("/")[2].lower())[:8] or "bin"
+        file = folder / f"{hashlib.sha256(found.data).hexdigest()[:32]}.{suffix}"
+        if not file.exists():
+            write_whole(file, found.data)
+        where = f"{ATTACHMENTS}/{file.name}"
+        return {"type": found.kind, "media_type": found.media_type, "bytes": len(found.data), "file": where}
+
+    def told(self, prompt: str) -> None:
+        """Write down what was asked for, where that was not known before it began."""
+        self._facts["prompt"] = prompt
         self._write("run.json", self._facts)
 
     def finished(self, result: RunResult[Any], changes: Changes | None) -> None:
@@ -194,8 +215,3 @@ def new_run(spec: RunSpec) -> RunFolder:
             fix="Set TOOLKIT_HOME to a folder of yours",
         ) from error
     return stored
-
-
-def _own_text(prompt: str | Prompt) -> str:
-    """What was asked for, in the caller's own words."""
-    return prompt if isinstance(prompt, str) else "\n\n".join(s for s in prompt.sections if isinstance(s, str))

@@ -21,7 +21,7 @@ from toolkit.runs.outcome.fold import result_of
 from toolkit.runs.outcome.result import RunResult
 from toolkit.runs.sessions.transcripts import forget, sessions_home
 from toolkit.runs.storage.event_log import EventFile, Following, last_turn_has_finished
-from toolkit.runs.storage.run_folder import FORMAT
+from toolkit.runs.storage.run_folder import ATTACHMENTS, FORMAT
 
 if TYPE_CHECKING:
     from toolkit_workspace import WorkspaceSection
@@ -98,6 +98,10 @@ class StoredRun:
     def follow(self) -> Following:
         """The events, with `for` or `async for`, waiting for more until the run has ended, whoever runs it."""
         return Following(self._file("events.jsonl"), self.is_running)
+
+    def attachment(self, file: str) -> Path:
+        """Where a picture or document of a prompt is kept: `file` is what the event says of it."""
+        return self.folder / ATTACHMENTS / Path(file).name
 
     def result(self) -> RunResult[Any]:
         """What it came to; for a crashed run the part that its events tell. `changes` has a method of its own.

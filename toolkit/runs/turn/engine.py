@@ -13,7 +13,7 @@ import shutil
 import time
 import uuid
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +27,7 @@ from toolkit.runs.asking.guard import Guard, before_deadline, only_offered, with
 from toolkit.runs.outcome.codes import Code, End
 from toolkit.runs.outcome.events import Event, Stream
 from toolkit.runs.outcome.result import PendingCall
+from toolkit.runs.prompts import Asked
 from toolkit.runs.sessions.transcripts import SessionId, held, sessions_home
 from toolkit.runs.spec import RunSpec
 from toolkit.runs.turn.meter import TurnUsage
@@ -86,7 +87,7 @@ class Engine:
         """Set once the CLI has told how it runs, or a turn has ended without that."""
         self.is_over = False
         """Whether no further turn can be had: the CLI is gone, or is not to be trusted with one."""
-        self._prompt = ""
+        self._prompt: dict[str, Any] = {}
         self._distrust = ""
         self.prompts: list[str] = []
         """The message ids of the prompts sent so far: where `rewind` can go back to."""
@@ -155,10 +156,10 @@ class Engine:
         assert self._client is not None, "the engine is not open"
         return self._client
 
-    async def turn(self, prompt: str) -> TurnEnd:
-        """Send a prompt and see it through to its end, within the deadline."""
+    async def turn(self, prompt: Asked, attachments: Sequence[Mapping[str, Any]] = ()) -> TurnEnd:
+        """Send a prompt and see it through to its end, within the deadline; `attachments` are where they are kept."""
         self._turn += 1
-        self._prompt = prompt
+        self._prompt = {"prompt": prompt.text, "attachments": list(attachments)}
         self.prompts.append(str(uuid.uuid4()))
         seconds = self._spec.limits.seconds
         self.deadline = None if seconds is None else Deadline.after(seconds)
@@ -197,7 +198,7 @@ class Engine:
         with contextlib.suppress(Exception):
             await asyncio.wait_for(self.client.interrupt(), _PATIENCE)
 
-    async def _pump(self, prompt: str) -> tuple[ResultMessage | None, End]:
+    async def _pump(self, prompt: Asked) -> tuple[ResultMessage | None, End]:
         work, early = Work(), list[Event]()
         try:
             await self.client.query(_frames(prompt, self.prompts[-1]))
@@ -260,7 +261,7 @@ class Engine:
                 self._locks.enter_context(held(sessions_home(self._spec.home), SessionId(session)))
 
     def _started(self, init: Mapping[str, Any], servers: dict[str, str]) -> None:
-        facts = {"turn": self._turn, "prompt": self._prompt, "message": self.prompts[-1]}
+        facts: dict[str, Any] = {"turn": self._turn, **self._prompt, "message": self.prompts[-1]}
         facts |= {"model": init.get("model"), "session": self._session, "cwd": init.get("cwd")}
         facts |= {"tools": init.get("tools", []), "servers": servers, "mode": init.get("permissionMode")}
         facts |= {
@@ -353,12 +354,12 @@ class Engine:
             task.cancel()
 
 
-async def _frames(prompt: str, message: str) -> AsyncIterator[dict[str, Any]]:
+async def _frames(prompt: Asked, message: str) -> AsyncIterator[dict[str, Any]]:
     """The prompt as one frame with an id of ours, so that files can be set back to it."""
     yield {
         "type": "user",
         "uuid": message,
-        "message": {"role": "user", "content": prompt},
+        "message": {"role": "user", "content": prompt.content},
         "parent_tool_use_id": None,
         "session_id": "",
     }
