@@ -20,6 +20,7 @@ from toolkit.sandbox import check, find_cli
 
 _PACKAGES = ("mcp", "claude-agent-sdk", "pydantic", "pathspec", "watchfiles", "click", "anyio", "docstring-parser")
 _LITTLE_SPACE = 1024**3
+_FIXED_BUBBLEWRAP = (0, 12)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ def examine() -> Iterator[Finding]:
     yield from _packages()
     yield _cli()
     yield from _sandbox()
+    yield from _bubblewrap()
     yield _stored_runs()
     yield from _disk()
     yield _key()
@@ -90,6 +92,28 @@ def _sandbox() -> Iterator[Finding]:
         yield Finding(f"sandbox {row.name}", False, f"{row.detail} ({row.rule} would be lost)", row.fix)
     for name in report.not_enforced:
         yield Finding(f"limit {name}", False, "cannot be enforced here", "See: toolkit sandbox check", stops=False)
+
+
+def _bubblewrap() -> Iterator[Finding]:
+    """Its version: one without the fix is told, together with what that means for our jails."""
+    path = shutil.which("bwrap")
+    if path is None:
+        return  # the sandbox row says so
+    try:
+        asked = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30, check=True)
+        version = asked.stdout.split()[-1]
+        has_fix = tuple(int(part) for part in version.split(".")[:2]) >= _FIXED_BUBBLEWRAP
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
+        yield Finding("bubblewrap", False, f"{path} does not tell its version", "See: bwrap --version", stops=False)
+        return
+    if has_fix:
+        yield Finding("bubblewrap", True, f"{version} at {path}")
+        return
+    found = (
+        f"{version} at {path}: before 0.12 it makes mount points behind a link in the folders above (CVE-2026-87766). "
+        "The jail mounts nothing below a folder where an agent could put one, so nothing leads out of it"
+    )
+    yield Finding("bubblewrap", False, found, "Upgrade bubblewrap to 0.12 or newer when you can", stops=False)
 
 
 def _stored_runs() -> Finding:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from pathlib import Path
+
+import pytest
 
 from tests.cli._command import toolkit
 
@@ -25,3 +29,21 @@ def test_the_findings_as_json_have_the_facts(tmp_path: Path) -> None:
     assert (findings["stored runs"]["ok"], findings["stored runs"]["stops"]) == (False, True)
     assert findings["stored runs"]["fix"] == "Set TOOLKIT_HOME to a folder of yours"
     assert done.code == 1
+
+
+@pytest.mark.parametrize(("version", "ok"), [("0.11.9", False), ("0.12.0", True), ("?", False)])
+def test_a_bubblewrap_without_the_fix_is_named_and_stops_nothing(tmp_path: Path, version: str, ok: bool) -> None:
+    fake = tmp_path / "bin" / "bwrap"
+    fake.parent.mkdir()
+    real = shutil.which("bwrap") or "/usr/bin/bwrap"
+    fake.write_text(
+        f'#!/bin/sh\n[ "$1" = --version ] && echo bubblewrap {version} || exec {real} "$@"\n', encoding="ascii"
+    )
+    fake.chmod(0o755)
+    path = f"{fake.parent}:{os.environ['PATH']}"
+
+    done = toolkit("doctor", "--json", cwd=tmp_path, env={"TOOLKIT_HOME": str(tmp_path / "home"), "PATH": path})
+
+    found = next(finding for finding in json.loads(done.out) if finding["name"] == "bubblewrap")
+    assert (found["ok"], found["stops"]) == (ok, ok)
+    assert ("CVE-2026-87766" in found["found"]) == (version == "0.11.9")

@@ -77,10 +77,11 @@ class Game:
 
     async def next_run(self) -> None:
         """Another run in the same workspace and home, then the host's own git: does anything planted wake up?"""
-        script = Script([("next-run", "Bash", {"command": "true"})])
+        script = Script([("next-run", "Bash", {"command": "cat lent/secret.txt || true"})])
         with ScriptedAPI(otherwise=script, strict=False) as api:
             async with self._options(api.url, "next") as options:
                 await self._run("next", options)
+        self.read["mount-link"] += script.results.get(0, "")
         for attempt in ATTEMPTS:
             if attempt.name in self.read and self._memory(attempt.name) in script.everything:
                 self.read[attempt.name] += self.host.success(attempt.name)
@@ -123,7 +124,7 @@ class Game:
             self.workspace,
             api_url=url,
             api_key=self.host.words["key"],
-            readable=python_environment(),
+            readable=(*python_environment(), self.workspace / "lent"),
             limits=_SMALL if small else JailLimits(),
             home=self.home,
             env=env,
@@ -202,6 +203,7 @@ def _furnish(workspace: Path, host: Host) -> None:
     """A small project under git, with links that lead out."""
     package = workspace / "pkg"
     package.mkdir(parents=True)
+    (workspace / "lent").mkdir()
     (package / "__init__.py").write_text("def double(x):\n    return 2 * x\n", encoding="ascii")
     test = "import unittest\nfrom pkg import double\n\n\nclass T(unittest.TestCase):\n    def test(self):\n        self.assertEqual(double(2), 4)\n"
     (package / "test_pkg.py").write_text(test, encoding="ascii")

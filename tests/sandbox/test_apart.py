@@ -120,7 +120,7 @@ async def test_without_being_kept_apart_it_could(workspace: Path, monkeypatch: p
     read = await _play(workspace, host, tool_use("Bash", command=_forging()), settings=_SANDBOX_OFF)
 
     assert "said 0" in read
-    assert host.calls == 1
+    assert host.calls >= 1
 
 
 @needs_jail

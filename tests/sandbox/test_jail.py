@@ -20,7 +20,7 @@ from tests.sandbox.jails import a_jail, inside, needs_jail, needs_root
 from tests.serving._client import wait_until
 from toolkit._base.handles import walk_folders
 from toolkit.errors import SandboxError, UnconfinedError
-from toolkit.sandbox import check, python_environment, run_confined
+from toolkit.sandbox import ShellOptions, check, python_environment, run_confined
 from toolkit.sandbox.host import usable_home, usable_readable, usable_workspace
 from toolkit.sandbox.jail import rivals, seccomp_filter, sweep
 
@@ -199,10 +199,38 @@ def test_a_path_that_was_replaced_is_shown_as_it_is_now(workspace: Path, tmp_pat
 
 
 @needs_jail
-def test_nothing_is_shown_from_where_the_agent_could_put_a_link(workspace: Path) -> None:
+def test_nothing_is_shown_from_where_the_agent_could_put_a_link(workspace: Path, tmp_path: Path) -> None:
     (workspace / "inner/shown").mkdir(parents=True)
+    home = tmp_path / "home"
+    (home / "project").mkdir(parents=True)
+    for folder, options in (
+        (workspace, {"readable": (workspace / "inner/shown",)}),
+        (workspace, {"home": workspace / "inner"}),
+        (workspace, {"home": home, "readable": (home / "project",)}),
+        (home / "project", {"home": home}),
+    ):
+        with pytest.raises(SandboxError, match="where the agent could replace it"):
+            a_jail(folder, **options).__enter__()
+
+
+@needs_jail
+def test_a_link_above_a_mount_point_leads_nowhere(workspace: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret").write_text("hidden", encoding="ascii")
+    (workspace / "shown").mkdir()
+    tries = "mv shown moved; rmdir shown; rm -rf shown; unshare -Urm sh -c 'umount -l shown; mv shown moved'; "
+    tries += f"ln -s {outside} above; ln -sfn {outside} shown; ls -d shown moved 2>/dev/null"
+    with a_jail(workspace, readable=(workspace / "shown",)) as jail:
+        seen = inside(jail, tries)
+        again = inside(jail, "cat shown/secret above/secret; ls -A shown")
+    assert (seen.stdout, again.stdout) == ("shown\n", "")
+    # What an agent left there is not followed by the next jail either.
+    with pytest.raises(SandboxError, match="leads out of the workspace by a link"):
+        run_confined(["true"], workspace, ShellOptions(readable=(workspace / "above",)))
     with pytest.raises(SandboxError, match="where the agent could replace it"):
-        a_jail(workspace, readable=(workspace / "inner/shown",)).__enter__()
+        a_jail(workspace, readable=(workspace / "above" / "deep",)).__enter__()
+    assert [path.name for path in outside.iterdir()] == ["secret"]
 
 
 @needs_jail

@@ -43,9 +43,10 @@ def check(
     with contextlib.ExitStack() as stack:
         if workspace is None:
             workspace = stack.enter_context(TemporaryDirectory(prefix="toolkit-check-", ignore_cleanup_errors=True))
+        work_in = usable_workspace(workspace)
         jail = Jail(
-            workspace=usable_workspace(workspace),
-            readable=tuple(usable_readable(path) for path in readable),
+            workspace=work_in,
+            readable=tuple(usable_readable(path, work_in) for path in readable),
             environment=ENVIRONMENT,
             limits=limits or JailLimits(),
             require=tuple(require),

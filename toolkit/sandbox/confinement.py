@@ -117,11 +117,12 @@ def confine(
         profile, domains=domains, nested=True, proxy_port=proxy_port, allow_control_files=allow_control_files
     )
     cli = find_cli(cli_path)
+    work_in = usable_workspace(workspace)
     jail = Jail(
-        workspace=usable_workspace(workspace),
+        workspace=work_in,
         home=usable_home(home) if home is not None else None,
         programs=(cli,),
-        readable=tuple(usable_readable(path) for path in readable),
+        readable=tuple(usable_readable(path, work_in) for path in readable),
         has_gate=True,
         environment={**_CLI_ENVIRONMENT, **_checked_env(env or {})},
         limits=limits or JailLimits(),

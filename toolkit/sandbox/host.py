@@ -60,12 +60,23 @@ def usable_workspace(folder: Path | str) -> Path:
     return resolved
 
 
-def usable_readable(path: Path | str) -> Path:
-    """Return a resolved host path the agent may read besides its workspace."""
+def usable_readable(path: Path | str, workspace: Path | None = None) -> Path:
+    """Return a resolved host path the agent may read besides its `workspace`."""
     given = Path(path)
     if not given.exists():
         raise SandboxError(f"readable path '{given}' does not exist", fix="Name an existing file or folder.")
     resolved = given.resolve()
+    named = given.absolute()
+    if (
+        workspace is not None
+        and workspace in (named.parent.resolve(), *named.parents)
+        and workspace not in resolved.parents
+    ):
+        raise SandboxError(
+            f"readable path '{given}' leads out of the workspace by a link, which an agent may have put there",
+            where=[str(resolved)],
+            fix=f"If you want to show it, name where it leads: {resolved}",
+        )
     home = _home()
     whole = str(resolved) in _SYSTEM - {"/opt", "/usr", "/usr/bin", "/usr/lib", "/usr/local", "/usr/sbin"}
     if whole or (home is not None and (resolved == home or resolved in home.parents)):

@@ -61,9 +61,10 @@ def run_confined(command: Sequence[str], workspace: Path | str, options: ShellOp
     options = options or ShellOptions()
     if not command:
         raise SandboxError("there is no command to run", fix="Name one, for example: bash")
+    work_in = usable_workspace(workspace)
     jail = Jail(
-        workspace=usable_workspace(workspace),
-        readable=tuple(usable_readable(path) for path in options.readable),
+        workspace=work_in,
+        readable=tuple(usable_readable(path, work_in) for path in options.readable),
         environment=ENVIRONMENT,
         limits=options.limits,
         require=known_limits(options.require),

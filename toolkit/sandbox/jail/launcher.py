@@ -81,7 +81,7 @@ def open_jail(jail: Jail, folder: JailFolder) -> OpenJail:
     group, home, tenant = plan.cgroup or Cgroup(), jail.home or folder.home, choose_tenant()
     # Written down before anything is changed: whoever clears up after a kill must find it.
     folder.record(folders=(jail.workspace, home), tenant=tenant, cgroups=group.folders, sole=jail.sole)
-    _refuse_movable(jail, home, binds)
+    _refuse_movable(binds)
     folder.claim()
     needed = ["bwrap", "env", "prlimit", "setsid"]
     if tenant is not None:
@@ -107,18 +107,20 @@ def open_jail(jail: Jail, folder: JailFolder) -> OpenJail:
     return opened
 
 
-def _refuse_movable(jail: Jail, home: Path, binds: tuple[Bind, ...]) -> None:
-    """What is shown must not lie deep where the agent writes.
+def _refuse_movable(binds: tuple[Bind, ...]) -> None:
+    """What is shown must not lie where the agent could move it.
 
-    A folder above it could be renamed and a link put in its place, which the next start would follow. What is
-    shown directly in the workspace cannot be moved: it is mounted there.
+    It, or a folder above it, could be renamed and a link put in its place, which the next start would follow; a
+    bubblewrap before 0.12 even makes mount points behind such a link (CVE-2026-87766). Only what is shown at its own
+    name directly in a folder that is written cannot be moved: it is mounted there.
     """
-    for writable in (home,) if jail.read_only else (jail.workspace, home):
+    for around in (bind for bind in binds if bind.writable):
         for bind in binds:
-            if writable in bind.source.parent.parents:
+            is_held = bind.source.parent == around.source and bind.target == f"{around.target}/{bind.source.name}"
+            if around.source in bind.source.parents and not is_held:
                 raise SandboxError(
-                    f"'{bind.source}' lies in '{writable}', where the agent could replace it",
-                    fix="Name a place outside, or one directly in that folder.",
+                    f"'{bind.source}' lies in '{around.source}', where the agent could replace it",
+                    fix="Name a place outside, or one directly in the workspace to show at its own name.",
                 )
 
 
