@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.bench._mutating import mutants_of
-from tests.bench.mutants import ROOMS, ROOT, Kept, Room, Tried, chosen
+from tests.bench.mutants import EXPLAINED, ROOMS, ROOT, Kept, Room, Tried, chosen
 
 SOURCE = b'''"""Says nothing that is 1."""
 
@@ -93,3 +93,8 @@ def test_what_was_noticed_is_remembered_until_the_source_changes_and_a_survivor_
     assert kept.noticed_by("guard", Path("a.py"), first) == ""
     (tmp_path / "a.py").write_bytes(SOURCE + b"\n")
     assert kept.noticed_by("policy", Path("a.py"), first) == ""
+
+
+def test_every_explanation_is_about_a_mutant_that_there_is() -> None:
+    every = {(one.code, str(one)) for room in ROOMS.values() for one in mutants_of(room.module().read_bytes())}
+    assert EXPLAINED.keys() - every == set()

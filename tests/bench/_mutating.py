@@ -21,6 +21,8 @@ class Mutant:
     end: int
     old: str
     new: str
+    code: str
+    """The line it begins in, as it stands in the module."""
 
     def text(self, source: bytes) -> bytes:
         return source[: self.start] + self.new.encode() + source[self.end :]
@@ -158,8 +160,8 @@ def mutants_of(source: bytes) -> tuple[Mutant, ...]:
     """Every mutant of a module that still compiles, in the order of their places."""
     finder = _Finder()
     finder.visit(ast.parse(source))
-    starts = [0]
-    for line in source.splitlines(keepends=True):
+    starts, lines = [0], source.splitlines(keepends=True)
+    for line in lines:
         starts.append(starts[-1] + len(line))
     found: dict[tuple[int, int, str], Mutant] = {}
     for node, new in finder.found:
@@ -167,7 +169,8 @@ def mutants_of(source: bytes) -> tuple[Mutant, ...]:
         assert node.end_col_offset is not None
         start = starts[node.lineno - 1] + node.col_offset
         end = starts[node.end_lineno - 1] + node.end_col_offset
-        mutant = Mutant(node.lineno, start, end, source[start:end].decode(), new)
+        code = lines[node.lineno - 1].decode().strip()
+        mutant = Mutant(node.lineno, start, end, source[start:end].decode(), new, code)
         try:
             ast.parse(mutant.text(source))
         except SyntaxError:

@@ -88,3 +88,16 @@ def test_a_model_without_a_price_makes_the_cost_of_a_turn_that_used_it_unknown()
     later = {**totals(20, cost=0.5), "odd": both["odd"]}
     turn = meter.close_turn(later, 0.6)
     assert turn.cost == pytest.approx(0.3)
+
+
+def test_numbers_that_are_not_given_are_none_and_totals_that_lag_take_nothing_away() -> None:
+    meter = Meter("run-1")
+    meter.started("a", "m", None)
+    assert meter.used == Tokens()
+    call = meter.ended("a", {"output_tokens": None})
+    assert call is not None
+    assert call.tokens == Tokens()
+    metered(meter, "b")
+    assert meter.close_turn({"m": {}}, 0.1).models["m"].tokens == Tokens()
+    assert meter.close_turn(totals(4), 0.2).unattributed == Tokens()
+    assert meter.used == Tokens(input=10, output=5)

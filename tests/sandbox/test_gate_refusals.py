@@ -349,6 +349,7 @@ def test_what_a_request_asks_for_is_counted_inside_blocks_too() -> None:
     )
     assert asked == Asked("small", 700, inline_bytes=12, inline_count=3)
     assert read_asked(b'{"model": "m", "max_tokens": 3, "fallbacks": ["x"]}') == Asked("m", 3)
+    assert read_asked(b'{"model": "m"}') == Asked("m", 0)
     assert read_asked(b"no JSON") == Asked("", 0, 0, 0)
 
 

@@ -1,0 +1,111 @@
+"""What becomes of each change on the host, to the bit: modes, links, folders."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.workspace.copies import make_tree, prepare, tree_of
+from toolkit.errors import WorkspaceConflictError
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Path:
+    return make_tree(
+        tmp_path / "host",
+        {"a.txt": b"a\n", "b.txt": b"b\n", "link": "a.txt", "d/one": b"1\n", "d/two": b"2\n"},
+    )
+
+
+def mode(path: Path) -> int:
+    return path.lstat().st_mode & 0o7777
+
+
+@pytest.mark.parametrize("before", [0o654, 0o744, 0o604, 0o755])
+def test_an_edited_file_keeps_the_hosts_mode_to_the_bit(host: Path, before: int) -> None:
+    (host / "a.txt").chmod(before)
+    ws = prepare(host)
+    (ws.temp_dir / "src/a.txt").write_text("edited\n")
+    ws.apply()
+    assert (host / "a.txt").read_text() == "edited\n"
+    assert mode(host / "a.txt") == before
+
+
+def test_what_is_new_has_the_mode_that_new_files_have(host: Path) -> None:
+    ws = prepare(host)
+    make_tree(ws.temp_dir / "src", {"plain": b"p", "run": b"r", "folder/": b""})
+    (ws.temp_dir / "src/plain").chmod(0o600)
+    (ws.temp_dir / "src/run").chmod(0o700)
+    old = os.umask(0o027)
+    try:
+        ws.apply()
+    finally:
+        os.umask(old)
+    assert [mode(host / name) for name in ("plain", "run", "folder")] == [0o640, 0o750, 0o750]
+
+
+def test_a_file_renamed_here_and_changed_there_is_told_as_merged(host: Path) -> None:
+    ws = prepare(host)
+    (ws.temp_dir / "src/a.txt").rename(ws.temp_dir / "src/new.txt")
+    (host / "a.txt").write_text("the host's\n")
+    actions = {one.path: one.action for one in ws.apply().changes}
+    assert actions["src/new.txt"] == "merged"
+    assert (host / "new.txt").read_text() == "the host's\n"
+    assert not (host / "a.txt").exists()
+
+
+def relink(link: Path, target: str) -> None:
+    link.unlink()
+    link.symlink_to(target)
+
+
+def test_a_link_changed_here_alone_is_replaced_and_one_changed_alike_is_nothing_to_do(host: Path) -> None:
+    ws = prepare(host)
+    relink(ws.temp_dir / "src/link", "b.txt")
+    assert [one.action for one in ws.apply().changes] == ["replaced"]
+    assert (host / "link").readlink() == Path("b.txt")
+    relink(ws.temp_dir / "src/link", "d/one")
+    relink(host / "link", "d/one")
+    assert [one.action for one in ws.apply().changes] == ["nothing"]
+
+
+@pytest.mark.parametrize("there", ["changed", "gone", "a file", "a folder"])
+def test_a_link_changed_on_both_sides_is_a_conflict(host: Path, there: str) -> None:
+    ws = prepare(host)
+    relink(ws.temp_dir / "src/link", "b.txt")
+    (host / "link").unlink()
+    if there == "changed":
+        (host / "link").symlink_to("d/one")
+    elif there == "a file":
+        (host / "link").write_text("x")
+    elif there == "a folder":
+        (host / "link").mkdir()
+    before = tree_of(host)
+    with pytest.raises(WorkspaceConflictError):
+        ws.apply()
+    assert tree_of(host) == before
+
+
+def test_a_folder_goes_only_when_all_that_was_in_it_goes(host: Path) -> None:
+    ws = prepare(host)
+    for name in ("one", "two"):
+        (ws.temp_dir / "src/d" / name).unlink()
+    (ws.temp_dir / "src/d").rmdir()
+    applied = ws.apply(paths=["src/d/one"])
+    assert all(one.action in ("deleted", "nothing") for one in applied.changes)
+    assert [path.name for path in (host / "d").iterdir()] == ["two"]
+    ws.apply()
+    assert not (host / "d").exists()
+
+
+def test_folders_made_for_a_new_file_are_undone_with_it(host: Path) -> None:
+    before = tree_of(host)
+    ws = prepare(host)
+    make_tree(ws.temp_dir / "src", {"x/y/new": b"n", "x/other": b"o"})
+    ws.apply(paths=["src/x/y/new"])
+    assert (host / "x/y/new").read_bytes() == b"n"
+    assert not (host / "x/other").exists()
+    assert ws.undo_apply()
+    assert tree_of(host) == before
