@@ -20,6 +20,7 @@
     └── RunError                    a run that cannot start, or did not end well
         ├── OptionError *           an option of a run that cannot be as it was written
         ├── NoSessionError *        a conversation to resume that does not exist
+        ├── ServerFailedError *     a server that the run needs did not start
         └── RunFailedError *        a result that is not ok, as an exception
             └── PromptEvaluationError *, ThrottleError *    the same in another product's words
 

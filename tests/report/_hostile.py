@@ -91,6 +91,8 @@ def hostile_events(attack: Attacks) -> list[dict[str, Any]]:
         ("tool.ended", call, None, fill(ended)),
         ("tool.ended", attack(), call, {**fill(ended), "ok": False, "denied": True}),
         ("usage.call", message, None, fill(used)),
+        ("server.failed", attack(), None, fill({"error": "", "stderr": ""})),
+        ("server.changed", attack(), None, {"tools": [attack()]}),
         ("gate.refused", "run", None, fill({"what": "", "rule": "", "why": "", "fix": "", "times": 2})),
         ("compaction.started", "run", None, fill({"trigger": ""})),
         ("compaction.ended", "run", None, {**fill({"trigger": ""}), "before": attack(), "after": attack()}),

@@ -44,6 +44,7 @@ ROWS: list[tuple[dict[str, Any], str]] = [
     ({"error": "CLIConnectionError", "detail": "Working directory does not exist"}, "bad_request"),
     ({"error": "CancelledError"}, "aborted"),
     ({"error": "UnconfinedError"}, "unconfined"),
+    ({"error": "ServerFailedError"}, "server_failed"),
     ({"error": "KeyError"}, "internal"),
     ({}, "internal"),
 ]

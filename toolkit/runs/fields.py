@@ -171,6 +171,9 @@ def _server(name: str, value: Any) -> dict[str, Any]:
     if not needed or (kind != "sdk" and not isinstance(needed, str)):
         what = f"a server of type {kind} has a '{kinds[kind]}'" + ("" if kind == "sdk" else ", as a text")
         raise OptionError(name, f"{name}: {what}", fix=example)
+    if not isinstance(value.get("optional", False), bool):
+        what = f"{name}: 'optional' is True or False: whether the run may do without the server"
+        raise OptionError(name, what, fix='Leave it out where the run needs the server, or write "optional": True')
     return dict(value)
 
 

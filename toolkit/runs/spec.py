@@ -118,7 +118,8 @@ class RunSpec:
     native: Sequence[str] | None = None
     """The CLI's own tools to offer; the usual file tools and Bash if not given."""
     servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Further MCP servers, as the SDK configures them; stdio ones start inside the jail."""
+    """Further MCP servers, as the SDK configures them; stdio ones start inside the jail. The run needs each of them,
+    unless its configuration has `"optional": True`."""
     profile: str = "offline"
     domains: Sequence[str] = ()
     readable: Sequence[Path | str] = ()

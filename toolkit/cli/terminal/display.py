@@ -61,6 +61,10 @@ class Display:
             self._tool(asked, event)
         elif event.name == "approval.asked" and not self._asks_here:
             self._line(f"waits for an answer: {data['tool']} ({data['reason']})")
+        elif event.name == "server.failed":
+            self._line(f"goes on without the server '{event.id}', which did not start: {data['error']}")
+        elif event.name == "server.changed":
+            self._line(f"the server '{event.id}' has new tools, which need approval: {', '.join(data['tools'])}")
         elif event.name == "lifecycle.warning":
             self._line(f"warning: {data['what']}")
         elif event.name == "gate.refused" and (data["what"], data["rule"]) not in self._refused:
@@ -155,7 +159,7 @@ def ending(result: RunResult[Any]) -> list[str]:
     from toolkit.runs.outcome import safe_lines
 
     told = [] if result.cause is None else [result.cause]
-    if result.code == "unconfined":  # which rule would have been lost, and what to do: all of it matters
+    if result.code in ("unconfined", "server_failed"):  # what was lost, its last words, what to do: all of it matters
         told = safe_lines(str(result.debug.get("detail") or "")) or told
     return [f"{result.code}: {result.message}", *(f"  {line}" for line in told)]
 

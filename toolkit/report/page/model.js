@@ -147,6 +147,18 @@ const TAKERS = new Map(
     "lifecycle.warning": (model, event, data, key) => newItem(model, event, "warning", key, { data }),
     "lifecycle.finished": takeFinished,
     "gate.refused": takeRefused,
+    "server.failed": (model, event, data, key) =>
+      newItem(model, event, "warning", key, {
+        data: { what: "The run goes on without the server '" + str(event.id) + "': " + str(data.error) + "\n" + str(data.stderr) },
+      }),
+    "server.changed": (model, event, data, key) =>
+      newItem(model, event, "warning", key, {
+        data: {
+          what:
+            "The server '" + str(event.id) + "' has new tools, which need approval: " +
+            (Array.isArray(data.tools) ? data.tools : []).map(str).join(", "),
+        },
+      }),
     "assistant.text": takeDelta,
     "assistant.thinking": takeDelta,
     "assistant.block": takeBlock,

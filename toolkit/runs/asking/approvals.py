@@ -148,6 +148,8 @@ class Approvals:
         self._count = 0
         self.agent_of: Callable[[str], str | None] = lambda call: None
         """The subagent that a call belongs to."""
+        self.doubt: Callable[[str], str | None] = lambda tool: None
+        """Why a tool needs a person's approval, whatever the policy allows; None where it does not."""
         self.on_refusal: Callable[[str, Verdict], None] = lambda call, verdict: None
         """Told of a call that is refused where the CLI asks by itself, and no hook of the guard sees it."""
 
@@ -178,12 +180,12 @@ class Approvals:
 
     async def rule(self, tool: str, arguments: Mapping[str, Any], call: str) -> Verdict:
         """The guard's rule: policy and mode first, a person where they say so."""
-        ruling = self.policy.rule(tool, arguments)
-        if ruling.choice == "allow":
-            return ALLOW
-        if ruling.choice != "ask":
+        ruling, doubt = self.policy.rule(tool, arguments), self.doubt(tool)
+        if ruling.choice in ("deny", "defer"):
             return Verdict(False, ruling.reason, defers=ruling.choice == "defer")
-        return await self._person(tool, arguments, call, ruling.reason)
+        if ruling.choice == "allow" and doubt is None:
+            return ALLOW
+        return await self._person(tool, arguments, call, doubt or ruling.reason)
 
     async def _person(self, tool: str, arguments: Mapping[str, Any], call: str, reason: str, **told: Any) -> Verdict:
         """What a person decides, now or before."""

@@ -29,6 +29,7 @@ Code = Literal[
     "bad_request",
     "no_session",
     "unconfined",
+    "server_failed",
 ]
 
 MESSAGES: dict[Code, str] = {
@@ -51,6 +52,7 @@ MESSAGES: dict[Code, str] = {
     "bad_request": "The run could not be started as asked.",
     "no_session": "There is no such session to resume.",
     "unconfined": "The run was refused because its confinement is not certain.",
+    "server_failed": "A server that the run needs did not start.",
 }
 assert set(MESSAGES) == set(get_args(Code))
 
@@ -122,6 +124,8 @@ def _without_result(end: End) -> Code:
         return "not_found"
     if end.error == "UnconfinedError":
         return "unconfined"
+    if end.error == "ServerFailedError":
+        return "server_failed"
     if end.error == "NoSessionError":
         return "no_session"
     if _names_missing_session(end.detail):

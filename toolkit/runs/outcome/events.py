@@ -25,6 +25,8 @@
 | gate | refused | the run | what, rule, why, fix (how to allow it), times (in this turn, until now) |
 | compaction | started | the run | trigger |
 | | ended | the run | trigger, before, after (tokens; None where it failed) |
+| server | failed | the server | error, stderr (of one that is optional) |
+| | changed | the server | tools (that it did not have when the run began) |
 
 Order: a turn begins with `lifecycle.started` and ends with `lifecycle.finished`.
 A message's events stand between its `started` and `ended`, in the order the model
@@ -44,7 +46,7 @@ from typing import Any, Literal
 
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
-Stream = Literal["lifecycle", "assistant", "tool", "usage", "approval", "gate", "compaction"]
+Stream = Literal["lifecycle", "assistant", "tool", "usage", "approval", "gate", "compaction", "server"]
 
 KINDS: dict[str, tuple[str, ...]] = {
     "lifecycle": ("started", "retry", "warning", "finished"),
@@ -54,6 +56,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "approval": ("asked", "answered"),
     "gate": ("refused",),
     "compaction": ("started", "ended"),
+    "server": ("failed", "changed"),
 }
 
 

@@ -33,7 +33,7 @@ from toolkit.runs.spec import RunSpec
 from toolkit.runs.turn.meter import TurnUsage
 from toolkit.runs.turn.options import confine_run, make_options, native_tools, offered, session_options
 from toolkit.runs.turn.refusals import GateRefusals
-from toolkit.runs.turn.servers import check_patterns
+from toolkit.runs.turn.servers import Servers, check_patterns
 from toolkit.runs.turn.translate import Translator, Work
 from toolkit.sandbox import Confinement
 from toolkit.tools import Budget, Deadline, Toolbox, ToolContext
@@ -88,7 +88,7 @@ class Engine:
         self.is_over = False
         """Whether no further turn can be had: the CLI is gone, or is not to be trusted with one."""
         self._prompt: dict[str, Any] = {}
-        self._distrust = ""
+        self._distrust: End | None = None
         self.prompts: list[str] = []
         """The message ids of the prompts sent so far: where `rewind` can go back to."""
         self.deadline: Deadline | None = None
@@ -96,6 +96,7 @@ class Engine:
         self._session: str | None = None
         self._translator = Translator(spec.run_id, time.time)
         self._refusals = GateRefusals(lambda **data: self._tell("gate", "refused", spec.run_id, **data))
+        self._servers = Servers(spec, self._tell)
         self._native = native_tools(spec, approvals.policy)
         mine = only_offered(offered(spec, self._native, boxes))
         rules = [mine, before_deadline(lambda: self.deadline), within_budget(self._counted), approvals.rule]
@@ -105,6 +106,7 @@ class Engine:
         self.guard.resumed_in = None if spec.resume is None else approvals.policy.cli_mode
         self.guard.on_left_over = self._translator.take_up
         self._translator.deferred = self.guard.deferred
+        approvals.doubt = self._servers.doubt
         self._mode = approvals.policy.cli_mode
 
     async def open(self) -> None:
@@ -113,6 +115,7 @@ class Engine:
         Raises:
             UnconfinedError: the jail is not certain; nothing was started.
             NoSessionError: there is no such session.
+            ServerFailedError: a server that the run needs did not start.
             OptionError: a pattern about a server that means none of its tools.
             ClaudeSDKError: the CLI could not be started.
         """
@@ -140,6 +143,8 @@ class Engine:
         self._client = ClaudeSDKClient(options, transport=spec.transport)
         self._stack.push_async_callback(self._disconnect)
         await self._client.connect()
+        if spec.transport is None:  # a transport that starts nothing has no servers to wait for
+            await self._servers.start(self._client, self._home)
         await check_patterns(self._client, spec, self._approvals.policy)
 
     async def close(self) -> None:
@@ -214,8 +219,8 @@ class Engine:
                 if early and (self._greeted == self._turn or not self.guard.continues):
                     self._emit(*early)  # a call that was left over comes before the greeting, and is told after it
                     early.clear()
-                if self._distrust:
-                    return None, End(error="UnconfinedError", guard="unconfined", detail=self._distrust)
+                if self._distrust is not None:
+                    return None, self._distrust
                 if result is not None:
                     return result, _end_of(result)
         except Exception as error:
@@ -234,7 +239,7 @@ class Engine:
 
     def _greet(self, init: Mapping[str, Any]) -> None:
         """Check that the CLI runs as it was told to; only then may tools run."""
-        wanted = {box.name for box in self._boxes} | set(self._spec.servers)
+        wanted = {box.name for box in self._boxes} | self._servers.required
         servers = {server["name"]: server["status"] for server in init.get("mcp_servers", ())}
         missing = sorted(name for name in wanted if servers.get(name) not in ("connected", "pending"))
         mode = init.get("permissionMode")
@@ -245,14 +250,22 @@ class Engine:
             self._greeted = self._turn
             self._started(init, servers)
             self._refusals.begin()
-        if mode != self._mode or missing:
-            wrong_mode = f"the permission mode is {mode}, not {self._mode}"
-            self._distrust = wrong_mode if mode != self._mode else f"no MCP server {', '.join(missing)}"
-            self.guard.stop("unconfined")
-            self._tell("lifecycle", "warning", self._spec.run_id, what=self._distrust)
+            self._servers.begin()
+        self._servers.look(init.get("tools", ()))
+        if mode != self._mode:
+            self._end_untrusted("unconfined", "UnconfinedError", f"the permission mode is {mode}, not {self._mode}")
+        elif missing:
+            what = f"these servers do not run: {', '.join(missing)}"
+            self._end_untrusted("server_failed", "ServerFailedError", what)
         else:
             self.guard.armed = True
         self.greeted.set()
+
+    def _end_untrusted(self, code: Code, error: str, why: str) -> None:
+        """Let no tool run, and end the turn: the CLI is not as it was told to be."""
+        self._distrust = End(error=error, guard=code, detail=why)
+        self.guard.stop(code)
+        self._tell("lifecycle", "warning", self._spec.run_id, what=why)
 
     def _hold(self, session: Any) -> None:
         """Keep others from a conversation that began here: only a resumed one is held already."""

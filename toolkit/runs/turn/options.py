@@ -53,7 +53,8 @@ def make_options(
 ) -> ClaudeAgentOptions:
     """Options for the CLI in `jail`; without a jail they are for a transport that starts nothing."""
     servers: dict[str, Any] = {box.name: in_process_config(box, make_context=make_context) for box in boxes}
-    servers.update({name: dict(config) for name, config in spec.servers.items()})
+    for name, config in spec.servers.items():
+        servers[name] = {key: value for key, value in config.items() if key != "optional"}
     frame: dict[str, Any] = {"setting_sources": [], "strict_mcp_config": True, "cwd": folder}
     if jail is not None:
         frame |= jail.options()

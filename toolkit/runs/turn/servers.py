@@ -1,20 +1,135 @@
-"""What the servers of a run turn out to offer, asked before the first prompt is sent."""
+"""The servers of a run: whether each started, what they offer, and whether that stays so.
+
+They are asked before the first prompt is sent. A server that does not start ends the run,
+unless it is optional. A tool that a server did not have then needs a person's approval: the CLI
+takes a changed list of tools at once, and offers the new ones to the model without a word.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from claude_agent_sdk import ClaudeSDKClient
 
+from toolkit.errors import RunError
 from toolkit.runs.asking.policy import Policy
 from toolkit.runs.boxes import make_offer
 from toolkit.runs.kinds import OptionError
 from toolkit.runs.spec import RunSpec
+from toolkit.runs.turn.server_log import server_stderr
 
-_PATIENCE = 30.0
-"""Seconds that a server has to tell its tools."""
+_PATIENCE = 40.0
+"""Seconds that a server has to tell its tools; the CLI itself gives it 30 to start."""
 _POLL = 0.05
+_STDERR_PATIENCE = 2.0
+"""Seconds until the CLI has written down what a server said as it died."""
+_STDERR_LINES = 5
+_ODD = re.compile(r"[^A-Za-z0-9_-]")
+
+
+class ServerFailedError(RunError):
+    """A server of the run did not start; no prompt was sent."""
+
+    def __init__(self, server: str, why: str, stderr: str = "") -> None:
+        lines = [line for line in stderr.splitlines() if line.strip()][-_STDERR_LINES:]
+        fix = f'Mend it, or let the run do without it: servers={{"{server}": {{…, "optional": True}}}}'
+        super().__init__(f"the server '{server}' did not start: {why}", where=lines, fix=fix)
+        self.server = server
+        self.why = why
+        self.stderr = stderr
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.server, self.why, self.stderr)
+
+
+class Servers:
+    """Those of `servers=`, from their start on. `tell` takes the events about them."""
+
+    def __init__(self, spec: RunSpec, tell: Callable[..., None]) -> None:
+        self._configs = spec.servers
+        self._tell = tell
+        self._known: dict[str, set[str]] = {}
+        """The tools that each had when the run began, by the names that the model uses."""
+        self._new: set[str] = set()
+        self._failed: list[ServerFailedError] = []
+
+    @property
+    def required(self) -> set[str]:
+        """The names of those without which there is no run."""
+        return {name for name, config in self._configs.items() if not config.get("optional")}
+
+    async def start(self, client: ClaudeSDKClient, home: Path) -> None:
+        """Wait until each has started or failed, and remember what they offer.
+
+        Raises:
+            ServerFailedError: one that is not optional did not start.
+        """
+        if not self._configs:
+            return
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                servers = await _settled(client, self._configs)
+        except TimeoutError:
+            servers = {}
+        for name, config in self._configs.items():
+            found = servers.get(name, {"status": "failed", "error": "it does not answer"})
+            self._known[name] = {_tool_name(name, tool["name"]) for tool in found.get("tools", ())}
+            if found.get("status") != "connected":
+                failed = await _failure(name, config, found, home)
+                self._failed.append(failed)
+                if name in self.required:
+                    raise failed
+
+    def begin(self) -> None:
+        """A turn has begun: tell of the servers that the run does without."""
+        failed, self._failed = self._failed, []
+        for one in failed:
+            self._tell("server", "failed", one.server, error=one.why, stderr=one.stderr)
+
+    def look(self, tools: Iterable[str]) -> None:
+        """Tell of the tools among these that their server did not have when the run began."""
+        new: dict[str, list[str]] = {}
+        for tool in tools:
+            server = self._is_new(tool)
+            if server is not None and tool not in self._new:
+                self._new.add(tool)
+                new.setdefault(server, []).append(tool)
+        for server, names in new.items():
+            self._tell("server", "changed", server, tools=names)
+
+    def doubt(self, tool: str) -> str | None:
+        """Why a call of this tool needs a person's approval, whatever the policy says; None where it does not."""
+        server = self._is_new(tool)
+        if server is None:
+            return None
+        self.look([tool])
+        return f"the server '{server}' did not have it when the run began"
+
+    def _is_new(self, tool: str) -> str | None:
+        """The server of a tool that it did not have when the run began."""
+        servers = [name for name in self._known if tool.startswith(_tool_name(name, ""))]
+        return None if not servers or any(tool in self._known[name] for name in servers) else max(servers, key=len)
+
+
+def _tool_name(server: str, tool: str) -> str:
+    """The name of a server's tool as the model uses it."""
+    return f"mcp__{_ODD.sub('_', server)}__{_ODD.sub('_', tool)}"
+
+
+async def _failure(name: str, config: Mapping[str, Any], found: Mapping[str, Any], home: Path) -> ServerFailedError:
+    """Why it failed, with what it wrote to stderr, which the CLI writes down with some delay."""
+    stderr = ""
+    if config.get("type", "stdio") == "stdio":
+        end = asyncio.get_running_loop().time() + _STDERR_PATIENCE
+        while not (stderr := await asyncio.to_thread(server_stderr, home, _ODD.sub("-", name))):
+            if asyncio.get_running_loop().time() > end:
+                break
+            await asyncio.sleep(_POLL)  # the CLI does not say when
+    return ServerFailedError(name, str(found.get("error") or found.get("status") or "unknown"), stderr)
 
 
 async def check_patterns(client: ClaudeSDKClient, spec: RunSpec, policy: Policy) -> None:
@@ -29,7 +144,7 @@ async def check_patterns(client: ClaudeSDKClient, spec: RunSpec, policy: Policy)
         return
     try:
         async with asyncio.timeout(_PATIENCE):
-            servers = await _connected(client, wanted)
+            servers = await _settled(client, wanted)
     except TimeoutError:
         what = (
             f"policy: the server {', '.join(sorted(wanted))} does not tell its tools, so no rule about them would hold"
@@ -40,7 +155,7 @@ async def check_patterns(client: ClaudeSDKClient, spec: RunSpec, policy: Policy)
     offer.check_connected(patterns, tools)
 
 
-async def _connected(client: ClaudeSDKClient, wanted: set[str]) -> dict[str, Any]:
+async def _settled(client: ClaudeSDKClient, wanted: Iterable[str]) -> dict[str, Any]:
     """The status of every server, once none of these is being connected any more."""
     while True:
         servers: dict[str, Any] = {one["name"]: one for one in (await client.get_mcp_status())["mcpServers"]}

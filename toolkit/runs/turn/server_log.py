@@ -1,0 +1,69 @@
+"""What a server of a run wrote to stderr, as the CLI keeps it in the jail's home.
+
+The files there are within reach of what runs in the jail, so they are opened without following
+links, a bounded part of them is read, and nothing in them is believed: it is shown as text.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from toolkit._base.handles import open_beneath
+
+_FOLDER = b".cache/claude-cli-nodejs"
+_MARK = "Server stderr: "
+_MOST_BYTES = 256 * 1024
+_MOST_KEPT = 4000
+_FOLDERS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+def server_stderr(home: Path, server: str) -> str:
+    """The end of what it wrote so far; empty where nothing is known."""
+    found: list[str] = []
+    with (
+        contextlib.suppress(OSError),
+        _opened(os.open(home, _FOLDERS)) as root,
+        _opened(open_beneath(root, _FOLDER, _FOLDERS)) as logs,
+    ):
+        for project in _names(logs):
+            where = os.fsencode(f"{project}/mcp-logs-{server}")
+            with contextlib.suppress(OSError), _opened(open_beneath(logs, where, _FOLDERS)) as folder:
+                found += _told(folder)
+    return "\n".join(found)[-_MOST_KEPT:]
+
+
+def _told(folder: int) -> Iterator[str]:
+    for name in sorted(_names(folder)):
+        with contextlib.suppress(OSError):
+            flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+            with _opened(open_beneath(folder, os.fsencode(name), flags)) as file:
+                lines = os.read(file, _MOST_BYTES).splitlines()
+            for line in lines:
+                yield from _stderr_in(line)
+
+
+def _stderr_in(line: bytes) -> Iterator[str]:
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return
+    text = entry.get("error") if isinstance(entry, dict) else None
+    if isinstance(text, str) and text.startswith(_MARK):
+        yield text.removeprefix(_MARK).strip()
+
+
+def _names(folder: int) -> list[str]:
+    with os.scandir(folder) as entries:
+        return [entry.name for entry in entries]
+
+
+@contextlib.contextmanager
+def _opened(handle: int) -> Iterator[int]:
+    try:
+        yield handle
+    finally:
+        os.close(handle)
