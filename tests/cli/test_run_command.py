@@ -167,6 +167,9 @@ def test_a_run_that_cannot_be_confined_ends_with_4_and_asks_no_model(tmp_path: P
         ["--prompt-file", "binary.md"],
         ["--prompt-file", "empty.py"],
         ["list.json"],
+        ["go", "--settings", "nope.json"],
+        ["go", "--settings", "list.json"],
+        ["go", "--settings", "open.json"],
         ["go", "--output-schema", "list.json"],
         [],
     ],
@@ -180,6 +183,7 @@ def test_a_mistyped_run_ends_with_2_and_leaves_nothing(
     monkeypatch.setattr("toolkit.cli.running.take_stdout", lambda: None)
     (tmp_path / "list.json").write_text("[]", encoding="utf-8")
     (tmp_path / "empty.py").write_text("", encoding="utf-8")
+    (tmp_path / "open.json").write_text('{"sandbox": {"enabled": false}}', encoding="utf-8")
     (tmp_path / "binary.md").write_bytes(b"\xff\xfe\x00")
     done = CliRunner().invoke(toolkit, ["run", *words])
     assert (done.exit_code, done.stdout) == (2, "")

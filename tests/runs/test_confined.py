@@ -279,6 +279,16 @@ async def test_read_only_mode_writes_nothing_whatever_is_tried(src: Path, no_lef
     assert sorted(path.name for path in src.iterdir()) == ["a.py"]  # noqa: ASYNC240
 
 
+async def test_settings_of_the_caller_hide_more_than_the_profile(src: Path) -> None:
+    (src / "secret.txt").write_text("plum", encoding="utf-8")
+    hidden = {"permissions": {"deny": ["Read(**/secret.txt)"]}}
+    read = tool_use("Read", file_path=str(src / "secret.txt"))
+    for settings, is_seen in ((None, True), (hidden, False)):
+        with ScriptedAPI([read], [text("done")]) as api:
+            result = await go(api, workspace=InPlace(src), settings=settings)
+            assert (result.code, "plum" in str(api.tool_results())) == ("ok", is_seen)
+
+
 @pytest.mark.parametrize("mode", ["normal", "default"])
 async def test_a_question_says_what_is_asked_and_by_which_subagent(mode: str) -> None:
     asked: list[Question] = []

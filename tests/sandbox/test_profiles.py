@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.sandbox.publish import FOLDER, published
+from tests.sandbox.test_settings import EVERY_KEY
 from toolkit.cli.sandbox import sandbox
 from toolkit.errors import SettingsError
 from toolkit.sandbox import CONTROL_FILES, PROFILES, SandboxSettings, explain_text, profile
@@ -140,3 +142,71 @@ def test_the_command_fails_with_a_sentence_where_it_cannot_write(tmp_path: Path)
     done = CliRunner().invoke(sandbox, ["settings", "-o", str(tmp_path / "none" / "s.json")])
     assert isinstance(done.exception, Exception)
     assert "cannot be written" in str(done.exception)
+
+
+@pytest.mark.parametrize("name", ["offline", "read-only"])
+def test_settings_beside_a_profile_are_added_where_they_tighten_it(name: str) -> None:
+    words = ["permissions.deny=Read(**/x)", "sandbox.filesystem.denyRead=/opt/x", "sandbox.enabled=true"]
+    plain, more = profile(name), profile(name, settings=SandboxSettings.from_words(words))
+    assert more.permissions.deny == (*(plain.permissions.deny or ()), "Read(**/x)")
+    assert more.sandbox.filesystem is not None
+    assert more.sandbox.filesystem.deny_read == ("/opt/x",)
+
+
+TIGHTENING = {
+    "permissions.deny",
+    "permissions.blockFileToolReadsOutsideWorkingDirectories",
+    "permissions.blockReadsOutsideWorkingDirectories",
+    "permissions.denyInsteadOfPrompting",
+    "permissions.disableAutoMode",
+    "sandbox.credentials.envVars",
+    "sandbox.credentials.files",
+    "sandbox.filesystem.denyRead",
+    "sandbox.filesystem.denyWrite",
+    "sandbox.ignoreViolations",
+    "sandbox.network.deniedDomains",
+}
+
+
+def _single(data: dict[str, Any], *at: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every key of nested settings alone, with its dotted name."""
+    for name, value in data.items():
+        key = ".".join((*at, name))
+        if isinstance(value, dict) and key not in ("sandbox.ignoreViolations", "sandbox.ripgrep"):
+            yield from _single(value, *at, name)
+        else:
+            alone: Any = value
+            for part in reversed((*at, name)):
+                alone = {part: alone}
+            yield key, alone
+
+
+def test_every_key_that_does_not_tighten_is_refused_beside_a_profile_unless_it_says_the_same() -> None:
+    same = dict(_single(profile("offline", nested=True).as_dict()))
+    for key, alone in _single(EVERY_KEY):
+        settings = SandboxSettings.parse(alone)
+        if key in TIGHTENING or same.get(key) == alone:
+            profile("offline", nested=True, settings=settings)
+            continue
+        with pytest.raises(SettingsError) as caught:
+            profile("offline", nested=True, settings=settings)
+        assert str(caught.value.key).startswith(key)
+
+
+def test_a_protection_cannot_be_switched_off_beside_a_profile() -> None:
+    for key in ("blockReadsOutsideWorkingDirectories", "denyInsteadOfPrompting"):
+        with pytest.raises(SettingsError):
+            profile("offline", settings=SandboxSettings.parse({"permissions": {key: False}}))
+
+
+def test_a_generated_file_can_have_any_key_and_says_what_is_lost() -> None:
+    done = CliRunner().invoke(
+        sandbox,
+        ["settings", "--set", "sandbox.excludedCommands=docker", "--set", "sandbox.network.deniedDomains=x.org"],
+    )
+    made = SandboxSettings.parse(done.stdout)
+    assert (made.sandbox.excluded_commands, made.sandbox.enabled) == (("docker",), True)
+    assert "error: --set  sandbox.excludedCommands: is not empty" in done.stderr
+    assert "deniedDomains" not in done.stderr
+    wrong = CliRunner().invoke(sandbox, ["settings", "--set", "sandbox.enabld=true"])
+    assert (wrong.exit_code, isinstance(wrong.exception, SettingsError)) == (1, True)

@@ -183,3 +183,54 @@ def test_all_known_keys_are_in_the_round_trip() -> None:
         for key in ("extract", "onExtractNoMatch", "decode", "maskClaims", "injectHosts")
     }
     assert set(known_paths()) - only_in_files == paths(EVERY_KEY, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "data"),
+    [
+        (["sandbox.enabled=true"], {"sandbox": {"enabled": True}}),
+        (["sandbox.allowUnsandboxedCommands=false"], {"sandbox": {"allowUnsandboxedCommands": False}}),
+        (
+            ["sandbox.excludedCommands=docker", "sandbox.excludedCommands=git push"],
+            {"sandbox": {"excludedCommands": ["docker", "git push"]}},
+        ),
+        (["sandbox.excludedCommands=7"], {"sandbox": {"excludedCommands": ["7"]}}),
+        (
+            ['sandbox.network.allowedDomains=["a.org", "b.org"]'],
+            {"sandbox": {"network": {"allowedDomains": ["a.org", "b.org"]}}},
+        ),
+        (["sandbox.network.allowUnixSockets=/run/x=y"], {"sandbox": {"network": {"allowUnixSockets": ["/run/x=y"]}}}),
+        (["sandbox.network.httpProxyPort=8080"], {"sandbox": {"network": {"httpProxyPort": 8080}}}),
+        (["permissions.defaultMode=plan"], {"permissions": {"defaultMode": "plan"}}),
+        (['sandbox.ignoreViolations={"git": ["/x"]}'], {"sandbox": {"ignoreViolations": {"git": ["/x"]}}}),
+    ],
+)
+def test_a_word_lands_at_its_key(words: list[str], data: dict[str, object]) -> None:
+    expected = {"sandbox": {}, "permissions": {}, **data}
+    assert SandboxSettings.from_words(words).as_dict() == expected
+
+
+@pytest.mark.parametrize(
+    ("word", "key"),
+    [
+        ("sandbox.enabld=true", "sandbox.enabld"),
+        ("sandbox.allowUnixSockets=/x", "sandbox.allowUnixSockets"),
+        ("sandbox.enabled.more=true", "sandbox.enabled.more"),
+        ("sandbox.enabled=yes", "sandbox.enabled"),
+        ("sandbox.network=x", "sandbox.network"),
+        ("=x", ""),
+        ("sandbox.enabled", None),
+    ],
+)
+def test_a_word_that_is_no_setting_is_refused(word: str, key: str | None) -> None:
+    with pytest.raises(SettingsError) as caught:
+        SandboxSettings.from_words([word])
+    assert caught.value.key == key
+
+
+def test_more_settings_add_to_lists_and_replace_the_rest() -> None:
+    one = SandboxSettings.from_words(["permissions.deny=A", "sandbox.enabled=true"])
+    both = one.with_more(
+        SandboxSettings.from_words(["permissions.deny=A", "permissions.deny=B", "sandbox.enabled=false"])
+    )
+    assert (both.permissions.deny, both.sandbox.enabled) == (("A", "B"), False)

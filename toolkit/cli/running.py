@@ -63,6 +63,13 @@ $ echo "List what is unclear." | toolkit run - --mount docs --mode read-only --j
 )
 @click.option("--allow-domain", "domains", multiple=True, metavar="DOMAIN", help="A host that commands may reach.")
 @click.option(
+    "--settings",
+    "settings_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Settings of the CLI that tighten the profile, as JSON.",
+)
+@click.option(
     "--mode",
     type=click.Choice(MODES),
     default="yolo",
@@ -128,12 +135,13 @@ def _printed(result: RunResult[Any], given: dict[str, Any], *, terminal: bool) -
 def _spec(given: dict[str, Any]) -> RunSpec:
     """What was asked for, all of it checked."""
     from toolkit.runs import Limits, RunSpec
+    from toolkit.sandbox import SandboxSettings
     from toolkit.workspace import WorkspaceSection
     from toolkit_servers.target import load_target
 
     prompt = _prompt(given["prompt"], given["prompt_file"])
     schema = given["output_schema"]
-    domains = given["domains"]
+    domains, settings = given["domains"], given["settings_file"]
     try:
         workspace = _workspace(given)
         section = workspace if isinstance(workspace, WorkspaceSection) else None
@@ -149,6 +157,7 @@ def _spec(given: dict[str, Any]) -> RunSpec:
             model=given["model"],
             profile=given["profile"] or ("allowlist" if domains else "offline"),
             domains=domains,
+            settings=None if settings is None else SandboxSettings.load(settings),
             mode=given["mode"],
             approve="wait" if given["ask_elsewhere"] else None,
             resume=_session(given["resume"]),

@@ -62,17 +62,33 @@ def sandbox() -> None:
     metavar="NAME",
     help="Let CLAUDE.md or the like be changed.",
 )
+@click.option(
+    "--set",
+    "words",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Any other key, such as sandbox.excludedCommands=docker; repeatable.",
+)
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write there instead of stdout.")
-def settings(profile: str | None, domains: tuple[str, ...], output: Path | None, **paths: Any) -> None:
+def settings(
+    profile: str | None, domains: tuple[str, ...], words: tuple[str, ...], output: Path | None, **paths: Any
+) -> None:
     """Print settings for the CLI that fail closed.
 
     They confine Bash and keep the file tools in the working directory. Hooks,
     MCP servers and the CLI itself need the jail as well: toolkit sandbox exec.
     """
-    from toolkit.sandbox import profile as make
+    from toolkit.sandbox import SandboxSettings, explain_text, profile as make
 
     name = profile or ("allowlist" if domains else "offline")
-    text = make(name, domains=domains, **paths).as_json(indent=2)
+    made = make(name, domains=domains, **paths)
+    text = made.as_json(indent=2)
+    if words:
+        known = explain_text(text)
+        text = made.with_more(SandboxSettings.from_words(words)).as_json(indent=2)
+        for problem in explain_text(text):
+            if (problem.key, problem.what) not in {(one.key, one.what) for one in known}:
+                click.echo(replace(problem, line=None).render("--set"), err=True)
     if name == "minimal":
         click.echo(
             "note: 'minimal' leaves WebFetch and other tools that reach the network; 'offline' does not", err=True

@@ -35,7 +35,7 @@ from toolkit.runs.kinds import (
     wrong,
 )
 from toolkit.runs.prompts import Prompt, check_parts, is_stream
-from toolkit.sandbox import CONTROL_FILES, PROFILES, JailLimits, limit_names
+from toolkit.sandbox import CONTROL_FILES, PROFILES, JailLimits, SandboxSettings, limit_names
 from toolkit.tools import Image, Text, Tool, Toolbox, as_tool
 
 if TYPE_CHECKING:
@@ -177,6 +177,16 @@ def _server(name: str, value: Any) -> dict[str, Any]:
     return dict(value)
 
 
+def _settings(name: str, value: Any) -> SandboxSettings:
+    if isinstance(value, Mapping):
+        return SandboxSettings.parse(dict(value))
+    if not isinstance(value, SandboxSettings):
+        is_file = isinstance(value, str | Path)
+        fix = "Read the file: SandboxSettings.load(Path(…))" if is_file else "See toolkit.sandbox.SandboxSettings"
+        raise wrong(name, value, "it is SandboxSettings(…)", fix)
+    return value
+
+
 def _key(name: str, value: Any) -> str | None:
     """A key; it is never shown, also where it is no key."""
     if value is None:
@@ -257,6 +267,7 @@ RULES: dict[str, Rule] = {
     "readable": list_of(path),
     "require": list_of(one_of(limit_names(), "limit")),
     "allow_control_files": list_of(one_of(CONTROL_FILES, "control file")),
+    "settings": optional(_settings),
     "env": _env,
     "api_url": optional(text("the base URL of the model API")),
     "api_key": _key,

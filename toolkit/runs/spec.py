@@ -18,7 +18,7 @@ from toolkit.runs.fields import checked
 from toolkit.runs.kinds import OptionError
 from toolkit.runs.outcome.output import OutputShape
 from toolkit.runs.prompts import PromptLike
-from toolkit.sandbox import profile
+from toolkit.sandbox import SandboxSettings, profile
 from toolkit.tools import Tool, Toolbox
 
 if TYPE_CHECKING:
@@ -127,6 +127,8 @@ class RunSpec:
     require: Sequence[str] = ()
     """Limits without which the run must not start."""
     allow_control_files: Sequence[str] = ()
+    settings: SandboxSettings | None = None
+    """Settings of the CLI that tighten the profile (`toolkit.sandbox.SandboxSettings`, or the same as a mapping)."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Variables for the agent's commands and for tools."""
     api_url: str | None = None
@@ -181,7 +183,13 @@ class RunSpec:
         if self.at is not None and not self.fork:
             raise RunError("at=… goes back in a session, which needs a fork", fix="Write fork=True as well")
         self.rules()
-        profile(self.jail_profile, domains=self.domains, allow_control_files=self.allow_control_files)
+        profile(
+            self.jail_profile,
+            domains=self.domains,
+            allow_control_files=self.allow_control_files,
+            settings=self.settings,
+            nested=True,
+        )
 
     @property
     def jail_profile(self) -> str:

@@ -32,6 +32,7 @@ from toolkit.sandbox.jail.walls import APART, BIN, ENVIRONMENT, HOME, PATH, SOCK
 from toolkit.sandbox.jail.watchdog import Exceeded, Watchdog
 from toolkit.sandbox.limits import HeldLimit, JailLimits, known_limits
 from toolkit.sandbox.profiles import READ_ONLY_TOOLS, TOOLS, profile as make_profile
+from toolkit.sandbox.settings import SandboxSettings
 
 LITTER = ".claude/.cc-writes"
 """A folder the CLI leaves, empty, in every folder a command ran in."""
@@ -81,6 +82,7 @@ def confine(
     env: Mapping[str, str] | None = None,
     cli_path: Path | str | None = None,
     allow_control_files: Sequence[str] = (),
+    settings: SandboxSettings | None = None,
 ) -> Confinement:
     """Prepare a jail for one workspace; enter the result to get it.
 
@@ -103,6 +105,7 @@ def confine(
         cli_path: The CLI to run; else CLAUDE_BIN, else the one in claude-agent-sdk.
         allow_control_files: Files like `.git/config` the agent may change after all; `git init` needs that one
             and `.git/hooks`.
+        settings: Settings of the CLI that tighten the profile, such as `sandbox.filesystem.denyRead`.
 
     Raises:
         SandboxError: an argument is not usable; it names which and what to write instead.
@@ -113,8 +116,13 @@ def confine(
         return Gate(api.url, api.key, socket, domains=domains, offline=True, spend_limit=spend_limit)
 
     proxy_port = _PROXY_PORT if domains else None
-    settings = make_profile(
-        profile, domains=domains, nested=True, proxy_port=proxy_port, allow_control_files=allow_control_files
+    whole = make_profile(
+        profile,
+        domains=domains,
+        nested=True,
+        proxy_port=proxy_port,
+        allow_control_files=allow_control_files,
+        settings=settings,
     )
     cli = find_cli(cli_path)
     work_in = usable_workspace(workspace)
@@ -134,7 +142,7 @@ def confine(
     usual = READ_ONLY_TOOLS if profile == "read-only" else TOOLS
     return Confinement(
         jail,
-        settings=settings.as_json(),
+        settings=whole.as_json(),
         tools=usual if tools is None else tools,
         command=(*_bridge(proxy_port), str(cli)),
         make_gate=make_gate,

@@ -14,8 +14,10 @@ of the jail, `toolkit.sandbox.confine`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
+from typing import Any
 
 from toolkit._base.words import nearest
 from toolkit.errors import SettingsError
@@ -48,6 +50,22 @@ _REACHING_TOOLS = (
     "PushNotification",
     "SendUserFile",
 )
+_ADDING = (
+    "permissions.deny",
+    "sandbox.credentials.envVars",
+    "sandbox.credentials.files",
+    "sandbox.filesystem.denyRead",
+    "sandbox.filesystem.denyWrite",
+    "sandbox.ignoreViolations",
+    "sandbox.network.deniedDomains",
+)
+"""Lists that only take away from what an agent can do, and what is reported."""
+_SWITCHING_ON = (
+    "permissions.blockFileToolReadsOutsideWorkingDirectories",
+    "permissions.blockReadsOutsideWorkingDirectories",
+    "permissions.denyInsteadOfPrompting",
+    "permissions.disableAutoMode",
+)
 _WRITING_TOOLS = ("Edit", "Write", "NotebookEdit")
 
 
@@ -59,6 +77,7 @@ def profile(
     allow_control_files: Sequence[str] = (),
     nested: bool = False,
     proxy_port: int | None = None,
+    settings: SandboxSettings | None = None,
 ) -> SandboxSettings:
     """Complete settings for one profile.
 
@@ -69,10 +88,11 @@ def profile(
         allow_control_files: Names from `CONTROL_FILES` that may be changed after all.
         nested: For use inside a jail: the weaker sandbox that works there.
         proxy_port: A loopback port that leads to the gate, for the domains of a jail.
+        settings: Further settings of yours. They may only tighten the profile: hide more, deny more.
 
     Raises:
         SettingsError: unknown profile, domains where none are meant or none where some are, a bad domain,
-            path or control file.
+            path or control file, or a setting that would open what the profile closes.
     """
     if name not in PROFILES:
         meant = nearest(str(name), PROFILES)
@@ -84,7 +104,7 @@ def profile(
     if name == "allowlist" and not allowed:
         raise SettingsError("profile 'allowlist' names no domain", fix="Name one (--allow-domain), or use 'offline'")
     hidden = [_checked_path(path) for path in deny_read]
-    return SandboxSettings(
+    made = SandboxSettings(
         sandbox=Sandbox(
             enabled=True,
             fail_if_unavailable=True,
@@ -107,6 +127,37 @@ def profile(
             block_writes_outside_working_directories=True,
         ),
     )
+    return made if settings is None else _tightened(made, settings, name)
+
+
+def _tightened(made: SandboxSettings, more: SandboxSettings, profile: str) -> SandboxSettings:
+    """The profile's settings with more of them.
+
+    Raises:
+        SettingsError: one that is not known to tighten.
+    """
+    has = dict(_leaves(made.as_dict()))
+    for key, value in _leaves(more.as_dict()):
+        if key in _ADDING or (key in _SWITCHING_ON and value in (True, "disable")) or has.get(key) == value:
+            continue
+        before = f"the profile '{profile}' has {json.dumps(has[key])}" if key in has else "it may open what is closed"
+        raise SettingsError(
+            f"settings key '{key}' cannot be set beside a profile",
+            where=[f"{before}, and not {json.dumps(value)[:80]}"],
+            fix=f"Leave it out. These may be set: {', '.join((*_ADDING, *_SWITCHING_ON))}",
+            key=key,
+        )
+    return made.with_more(more)
+
+
+def _leaves(data: dict[str, Any], place: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value with its dotted key; what is in a mapping of the user's own counts as one."""
+    for name, value in data.items():
+        key = f"{place}.{name}" if place else name
+        if isinstance(value, dict) and key not in _ADDING:
+            yield from _leaves(value, key)
+        else:
+            yield key, value
 
 
 def _control_rules(allowed: Sequence[str]) -> list[str]:

@@ -11,7 +11,7 @@ the form only, `toolkit.sandbox.lint.explain` also what they leave open.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -222,6 +222,25 @@ class SandboxSettings(Closed):
         except OSError as wrong:
             raise SettingsError(f"the settings file {path} cannot be read", where=[str(wrong.strerror)]) from None
 
+    @classmethod
+    def from_words(cls, words: Iterable[str]) -> SandboxSettings:
+        """Settings from words such as `sandbox.excludedCommands=docker`; a key that holds a list may come often.
+
+        Raises:
+            SettingsError: a word without `=`, an unknown key or a wrong value.
+        """
+        data: dict[str, Any] = {}
+        for word in words:
+            key, equals, text = word.partition("=")
+            if not equals:
+                raise SettingsError(f"'{word}' is not KEY=VALUE", fix="Write for example: sandbox.enabled=true")
+            _put(data, key, text)
+        return cls.parse(data)
+
+    def with_more(self, more: SandboxSettings) -> SandboxSettings:
+        """Both: lists together, and in everything else `more` counts."""
+        return SandboxSettings.parse(_merged(self.as_dict(), more.as_dict()))
+
     def as_dict(self) -> dict[str, Any]:
         """What the CLI reads, without anything left at its default."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -229,6 +248,39 @@ class SandboxSettings(Closed):
     def as_json(self, *, indent: int | None = None) -> str:
         """The same as text: one line to pass inline, or indented for a file."""
         return json.dumps(self.as_dict(), indent=indent, separators=None if indent else (",", ":"), ensure_ascii=False)
+
+
+def _put(data: dict[str, Any], key: str, text: str) -> None:
+    """Write one value at its place; texts need no quotes, and lists no brackets."""
+    *places, leaf = key.split(".")
+    model: type[Closed] | None = SandboxSettings
+    for place in places:
+        field = model.keys().get(place) if model is not None else None
+        model = nested_model(field.annotation) if field is not None else None
+        data = data.setdefault(place, {})
+    known = {} if model is None else model.keys()
+    if leaf not in known:
+        raise unknown_key(key)
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = text
+    if "tuple" in str(known[leaf].annotation) and not isinstance(value, dict):
+        value = [*data.get(leaf, []), *(value if isinstance(value, list) else [text])]
+    data[leaf] = value
+
+
+def _merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    both = dict(one)
+    for key, value in other.items():
+        before = both.get(key)
+        if isinstance(before, dict) and isinstance(value, dict):
+            both[key] = _merged(before, value)
+        elif isinstance(before, list) and isinstance(value, list):
+            both[key] = [*before, *(entry for entry in value if entry not in before)]
+        else:
+            both[key] = value
+    return both
 
 
 def join_path(*parts: str | int) -> str:

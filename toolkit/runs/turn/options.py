@@ -139,6 +139,7 @@ def confine_run(spec: RunSpec, native: list[str], folder: Path, home: Path) -> C
         env={**_SWITCHES, **spec.env},
         cli_path=spec.cli_path,
         allow_control_files=spec.allow_control_files,
+        settings=spec.settings,
     )
 
 
