@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 
 from tests.serving._client import BOUND, HANDSHAKE, SERVE, STUCK, ServedHttp
 from toolkit.errors import ToolkitError
 from toolkit_servers.http import HostGuard, serve_http
 
 SOURCE = """
+import asyncio
+
 @tool
 def shout(text: str) -> str:
     "In capitals."
@@ -35,7 +40,19 @@ def session(ctx: ToolContext) -> str:
     "The session of this call."
     return str(ctx.session)
 
-box = Toolbox("web", [shout, count, session])
+@tool
+def repeat(times: int) -> str:
+    "A long text."
+    return "x" * times
+
+@tool
+async def forever() -> str:
+    "Wait until nobody wants to know any more."
+    print("waiting", flush=True)
+    await asyncio.sleep(600)
+    return ""
+
+box = Toolbox("web", [shout, count, session, repeat, forever])
 """
 PING = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HANDSHAKE}
 
@@ -68,9 +85,47 @@ async def test_each_client_has_a_session_of_its_own(served: ServedHttp) -> None:
     assert "None" not in (first, other)
 
 
+def test_in_the_handshake_era_a_cancelled_call_is_answered_with_an_error(served: ServedHttp) -> None:
+    served.initialize()
+    asked = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "forever", "arguments": {}}}
+    with ThreadPoolExecutor() as pool:
+        answer = pool.submit(served.post, asked)
+        served.wait_for_output("waiting")
+        served.post({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}})
+        status, body = answer.result(BOUND)
+    assert (status, json.loads(body)["error"]["code"]) == (200, -32800)
+
+
+async def test_a_result_above_a_mebibyte_is_sent_whole_and_mcps_client_takes_it_in_2026_07_28(
+    served: ServedHttp,
+) -> None:
+    served.session = {}
+    served.initialize()
+    result = served.request("tools/call", {"name": "repeat", "arguments": {"times": 1_500_000}})
+    assert len(result["content"][0]["text"]) == 1_500_000
+    async with Client(served.url) as client:
+        called = await client.call_tool("repeat", {"times": 1_500_000})
+        assert len(called.content[0].model_dump()["text"]) == 1_500_000
+
+
+async def test_in_the_handshake_era_mcps_client_takes_one_event_of_a_mebibyte_unless_told_otherwise(
+    served: ServedHttp,
+) -> None:
+    wide = streamable_http_client(served.url, max_sse_event_size=None)
+    async with Client(wide, mode="legacy") as client:
+        called = await client.call_tool("repeat", {"times": 1_500_000})
+        assert len(called.content[0].model_dump()["text"]) == 1_500_000
+    with pytest.raises(BaseExceptionGroup):
+        async with Client(served.url, mode="legacy") as client:
+            await client.call_tool("repeat", {"times": 1_500_000})
+
+
 def test_it_listens_on_loopback_only(served: ServedHttp) -> None:
-    table = [line.split() for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]]
-    listening = [row[1] for row in table if row[3] == "0A" and row[1].endswith(f":{served.port:04X}")]
+    # Of this process alone: others may listen on the same port of another address.
+    own = {str(file.readlink()) for file in Path(f"/proc/{served.process.pid}/fd").iterdir()}
+    tables = [Path(f"/proc/net/{name}").read_text(encoding="ascii").splitlines()[1:] for name in ("tcp", "tcp6")]
+    rows = [line.split() for table in tables for line in table]
+    listening = [row[1] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in own]
     assert listening == [f"0100007F:{served.port:04X}"]
 
 

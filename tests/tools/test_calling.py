@@ -17,7 +17,7 @@ from toolkit import Toolbox, ToolContext, tool
 from toolkit.tools import Deadline
 from toolkit.tools.calling import Workers, workers
 
-SOON = 5.0
+SOON = 30.0
 """Seconds any of these waits may take before the test fails."""
 
 

@@ -361,6 +361,14 @@ def test_a_box_refuses_what_is_no_tool_and_what_has_no_object() -> None:
             Toolbox(name, [shout])
 
 
+@pytest.mark.parametrize(("tools", "shown"), [(shout, "shout"), (None, "None"), ("tools.py", "'tools.py'"), (5, "5")])
+def test_what_is_no_list_of_tools_is_refused_in_words(tools: Any, shown: str) -> None:
+    with pytest.raises(ToolDefinitionError) as caught:
+        Toolbox("box", tools)
+    assert caught.value.what == f"toolbox 'box': its tools are no list but {shown}"
+    assert caught.value.fix.startswith("Give a list of tools: Toolbox('box', [")
+
+
 def test_a_box_may_have_two_underscores_in_front() -> None:
     assert Toolbox("__lace-tools", [shout]).allowed_tools == ["mcp____lace-tools__shout"]
 

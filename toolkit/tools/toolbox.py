@@ -125,6 +125,13 @@ def _checked_name(name: str) -> str:
 
 
 def _by_name(box: str, values: Iterable[object]) -> dict[str, Tool[..., Any]]:
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        name = getattr(values, "__name__", None)
+        raise ToolDefinitionError(
+            f"toolbox '{box}': its tools are no list but {name or repr(values)}",
+            tool=str(name or values),
+            fix=f"Give a list of tools: Toolbox({box!r}, [{name or 'my_tool'}])",
+        )
     tools: dict[str, Tool[..., Any]] = {}
     for value in values:
         tool = as_tool(value)
