@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from tests.sandbox.jails import a_jail, needs_jail, needs_root
 from toolkit.cli.sandbox import check as check_command
 from toolkit.errors import UnconfinedError
-from toolkit.sandbox import check
+from toolkit.sandbox import check, run_confined
 from toolkit.sandbox.jail import Flight, OpenJail, canary, fly, launcher as launching, machine, proof, prove
 
 ROWS = [
@@ -342,3 +342,21 @@ def test_the_bait_does_not_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     check()
 
     assert os.listdir(tmp_path) == []  # noqa: PTH208
+
+
+@needs_jail
+def test_a_temporary_folder_too_long_for_a_socket_is_told_in_words(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tempfile.TemporaryDirectory(prefix="long-") as folder:
+        fits = Path(folder) / ("x" * (70 - len(folder) - 1))
+        for place in (fits, Path(f"{fits}y")):
+            place.mkdir()
+            monkeypatch.setattr(tempfile, "tempdir", str(place))
+            report = check(workspace)
+            assert report.ok == (place == fits), report.failed
+    assert [(row.name, row.fix) for row in report.failed] == [
+        ("jail", "Set TMPDIR to a shorter path, for example: TMPDIR=/tmp")
+    ]
+    with pytest.raises(UnconfinedError, match="longer than 70 bytes"):
+        run_confined(["true"], workspace)

@@ -25,7 +25,7 @@ from toolkit._base.files import write_json
 from toolkit._base.handles import remove_tree
 from toolkit._base.locks import take_lock
 from toolkit._base.processes import all_pids, is_running
-from toolkit.errors import SandboxError
+from toolkit.errors import SandboxError, UnconfinedError
 from toolkit.sandbox.jail.as_root import Stage, take_back, take_back_command
 from toolkit.sandbox.jail.cgroup import remove_group
 
@@ -35,6 +35,7 @@ PREFIX = "toolkit-jail-"
 _ORPHAN_SECONDS = 3600
 _GONE_SECONDS = 10.0
 _TURN_SECONDS = 10.0
+_LONGEST_PLACE = 107 - len(f"/{PREFIX}12345678/shown/api.sock")
 
 # Waits for its input to end, which happens however the owner ends; then does what the owner could not do.
 _CLEANER = """
@@ -55,9 +56,14 @@ rm -rf -- {folder}
 
 
 class JailFolder:
-    """One jail's private folder, locked as long as its owner lives; a block with it ends the jail."""
+    """One jail's private folder, locked as long as its owner lives; a block with it ends the jail.
+
+    Raises:
+        UnconfinedError: the temporary folder's path leaves no room for a socket in it.
+    """
 
     def __init__(self) -> None:
+        _demand_room_for_a_socket()
         self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
         self.name = self.path.name
         # Locked before it has its name: a sweep that finds it in between would take the folder for abandoned.
@@ -202,6 +208,18 @@ class JailFolder:
                     self._cleaner.wait(timeout=10)
             if self._lock is not None:
                 self._lock.release()
+
+
+def _demand_room_for_a_socket() -> None:
+    """The gate and the canary listen at paths below the temporary folder, and those may not be long."""
+    place = tempfile.gettempdir()
+    if len(os.fsencode(place)) > _LONGEST_PLACE:
+        raise UnconfinedError(
+            f"refusing to start: the temporary folder's path is longer than {_LONGEST_PLACE} bytes",
+            rules=("jail",),
+            where=[f"{place}: a socket in it could not have a name"],
+            fix="Set TMPDIR to a shorter path, for example: TMPDIR=/tmp",
+        )
 
 
 def rivals(workspace: Path, besides: Path) -> dict[Path, dict[str, Any]]:
