@@ -177,4 +177,4 @@ class Host:
             return
         value = self.words["ring"].encode()
         # Without a session keyring of its own the attempt simply finds nothing.
-        ctypes.CDLL(None).syscall(number, b"user", b"escape", value, len(value), _SESSION_KEYRING)
+        ctypes.CDLL(None).syscall(number, b"user", self.abstract.encode(), value, len(value), _SESSION_KEYRING)

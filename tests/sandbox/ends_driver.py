@@ -43,7 +43,7 @@ async def main(workspace: Path, marker: str, way: str) -> None:
                 await asyncio.sleep(60)
         if way == "cli-killed":
             os.kill(process.pid, signal.SIGKILL)
-            process.wait(timeout=10)
+            process.wait(timeout=60)
             return
         await asyncio.sleep(60)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,16 @@ def a_jail(workspace: Path, **options: Any) -> Iterator[OpenJail]:
     """An open jail for `workspace`; `options` are fields of Jail."""
     with JailFolder() as folder:
         yield open_jail(Jail(workspace, environment=ENVIRONMENT, **options), folder)
+
+
+def soon(condition: Callable[[], object], seconds: float = 60) -> bool:
+    """Look until it holds; long enough for a machine that others use as well."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return False
 
 
 def inside(jail: OpenJail, script: str, **options: Any) -> subprocess.CompletedProcess[str]:

@@ -8,13 +8,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.sandbox.jails import needs_jail
+from tests.sandbox.jails import needs_jail, soon
 from toolkit.sandbox.jail import JailFolder, sweep
 
 ROOT = Path(__file__).parents[2]
@@ -38,15 +37,6 @@ def _marked(marker: str) -> list[int]:
     return [pid for pid in found if pid != os.getpid()]
 
 
-def _soon(condition: object, seconds: float = 10) -> bool:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():  # type: ignore[operator]
-            return True
-        time.sleep(0.02)
-    return False
-
-
 @needs_jail
 @pytest.mark.parametrize("way", ["normal", "error", "deadline", "cli-killed", "interrupt", "terminate", "kill"])
 def test_nothing_survives(tmp_path: Path, jails: Path, way: str) -> None:
@@ -65,14 +55,14 @@ def test_nothing_survives(tmp_path: Path, jails: Path, way: str) -> None:
         assert driver.stdout is not None
         assert driver.stdout.readline() == "ready\n", driver.stderr.read() if driver.stderr else ""
         if way in _SIGNALS:
-            assert _soon(lambda: len(_marked(marker)) >= 4)
+            assert soon(lambda: len(_marked(marker)) >= 4)
             driver.send_signal(_SIGNALS[way])
-        driver.communicate(timeout=30)
+        driver.communicate(timeout=90)
     finally:
         driver.kill()
 
-    assert _soon(lambda: _marked(f"300\0{marker}") == [] and _marked(marker) == [])
-    assert _soon(lambda: list(jails.iterdir()) == []), list(jails.rglob("*"))
+    assert soon(lambda: _marked(f"300\0{marker}") == [] and _marked(marker) == [])
+    assert soon(lambda: list(jails.iterdir()) == []), list(jails.rglob("*"))
     assert (workspace / "given").read_text(encoding="ascii") == "whole"
     assert {path.stat().st_uid for path in (workspace, *workspace.iterdir())} == {os.geteuid()}
 
@@ -96,14 +86,14 @@ def test_a_confined_command_leaves_nothing_either(tmp_path: Path, jails: Path, w
         assert process.stdout.readline() == "ready\n"
         if way in _SIGNALS:
             process.send_signal(_SIGNALS[way])
-        process.wait(timeout=30)
+        process.wait(timeout=90)
     finally:
         process.kill()
         process.communicate()
 
     assert process.returncode == {"exit": 5, "seconds": 137, "terminate": 137, "kill": -9}[way]
-    assert _soon(lambda: _marked(marker) == [])
-    assert _soon(lambda: list(jails.iterdir()) == [])
+    assert soon(lambda: _marked(marker) == [])
+    assert soon(lambda: list(jails.iterdir()) == [])
 
 
 def test_a_state_is_swept_only_when_its_owner_is_gone(jails: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,4 +143,4 @@ def test_no_bait_is_left_by_a_check_that_was_killed(tmp_path: Path, jails: Path)
     )
     assert done.returncode == -signal.SIGKILL
     assert "-note" in done.stdout
-    assert _soon(lambda: not list(workspace.iterdir()) and not list(jails.iterdir()))
+    assert soon(lambda: not list(workspace.iterdir()) and not list(jails.iterdir()))

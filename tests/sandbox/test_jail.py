@@ -16,8 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.sandbox.jails import a_jail, inside, needs_jail, needs_root
-from tests.serving._client import wait_until
+from tests.sandbox.jails import a_jail, inside, needs_jail, needs_root, soon
 from toolkit._base.handles import walk_folders
 from toolkit.errors import SandboxError, UnconfinedError
 from toolkit.sandbox import ShellOptions, check, python_environment, run_confined
@@ -175,9 +174,9 @@ def test_a_jail_is_the_callers_own_child(workspace: Path, apart: dict[str, Any])
     """Only then does it end with the caller: nothing in between may wait for it."""
     with a_jail(workspace) as jail:
         process = subprocess.Popen([jail.script, "sleep", "60"], **apart)
-        wait_until(lambda: Path(f"/proc/{process.pid}/comm").read_text() == "bwrap\n")
+        assert soon(lambda: Path(f"/proc/{process.pid}/comm").read_text() == "bwrap\n")
         jail.folder.kill()
-        assert process.wait(timeout=10) in (-signal.SIGKILL, 128 + signal.SIGKILL)
+        assert process.wait(timeout=60) in (-signal.SIGKILL, 128 + signal.SIGKILL)
 
 
 @needs_jail
@@ -309,7 +308,7 @@ def test_of_runs_that_start_at_once_in_one_folder_exactly_one_goes_on(workspace:
             assert (len(inside), refused) == (1, {f"the workspace '{workspace}' is in use by another jail"})
     finally:
         for process in asking:
-            process.communicate(timeout=30)
+            process.communicate(timeout=60)
 
 
 @needs_jail
