@@ -98,7 +98,10 @@ ROOMS = {
     ),
     "usage": Room("toolkit/runs", "TurnUsage", ("tests/runs/test_meter.py", "tests/runs/test_turns.py"), "tests/runs"),
     "gate usage": Room(
-        "toolkit/sandbox", "Ledger", ("tests/sandbox/test_gate.py", "tests/sandbox/test_gate_spend.py"), "tests/sandbox"
+        "toolkit/sandbox",
+        "Ledger",
+        ("tests/sandbox/test_gate_ledger.py", "tests/sandbox/test_gate_spend.py", "tests/sandbox/test_gate.py"),
+        "tests/sandbox",
     ),
 }
 

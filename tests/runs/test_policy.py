@@ -101,6 +101,19 @@ def test_a_bash_prefix_allows_only_plain_commands_and_forbids_also_compound_ones
     assert Policy("normal", {"Bash(git status:*)": policy}).rule("Bash", {"command": command}).choice == choice
 
 
+def test_a_bash_prefix_is_about_no_other_tool() -> None:
+    policy = Policy("yolo", {"Bash(rm)": "deny"})
+    assert policy.rule("Bash", {"command": "rm x"}).choice == "deny"
+    assert policy.rule("Shell", {"command": "rm x"}).choice == "allow"
+    assert policy.rule("mcp__box__run", {"command": "rm x"}).choice == "allow"
+
+
+def test_every_pattern_is_known_with_the_option_it_was_written_in() -> None:
+    policy = Policy("yolo", {"Bash": "ask", "mcp__*": "deny"}, safe=("mcp__a__b",))
+    assert policy.patterns() == [("policy", "Bash"), ("policy", "mcp__*"), ("safe", "mcp__a__b")]
+    assert Policy("yolo").patterns() == []
+
+
 def test_the_first_pattern_that_matches_decides() -> None:
     rules = {"mcp__notes__add": "allow", "mcp__notes__*": "deny"}
     assert Policy("yolo", rules).rule("mcp__notes__add", {}).choice == "allow"

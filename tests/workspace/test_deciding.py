@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,14 @@ def test_an_edited_file_keeps_the_hosts_mode_to_the_bit(host: Path, before: int)
     assert mode(host / "a.txt") == before
 
 
+def test_only_the_executable_bit_changes_and_changes_back(host: Path) -> None:
+    ws = prepare(host)
+    for wanted in (0o755, 0o644):
+        (ws.temp_dir / "src/a.txt").chmod(wanted)
+        assert [one.action for one in ws.apply().changes] == ["mode"]
+        assert mode(host / "a.txt") == wanted
+
+
 def test_what_is_new_has_the_mode_that_new_files_have(host: Path) -> None:
     ws = prepare(host)
     make_tree(ws.temp_dir / "src", {"plain": b"p", "run": b"r", "folder/": b""})
@@ -40,9 +49,12 @@ def test_what_is_new_has_the_mode_that_new_files_have(host: Path) -> None:
     (ws.temp_dir / "src/run").chmod(0o700)
     old = os.umask(0o027)
     try:
-        ws.apply()
+        applied = ws.apply()
     finally:
         os.umask(old)
+    assert {one.path: one.action for one in applied.changes} == dict.fromkeys(
+        ("src/plain", "src/run", "src/folder"), "created"
+    )
     assert [mode(host / name) for name in ("plain", "run", "folder")] == [0o640, 0o750, 0o750]
 
 
@@ -107,5 +119,26 @@ def test_folders_made_for_a_new_file_are_undone_with_it(host: Path) -> None:
     ws.apply(paths=["src/x/y/new"])
     assert (host / "x/y/new").read_bytes() == b"n"
     assert not (host / "x/other").exists()
+    assert ws.undo_apply()
+    assert tree_of(host) == before
+
+
+def test_a_link_to_a_folder_becomes_a_folder_and_what_it_led_to_stays(host: Path) -> None:
+    (host / "to_d").symlink_to("d")
+    ws = prepare(host)
+    (ws.temp_dir / "src/to_d").unlink()
+    make_tree(ws.temp_dir / "src/to_d", {"one": b"new\n"})
+    ws.apply()
+    assert not (host / "to_d").is_symlink()
+    assert (host / "to_d/one").read_bytes() == b"new\n"
+    assert (host / "d/one").read_bytes() == b"1\n"
+
+
+def test_an_undo_goes_on_where_what_was_made_is_gone_already(host: Path) -> None:
+    before = tree_of(host)
+    ws = prepare(host)
+    make_tree(ws.temp_dir / "src", {"x/y/new": b"n"})
+    ws.apply()
+    shutil.rmtree(host / "x")
     assert ws.undo_apply()
     assert tree_of(host) == before
