@@ -11,9 +11,10 @@ import pytest
 
 from tests.runs.play import play
 from toolkit import Toolbox, ToolContext, ToolError, tool
-from toolkit.runs import Event, run, start
+from toolkit.runs import Event, Question, load_run, run, start
 from toolkit.runs.outcome import KINDS
 from toolkit.runs.storage import EventLog
+from toolkit.runs.turn import engine
 from toolkit.testing import FakeCLI, Turn, text, thinking, tool_use
 
 
@@ -111,6 +112,44 @@ async def test_events_are_on_disk_as_they_happen(toolkit_home: Path) -> None:
             seen += 1
             lines = await asyncio.to_thread(file.read_text, encoding="utf-8")
             assert event.to_json() in lines.splitlines()[: max(seen, len(lines.splitlines()))]
+
+
+async def test_every_event_carries_the_callers_trace_live_and_stored() -> None:
+    async with start("go", tools=[BOX], transport=script(), trace="req-17", run_id="run-t") as live:
+        events = [event async for event in live]
+    assert {event.trace for event in events} == {"req-17"}
+    assert list(load_run("run-t").events()) == events
+    async with start("go", tools=[BOX], transport=script(), run_id="run-u") as live:
+        assert {event.trace async for event in live} == {None}
+
+
+async def test_a_long_tool_of_the_cli_is_told_to_go_on_but_not_while_it_waits_for_a_person(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(engine, "TICK", 0.05)
+    ticks = asyncio.Event()
+
+    async def slow(arguments: dict[str, Any]) -> str:
+        await asyncio.wait_for(ticks.wait(), 20)
+        return "done"
+
+    async def approve(question: Question) -> bool:
+        await asyncio.sleep(0.3)
+        return True
+
+    cli = FakeCLI([tool_use("Bash", command="make") | {"id": "toolu_1"}], [text("built")], tools={"Bash": slow})
+    seen: list[Event] = []
+    async with start("go", transport=cli, policy={"Bash": "ask"}, approve=approve) as live:
+        async for event in live:
+            seen.append(event)
+            if [one.name for one in seen].count("tool.progress") == 2:
+                ticks.set()
+    names = [event.name for event in seen]
+    progress = [event for event in seen if event.name == "tool.progress"]
+    assert names.index("approval.answered") < names.index("tool.progress") < names.index("tool.ended")
+    assert [event.id for event in progress[:2]] == ["toolu_1", "toolu_1"]
+    assert 0 < progress[0].data["done"] < progress[1].data["done"]
+    assert (progress[0].data["total"], progress[0].data["message"]) == (None, "running")
 
 
 async def test_a_slow_reader_of_a_long_log_gets_everything_from_disk(tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
-"""Tools that an interrupt or a deadline ended say so; those that failed by themselves do not."""
+"""Ends that cut something short, and what is known then: tools that were interrupted, stop reasons, changes."""
 
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +12,7 @@ from toolkit import Toolbox, ToolError, tool
 from toolkit.runs import Event, Limits, load_run, run, start
 from toolkit.runs.views import wink
 from toolkit.testing import FakeCLI, ScriptedAPI, Status, text, tool_use
+from toolkit.workspace import Changes, HostMount, WorkspaceSection
 
 SLEEP = tool_use("Bash", command="echo begun; sleep 30")
 
@@ -63,6 +66,38 @@ async def test_an_in_process_tool_that_a_deadline_ended_was_interrupted_and_one_
 async def test_after_an_api_error_the_model_did_not_stop_by_itself() -> None:
     result = await run("go", tools=[BOX], transport=FakeCLI([tool_use("mcp__slow__fail")], Status(500)))
     assert (result.code, result.stop) == ("api_error", None)
+
+
+async def test_run_looks_at_the_changes_once_and_start_also_after_a_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.txt").write_text("old", encoding="utf-8")
+    looks = 0
+    look = WorkspaceSection.changes
+
+    def counted(section: WorkspaceSection) -> Changes:
+        nonlocal looks
+        looks += 1
+        return look(section)
+
+    def edit(given: dict[str, Any]) -> str:
+        (section.temp_dir / "a.txt").write_text("new", encoding="utf-8")
+        return "done"
+
+    monkeypatch.setattr(WorkspaceSection, "changes", counted)
+    for way, times in (("run", 1), ("start", 2)):
+        section = WorkspaceSection([HostMount(tmp_path / "a.txt")], allowed_host_roots=[tmp_path])
+        cli = FakeCLI([tool_use("Bash", command="x")], [text("done")], tools={"Bash": edit})
+        looks = 0
+        if way == "run":
+            result = await run("go", workspace=section, transport=cli, run_id="run-1")
+        else:
+            async with start("go", workspace=section, transport=cli, run_id="run-2") as live:
+                result = await live.result()
+        assert [change.path for change in result.changes or ()] == ["a.txt"]
+        assert [one["path"] for one in load_run(result.run).changed_files() or ()] == ["a.txt"]
+        assert looks == times
+        section.cleanup()
 
 
 async def test_without_a_workspace_there_are_no_changes_and_that_is_known() -> None:

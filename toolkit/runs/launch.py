@@ -45,7 +45,7 @@ async def run(prompt: PromptLike | RunSpec, **options: Any) -> RunResult[Any]:
         ToolkitError: the run cannot be as asked; nothing was started. Whatever
             happens later is in the result's `code`.
     """
-    async with start(prompt, **options) as live:
+    async with LiveRun[Any](make_spec(prompt, options), looks_early=False) as live:
         await live.result()
     return await live.result()
 

@@ -44,8 +44,10 @@ class LiveRun(Generic[OutputT]):
     Leaving waits until every listener has had every event, at most `listener_timeout` seconds.
     """
 
-    def __init__(self, spec: RunSpec) -> None:
+    def __init__(self, spec: RunSpec, *, looks_early: bool = True) -> None:
         self.spec = spec
+        self._looks_early = looks_early
+        """Whether to look for changes after each turn already, for whoever asks while the jail still lives."""
         self.id = spec.run_id
         self._engine: Engine | None = None
         self._task: asyncio.Task[None] | None = None
@@ -71,7 +73,7 @@ class LiveRun(Generic[OutputT]):
         if self.spec.transport is None:
             self.spec.check_key()
         self._folder: RunFolder = new_run(self.spec)
-        self._log = EventLog(self._folder.events, self._fold)
+        self._log = EventLog(self._folder.events, self._fold, trace=self.spec.trace)
         self._reader = self._log.follow()
         self._bus = Bus(self._log)
         self._approvals = self._make_approvals(self._log, policy)
@@ -259,7 +261,7 @@ class LiveRun(Generic[OutputT]):
     async def _turn(self, engine: Engine, place: Place, prompt: Asked) -> None:
         kept = await asyncio.to_thread(lambda: [self._folder.attach(found) for found in prompt.attachments()])
         turn = await engine.turn(prompt, kept)
-        self._changes = await self._look(place)
+        self._changes = await self._look(place) if self._looks_early else None
         end, self._output = self._fold.finished(turn, self.spec.shape())
         self._end_turn(end)
 
@@ -310,7 +312,7 @@ class LiveRun(Generic[OutputT]):
             if self._socket is not None:
                 await self._socket.close()
             if self._place is not None:
-                await asyncio.to_thread(self._look_once_more, self._place)
+                await self._look_once_more(self._place)
         finally:
             for close in (self._begun(self._log).close, self._folder.close):
                 try:
@@ -340,14 +342,14 @@ class LiveRun(Generic[OutputT]):
     def _over(self) -> RunError:
         return RunError(f"run {self.id} is over", fix="Start another one, or resume its session")
 
-    def _look_once_more(self, place: Place) -> None:
+    async def _look_once_more(self, place: Place) -> None:
         """See what changed now that nothing in the jail lives any more, and let go of the copy."""
         try:
-            changes = place.changes()
+            changes = await self._look(place)
             if changes is not None:
                 self._changes = changes
-                self._folder.finished(self._fold.result(), changes)
-            place.release()
+                await asyncio.to_thread(self._folder.finished, self._fold.result(), changes)
+            await asyncio.to_thread(place.release)
         except (OSError, WorkspaceError):
             _log.exception("the workspace of run %s cannot be looked at", self.id)
 

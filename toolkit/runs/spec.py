@@ -156,7 +156,7 @@ class RunSpec:
     store: SessionStore | None = None
     """Where conversations are kept; a folder beside the runs if not given."""
     trace: str | None = None
-    """An id of the caller's, carried by every event's run and log line."""
+    """An id of the caller's, carried by every event."""
     before_run: Callable[[RunSpec], str | Awaitable[str | None] | None] | None = None
     """Called before the prompt is sent; text it gives is put before the prompt."""
     after_run: Callable[[RunResult[Any]], Awaitable[None] | None] | None = None

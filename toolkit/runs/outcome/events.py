@@ -15,7 +15,7 @@
 | | block | the message | type (text or thinking), text (the whole block) |
 | | ended | the message | stop, text (all its text) |
 | tool | started | the call | name, arguments |
-| | progress | the call | done, total, message |
+| | progress | the call | done, total, message; of a long tool of the CLI: the seconds it runs, None, "running" |
 | | ended | the call | name, ok, text, ms, denied, reason (of a refusal), interrupted, |
 | | | | deferred (only where it is) |
 | usage | call | the message | the fields of a `Call` |
@@ -82,6 +82,8 @@ class Event:
     parent: str | None = None
     """The tool call a subagent works for."""
     data: dict[str, Any] = field(default_factory=dict)
+    trace: str | None = None
+    """The caller's own id for the run, where one was given."""
 
     @property
     def name(self) -> str:
@@ -92,7 +94,7 @@ class Event:
         """One line of `events.jsonl`."""
         plain = {"stream": self.stream, "kind": self.kind, "t": self.t, "run": self.run, "id": self.id}
         plain |= {"parent": self.parent, "data": self.data}
-        return as_line(plain)
+        return as_line(plain if self.trace is None else plain | {"trace": self.trace})
 
     @classmethod
     def from_json(cls, line: str | bytes) -> Event:

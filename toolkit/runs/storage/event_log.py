@@ -12,6 +12,7 @@ is left out. Anything else that cannot be read is an error that names the line.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import mmap
 import os
 import time
@@ -36,11 +37,15 @@ _TURN = (b"finished", b"started")
 
 
 class EventLog:
-    """An append-only list of events with any number of readers; `fold` takes in whatever is appended."""
+    """An append-only list of events with any number of readers; `fold` takes in whatever is appended.
 
-    def __init__(self, path: Path, fold: Fold | None = None) -> None:
+    Every event gets `trace`, where there is one.
+    """
+
+    def __init__(self, path: Path, fold: Fold | None = None, *, trace: str | None = None) -> None:
         self.path = path
         self._fold = fold
+        self._trace = trace
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._recent: deque[tuple[Event, int]] = deque(maxlen=_KEPT)
         self._count = 0
@@ -56,6 +61,8 @@ class EventLog:
         Raises:
             OSError: they could not be written; what was written before is whole, and the fold has them all the same.
         """
+        if self._trace is not None:
+            events = tuple(dataclasses.replace(event, trace=self._trace) for event in events)
         if self._fold is not None:
             self._fold.feed(events)
         is_pieces = bool(events)

@@ -40,6 +40,8 @@ from toolkit.tools import Budget, Deadline, Toolbox, ToolContext
 
 _PATIENCE = 2.0
 """Seconds between asking the CLI to stop and making it."""
+TICK = 5.0
+"""Seconds after which a tool of the CLI that still runs is told to do so, and again after as many."""
 _STDERR_LINES, _STDERR_WIDTH = 50, 500
 
 
@@ -171,7 +173,7 @@ class Engine:
         self.guard.begin_turn()
         self._approvals.begin()
         began = time.monotonic()
-        pump = asyncio.create_task(self._pump(prompt))
+        pump, ticking = asyncio.create_task(self._pump(prompt)), asyncio.create_task(self._tick())
         try:
             await asyncio.wait({pump}, timeout=seconds)
             if not pump.done():
@@ -179,6 +181,7 @@ class Engine:
             elif self.deadline is not None and self.deadline.remaining() <= 0:
                 self.guard.stop("deadline")  # a tool that the deadline ended let the model go on for a moment
         finally:
+            ticking.cancel()
             self._approvals.cancel()
             message, end = await _finished(pump)
             # Without its result a turn may still be under way in there, and its end would pass for that of the next.
@@ -202,6 +205,15 @@ class Engine:
         self._translator.interrupting()
         with contextlib.suppress(Exception):
             await asyncio.wait_for(self.client.interrupt(), _PATIENCE)
+
+    async def _tick(self) -> None:
+        """Tell that a tool of the CLI goes on: the SDK drops what the CLI says of it."""
+        while True:
+            await asyncio.sleep(TICK)
+            events = self._translator.tick(TICK, {question.call for question in self._approvals.pending})
+            with contextlib.suppress(OSError):  # a full disk: the next event of the turn says so
+                if events:
+                    self._emit(*events)
 
     async def _pump(self, prompt: Asked) -> tuple[ResultMessage | None, End]:
         work, early = Work(), list[Event]()

@@ -8,7 +8,7 @@ frames for their results, and closes whatever is open at the end.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Collection, Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -103,6 +103,19 @@ class Translator:
     def take_up(self, call: str, tool: str, arguments: Mapping[str, Any]) -> None:
         """A call goes on that an earlier run left over; its message was told there."""
         self._start_tool(ToolUseBlock(call, tool, dict(arguments)), None)
+
+    def tick(self, after: float, waiting: Collection[str]) -> list[Event]:
+        """Progress of the CLI's own tools that run for longer than `after` seconds and wait for nobody.
+
+        In-process tools report for themselves.
+        """
+        now = self._clock()
+        for call, tool in self._tools.items():
+            seconds = now - tool.started
+            if seconds >= after and not tool.name.startswith("mcp__") and call not in waiting:
+                self._add("tool", "progress", call, tool.parent, done=round(seconds, 3), total=None, message="running")
+        events, self._events = self._events, []
+        return events
 
     def close(self) -> list[Event]:
         """Close what is open: the message under way, the calls it made, the tools that never answered."""
