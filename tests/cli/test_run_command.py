@@ -168,6 +168,8 @@ def test_a_run_that_cannot_be_confined_ends_with_4_and_asks_no_model(tmp_path: P
         ["--prompt-file", "empty.py"],
         ["list.json"],
         ["go", "--settings", "nope.json"],
+        ["go", "--policy", "Bash"],
+        ["go", "--policy", "Bash=alow"],
         ["go", "--settings", "list.json"],
         ["go", "--settings", "open.json"],
         ["go", "--output-schema", "list.json"],
@@ -209,6 +211,26 @@ def test_a_file_as_the_prompt_is_asked_about_and_can_be_read(tmp_path: Path) -> 
         done = desk.toolkit("run", "--prompt-file", "prompt.md")
         assert api.requests[0].contains("Sort the notes.")
     assert (done.code, done.out) == (0, "Done.\n")
+
+
+def test_a_policy_can_defer_a_call_and_the_next_run_takes_it_up(tmp_path: Path) -> None:
+    with ScriptedAPI([tool_use("Bash", command="echo made > a.txt")], otherwise=[text("Done.")]) as api:
+        desk = Desk(tmp_path, api)
+        place = desk.folder / "place"
+        place.mkdir()
+        done = desk.toolkit("run", "go", "--in-place", "place", "--policy", "Bash=defer")
+        assert (done.code, (place / "a.txt").exists()) == (1, False)
+        assert "waits for you: Bash" in done.err
+        assert f"toolkit run PROMPT --resume {desk.last().id}" in done.err
+        again = desk.toolkit("run", "Go on.", "--in-place", "place", "--resume", "last")
+    assert (again.code, (place / "a.txt").read_text(encoding="utf-8")) == (0, "made\n")
+
+
+def test_a_policy_that_means_no_tool_is_a_mistake_that_starts_nothing(tmp_path: Path) -> None:
+    with ScriptedAPI() as api:
+        done = Desk(tmp_path, api).toolkit("run", "go", "--policy", "bash=deny")
+        assert not api.requests
+    assert (done.code, "did you mean 'Bash'?" in done.err) == (2, True)
 
 
 def test_in_place_the_agent_changes_the_folder_itself(tmp_path: Path) -> None:

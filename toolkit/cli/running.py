@@ -38,7 +38,14 @@ $ echo "List what is unclear." | toolkit run - --mount docs --mode read-only --j
     "--mount", "mounts", type=MOUNT, multiple=True, metavar="HOST[:WHERE]", help="Copy this into the workspace."
 )
 @click.option(
-    "--allow-root", "roots", multiple=True, default=(".",), show_default=True, help="Where mounts may come from."
+    "--allow-root",
+    "roots",
+    type=click.Path(exists=True, file_okay=False),
+    multiple=True,
+    default=(".",),
+    show_default=True,
+    metavar="DIR",
+    help="Where mounts may come from.",
 )
 @click.option("--exclude", "excludes", multiple=True, metavar="PATTERN", help="Leave behind, as in a .gitignore.")
 @click.option("--gitignore", is_flag=True, help="Also leave behind what .gitignore files say.")
@@ -76,6 +83,13 @@ $ echo "List what is unclear." | toolkit run - --mount docs --mode read-only --j
     show_default=True,
     metavar="MODE",
     help="normal asks you before anything is changed; also read-only, or a mode of the CLI.",
+)
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    metavar="TOOL=WORD",
+    help="allow, ask, deny, defer or disable a tool; repeatable, the first match decides.",
 )
 @click.option("--resume", metavar="SESSION|RUN", help="Go on with a conversation: its id, or a run's, or 'last'.")
 @click.option("--ask-elsewhere", is_flag=True, help="Wait for 'toolkit approvals answer' instead of asking here.")
@@ -159,6 +173,7 @@ def _spec(given: dict[str, Any]) -> RunSpec:
             domains=domains,
             settings=None if settings is None else SandboxSettings.load(settings),
             mode=given["mode"],
+            policy=_policy(given["policies"]),
             approve="wait" if given["ask_elsewhere"] else None,
             resume=_session(given["resume"]),
         )
@@ -189,6 +204,17 @@ def _prompt(words: str | None, file: str | None) -> str:
     if len(words) < _LONGEST_NAME and "\n" not in words and Path(words).is_file():
         raise click.UsageError(f"PROMPT is '{words}', which is a file: did you mean --prompt-file {words}?")
     return sys.stdin.read() if words == "-" else words
+
+
+def _policy(words: tuple[str, ...]) -> dict[str, str]:
+    """The policy that was written as TOOL=WORD; the first of two about one tool counts."""
+    policy: dict[str, str] = {}
+    for word in words:
+        tool, equals, choice = word.rpartition("=")
+        if not equals or not tool:
+            raise click.UsageError(f"--policy {word}: write TOOL=WORD, for example Bash=ask")
+        policy.setdefault(tool, choice)
+    return policy
 
 
 def _workspace(given: dict[str, Any]) -> WorkspaceSection | InPlace | None:
@@ -247,7 +273,8 @@ def _schema(path: Path) -> dict[str, Any]:
 
 def _terminal(given: dict[str, Any]) -> int | None:
     """Where the person can be asked; None where nobody is there, or nothing will be asked."""
-    if given["ask_elsewhere"] or given["mode"] == "yolo":
+    asks = given["mode"] != "yolo" or any(word.endswith("=ask") for word in given["policies"])
+    if given["ask_elsewhere"] or not asks:
         return None
     if sys.stdin.isatty():
         return sys.stdin.fileno()

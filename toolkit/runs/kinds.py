@@ -24,6 +24,8 @@ _WIDTH = 60
 class OptionError(RunError):
     """An option of a run that cannot be as it was written; nothing was started."""
 
+    exit_code = 2
+
     def __init__(self, option: str, what: str, *, fix: str = "") -> None:
         super().__init__(what, fix=fix)
         self.option = option

@@ -133,6 +133,9 @@ def summary(result: RunResult[Any], *, kept: bool = True) -> list[str]:
     """The lines that end a run."""
     lines = [*ending(result), totals(result)]
     lines += [safe_text(f"refused: {denied.name}: {denied.reason}") for denied in result.denied]
+    for waits in result.pending:
+        lines.append(safe_text(f"waits for you: {_call({'name': waits.name, 'arguments': waits.arguments})}"))
+    lines += [f"Take it up: toolkit run PROMPT --resume {result.run}"] if result.pending else []
     lines += gate_refusals(result)
     lines += [f"not enforced here: {name}" for name in result.unenforced]
     if result.changes:
