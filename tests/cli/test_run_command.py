@@ -33,7 +33,7 @@ def test_a_run_prints_the_answer_and_the_command_that_takes_its_changes_back(
     tmp_path: Path, scripted_api: Start
 ) -> None:
     api = scripted_api(
-        [text("I will."), tool_use("Bash", command="echo \"print('new')\" > src/app.py")],
+        [text("I will."), tool_use("Bash", command="echo \"print('new')\" > app.py")],
         [tool_use("mcp__notes__note", title="x")],
         [text("All done.")],
     )
@@ -96,7 +96,7 @@ def test_json_is_the_whole_result_and_the_prompt_may_come_from_stdin(tmp_path: P
     assert (result["code"], result["output"]) == ("ok", {"score": 7})
     assert api.requests[0].contains("Rate @src/app.py, please.")
     assert any(name.startswith("mcp__planning__") for name in api.requests[0].tools)
-    assert [(change["kind"], change["path"]) for change in result["changes"]] == [("added", "new.txt")]
+    assert [(change["kind"], change["path"]) for change in result["changes"]] == [("added", "code/new.txt")]
     assert RunResult.from_data({**result, "changes": None}) == desk.last().result()
 
 
@@ -283,7 +283,7 @@ def test_ctrl_c_twice_ends_everything_and_the_run_is_still_told(tmp_path: Path) 
 @pytest.mark.parametrize("moment", ["lifecycle.started", "assistant.text", "tool.started", "tool.ended"])
 def test_a_killed_launcher_loses_nothing_that_was_shown(moment: str, tmp_path: Path) -> None:
     script = (
-        Turn([text("first words"), tool_use("Bash", command="echo done > src/made.txt")], usage={"input_tokens": 9}),
+        Turn([text("first words"), tool_use("Bash", command="echo done > made.txt")], usage={"input_tokens": 9}),
         Turn([text("last"), text("never")], stall_after=1),
     )
     with ScriptedAPI(*script, strict=False) as api:
@@ -325,15 +325,15 @@ def test_a_reader_that_goes_away_ends_the_run(tmp_path: Path) -> None:
 
 def test_normal_mode_asks_at_the_terminal_and_obeys(tmp_path: Path) -> None:
     script = (
-        [tool_use("Bash", command="echo no > src/refused.txt")],
-        [tool_use("Write", file_path="src/allowed.txt", content="yes\nand more\n")],
+        [tool_use("Bash", command="echo no > refused.txt")],
+        [tool_use("Write", file_path="allowed.txt", content="yes\nand more\n")],
         [text("as you like")],
     )
     with ScriptedAPI(*script) as api:
         desk = Desk(tmp_path, api)
         with desk.terminal("run", "go", "--mount", "src", "--mode", "normal") as terminal:
             terminal.type("y\n")  # typed before anything was asked: it answers nothing
-            terminal.see("  echo no > src/refused.txt\r\nRun it? y = once")
+            terminal.see("  echo no > refused.txt\r\nRun it? y = once")
             terminal.type("n\n")
             terminal.see("/src/allowed.txt\r\n  +yes\r\n  +and more\r\n")
             terminal.see("in this project, a = always, n = no [n] ")

@@ -91,6 +91,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("domains", [5], r"domains\[0\]=5: it is a host name"),
     ("readable", "/opt", r"Write readable=\['/opt'\]"),
     ("readable", [5], "it is a path"),
+    ("toolchain", "yes", "True or False"),
     ("require", ["memry"], "there is no such limit; did you mean 'memory'"),
     ("allow_control_files", [".git/hook"], "there is no such control file; did you mean '.git/hooks'"),
     ("settings", "settings.json", "Read the file: SandboxSettings.load"),

@@ -51,6 +51,8 @@ def test_the_defaults_of_a_mount() -> None:
         "max_bytes": None,
         "follow_symlinks": False,
         "gitignore": False,
+        "lend": (),
+        "git": "lend",
     }
     with pytest.raises(dataclasses.FrozenInstanceError):
         mount.max_bytes = 3  # type: ignore[misc]

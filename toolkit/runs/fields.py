@@ -265,6 +265,7 @@ RULES: dict[str, Rule] = {
     "profile": one_of(PROFILES, "profile"),
     "domains": list_of(text("a host name", 'Write for example: domains=["a.example.org"]')),
     "readable": list_of(path),
+    "toolchain": flag,
     "require": list_of(one_of(limit_names(), "limit")),
     "allow_control_files": list_of(one_of(CONTROL_FILES, "control file")),
     "settings": optional(_settings),

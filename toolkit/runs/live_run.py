@@ -27,7 +27,8 @@ from toolkit.runs.outcome.result import RunResult
 from toolkit.runs.prompts import Asked, Part, Prompt, as_asked, content_of, is_stream
 from toolkit.runs.spec import InPlace, RunSpec
 from toolkit.runs.storage.event_log import EventLog
-from toolkit.runs.storage.run_folder import Place, RunFolder, find_place, new_run
+from toolkit.runs.storage.place import Place, find_place
+from toolkit.runs.storage.run_folder import RunFolder, new_run
 from toolkit.runs.turn.engine import Engine
 
 if TYPE_CHECKING:
@@ -220,7 +221,7 @@ class LiveRun(Generic[OutputT]):
         try:
             place = await self._find_place()
             self._folder.started(place)
-            engine = Engine(self.spec, self._boxes, place.folder, self._folder.home, log.append, self.approvals)
+            engine = Engine(self.spec, self._boxes, place, self._folder.home, log.append, self.approvals)
             try:
                 prompt = await self._first_prompt(place)
                 await engine.open()

@@ -122,6 +122,8 @@ class RunSpec:
     unless its configuration has `"optional": True`."""
     profile: str = "offline"
     domains: Sequence[str] = ()
+    toolchain: bool = True
+    """Lend the owner's tools for the mounts: virtual environments, node_modules, and what runs them."""
     readable: Sequence[Path | str] = ()
     """Host paths shown read-only inside the jail."""
     require: Sequence[str] = ()

@@ -27,6 +27,12 @@ if TYPE_CHECKING:
     )
     from toolkit.sandbox.jail.proof import CheckReport as CheckReport, CheckRow as CheckRow
     from toolkit.sandbox.jail.walls import Jail as Jail
+    from toolkit.sandbox.lending import (
+        Layout as Layout,
+        Lent as Lent,
+        Toolchain as Toolchain,
+        find_toolchain as find_toolchain,
+    )
     from toolkit.sandbox.limits import HeldLimit as HeldLimit, JailLimits as JailLimits, limit_names as limit_names
     from toolkit.sandbox.lint.explain import (
         Problem as Problem,
@@ -52,6 +58,7 @@ _HOMES = {
     "toolkit.sandbox.host": "find_api find_cli python_environment",
     "toolkit.sandbox.jail.proof": "CheckReport CheckRow",
     "toolkit.sandbox.jail.walls": "Jail",
+    "toolkit.sandbox.lending": "Layout Lent Toolchain find_toolchain",
     "toolkit.sandbox.limits": "JailLimits HeldLimit limit_names",
     "toolkit.sandbox.lint.explain": "Problem explain_file explain_text",
     "toolkit.sandbox.profiles": "CONTROL_FILES PROFILES READ_ONLY_TOOLS TOOLS profile",

@@ -27,9 +27,12 @@ from toolkit.sandbox.gate.usage import SpendLimit
 from toolkit.sandbox.host import find_api, find_cli, usable_home, usable_readable, usable_workspace
 from toolkit.sandbox.jail.folder import MARK, JailFolder, sweep
 from toolkit.sandbox.jail.launcher import open_jail, write_script
+from toolkit.sandbox.jail.machine import find_program
 from toolkit.sandbox.jail.proof import CheckReport, demand_preflight, prove
-from toolkit.sandbox.jail.walls import APART, BIN, ENVIRONMENT, HOME, PATH, SOCKET, Jail
+from toolkit.sandbox.jail.walls import APART, BIN, CLI_HOME, CLI_TMP, ENVIRONMENT, HOME, PATH, SOCKET, Jail
 from toolkit.sandbox.jail.watchdog import Exceeded, Watchdog
+from toolkit.sandbox.lending.layout import Layout
+from toolkit.sandbox.lending.nested import nested_bwrap
 from toolkit.sandbox.limits import HeldLimit, JailLimits, known_limits
 from toolkit.sandbox.profiles import READ_ONLY_TOOLS, TOOLS, profile as make_profile
 from toolkit.sandbox.settings import SandboxSettings
@@ -51,7 +54,9 @@ _CLI_ENVIRONMENT = {
     "ANTHROPIC_BASE_URL": "http://gate",
     "ANTHROPIC_UNIX_SOCKET": SOCKET,
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-    "CLAUDE_CONFIG_DIR": f"{HOME}/.claude",
+    "CLAUDE_CONFIG_DIR": f"{CLI_HOME}/.claude",
+    "HOME": CLI_HOME,
+    "TMPDIR": CLI_TMP,
     "DISABLE_AUTOUPDATER": "1",
     "DISABLE_TELEMETRY": "1",
     "PATH": f"{BIN}:{PATH}",
@@ -83,6 +88,7 @@ def confine(
     cli_path: Path | str | None = None,
     allow_control_files: Sequence[str] = (),
     settings: SandboxSettings | None = None,
+    layout: Layout | None = None,
 ) -> Confinement:
     """Prepare a jail for one workspace; enter the result to get it.
 
@@ -100,12 +106,13 @@ def confine(
         limits: How much of the machine it may use.
         require: Names of limits without which it must not start, for example "memory".
         spend_limit: When the gate stops passing requests on.
-        home: A private folder to keep as the agent's home, for sessions that are resumed later.
+        home: A private folder to keep as the CLI's home, for sessions that are resumed later.
         env: Variables for the CLI and everything it starts.
         cli_path: The CLI to run; else CLAUDE_BIN, else the one in claude-agent-sdk.
         allow_control_files: Files like `.git/config` the agent may change after all; `git init` needs that one
             and `.git/hooks`.
         settings: Settings of the CLI that tighten the profile, such as `sandbox.filesystem.denyRead`.
+        layout: Where the workspace appears inside and what is lent beside it; at its own path if not given.
 
     Raises:
         SandboxError: an argument is not usable; it names which and what to write instead.
@@ -116,23 +123,30 @@ def confine(
         return Gate(api.url, api.key, socket, domains=domains, offline=True, spend_limit=spend_limit)
 
     proxy_port = _PROXY_PORT if domains else None
+    layout = layout or Layout()
+    own_git = (".git/hooks", ".git/config") if layout.own_git else ()
     whole = make_profile(
         profile,
         domains=domains,
         nested=True,
+        home=HOME,
         proxy_port=proxy_port,
-        allow_control_files=allow_control_files,
+        allow_control_files=tuple(dict.fromkeys([*allow_control_files, *own_git])),
         settings=settings,
     )
     cli = find_cli(cli_path)
     work_in = usable_workspace(workspace)
     jail = Jail(
         workspace=work_in,
-        home=usable_home(home) if home is not None else None,
+        places=layout.places,
+        start=layout.start,
+        has_cli=True,
+        cli_home=usable_home(home) if home is not None else None,
         programs=(cli,),
         readable=tuple(usable_readable(path, work_in) for path in readable),
+        lent=layout.lent,
         has_gate=True,
-        environment={**_CLI_ENVIRONMENT, **_checked_env(env or {})},
+        environment={**_CLI_ENVIRONMENT, **_path(layout), **layout.environment, **_checked_env(env or {})},
         limits=limits or JailLimits(),
         require=known_limits(require),
         read_only=profile == "read-only",
@@ -146,7 +160,12 @@ def confine(
         tools=usual if tools is None else tools,
         command=(*_bridge(proxy_port), str(cli)),
         make_gate=make_gate,
+        own_git=layout.own_git,
     )
+
+
+def _path(layout: Layout) -> dict[str, str]:
+    return {"PATH": ":".join([BIN, *layout.path, PATH])}
 
 
 class Confinement:
@@ -160,12 +179,14 @@ class Confinement:
         tools: Sequence[str],
         command: Sequence[str],
         make_gate: Callable[[Path], Gate],
+        own_git: bool = False,
     ) -> None:
         self._jail = jail
         self._settings = settings
         self._tools = tuple(tools)
         self._command = command
         self._make_gate = make_gate
+        self._own_git = own_git
         self._folder: JailFolder | None = None
         self._gate: Gate | None = None
         self._report: CheckReport | None = None
@@ -235,14 +256,15 @@ class Confinement:
         await _finish(self._close(self._opened(self._folder)))
 
     def _open(self, folder: JailFolder) -> None:
-        # A kept home may hold a link an earlier agent left there, so nothing existing is opened.
-        gitconfig = (self._jail.home or folder.home) / ".gitconfig"
-        with contextlib.suppress(FileExistsError), gitconfig.open("x", encoding="ascii") as file:
-            file.write("[user]\n\tname = agent\n\temail = agent@localhost\n")
+        (folder.home / ".gitconfig").write_text("[user]\n\tname = agent\n\temail = agent@localhost\n", encoding="ascii")
+        (folder.home / ".bashrc").touch()  # it must be there to be kept from being written
+        programs = folder.visible / "bin"
+        programs.mkdir()
+        programs.chmod(0o755)
+        places = [place for _, place in self._jail.shown_at()]
+        write_script(programs / "bwrap", nested_bwrap(find_program("bwrap"), places, own_git=self._own_git))
         if shutil.which("npm", path=PATH):
-            (folder.visible / "bin").mkdir()
-            (folder.visible / "bin").chmod(0o755)
-            write_script(folder.visible / "bin" / "npm", _QUICK_NPM)
+            write_script(programs / "npm", _QUICK_NPM)
         opened = open_jail(self._jail, folder)
         opened.for_command(*self._command)
         self._report = prove(opened)

@@ -76,6 +76,7 @@ def profile(
     deny_read: Sequence[str] = (),
     allow_control_files: Sequence[str] = (),
     nested: bool = False,
+    home: str | None = None,
     proxy_port: int | None = None,
     settings: SandboxSettings | None = None,
 ) -> SandboxSettings:
@@ -87,6 +88,7 @@ def profile(
         deny_read: Further paths, absolute or from `~/`, that neither tools nor commands may read.
         allow_control_files: Names from `CONTROL_FILES` that may be changed after all.
         nested: For use inside a jail: the weaker sandbox that works there.
+        home: With `nested`: the home of the commands, which they may write to like any temp folder.
         proxy_port: A loopback port that leads to the gate, for the domains of a jail.
         settings: Further settings of yours. They may only tighten the profile: hide more, deny more.
 
@@ -115,7 +117,7 @@ def profile(
                 allow_all_unix_sockets=False,
                 http_proxy_port=proxy_port,
             ),
-            filesystem=Filesystem(deny_read=tuple(hidden)) if hidden else None,
+            filesystem=_filesystem(hidden, home),
             enable_weaker_nested_sandbox=True if nested else None,
         ),
         permissions=Permissions(
@@ -158,6 +160,17 @@ def _leaves(data: dict[str, Any], place: str = "") -> Iterator[tuple[str, Any]]:
             yield from _leaves(value, key)
         else:
             yield key, value
+
+
+def _filesystem(hidden: Sequence[str], home: str | None) -> Filesystem | None:
+    if home is None:
+        return Filesystem(deny_read=tuple(hidden)) if hidden else None
+    # bash reads .bashrc before the system call filter of the CLI's sandbox is in force.
+    return Filesystem(
+        deny_read=tuple(hidden),
+        allow_write=(home, "/tmp", "/var/tmp", "/dev/shm"),
+        deny_write=(f"{home}/.bashrc",),
+    )
 
 
 def _control_rules(allowed: Sequence[str]) -> list[str]:

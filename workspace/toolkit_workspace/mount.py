@@ -11,10 +11,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Literal, get_args
 
 from toolkit._base.words import safe_name
 from toolkit.errors import WorkspaceError, WorkspaceSecurityError
 from toolkit_workspace.selecting.pattern import read_globs
+
+GitChoice = Literal["lend", "copy", "none"]
+"""What a mount's `.git` becomes: a git folder of the copy's own over the host's history, a plain copy, or nothing."""
 
 
 @dataclass(frozen=True, init=False)
@@ -35,6 +39,10 @@ class HostMount:
     """Copy what a link out of the mount leads to, where an allowed root holds it."""
     gitignore: bool
     """Also leave behind what the tree's own .gitignore files and .git/info/exclude name."""
+    lend: tuple[str, ...]
+    """Folders of it that are shown read-only from the host instead of being copied, such as '.venv'."""
+    git: GitChoice
+    """What its `.git` becomes; see `GitChoice`."""
 
     def __init__(
         self,
@@ -45,6 +53,9 @@ class HostMount:
         max_bytes: int | None = None,
         follow_symlinks: bool = False,
         gitignore: bool = False,
+        *,
+        lend: str | Iterable[str] = (),
+        git: GitChoice = "lend",
     ) -> None:
         put = object.__setattr__
         put(self, "host_path", Path(host_path))
@@ -56,6 +67,10 @@ class HostMount:
         put(self, "max_bytes", max_bytes)
         put(self, "follow_symlinks", bool(follow_symlinks))
         put(self, "gitignore", bool(gitignore))
+        put(self, "lend", tuple(dict.fromkeys(map(_lent, (lend,) if isinstance(lend, str) else lend))))
+        if git not in get_args(GitChoice):
+            raise WorkspaceError(f"git={git!r} is no choice", fix="Write 'lend', 'copy' or 'none'.")
+        put(self, "git", git)
 
     @cached_property
     def landing(self) -> str:
@@ -86,6 +101,20 @@ def _inside(path: str) -> str:
     if not path:
         raise WorkspaceError("mount_path is empty", fix="Write '.' for the workspace itself, or leave it away.")
     return "/".join(parts) or "."
+
+
+def _lent(path: str | os.PathLike[str]) -> str:
+    """A folder that is lent, relative to its mount."""
+    text = os.fspath(path)
+    parts = [part for part in text.split("/") if part not in ("", ".")]
+    if text.startswith("/") or ".." in parts or "\0" in text or not parts or ".git" in parts:
+        raise WorkspaceSecurityError(
+            f"lend={safe_name(text)}: only folders inside the mount can be lent",
+            path=text,
+            rule="lend",
+            fix="Write a path relative to the mount, for example: lend=('.venv',)",
+        )
+    return "/".join(parts)
 
 
 def _globs(globs: str | Iterable[str], option: str) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -17,14 +18,17 @@ from toolkit.errors import WorkspaceError
 from toolkit_workspace.applying.apply import Applied, apply_changes, resume, undo
 from toolkit_workspace.changes import Changes, changes_of
 from toolkit_workspace.copying import Progress, fill
+from toolkit_workspace.git import point_inside
 from toolkit_workspace.moments.snapshot import Snapshot, Snapshots
 from toolkit_workspace.mount import HostMount
+from toolkit_workspace.places import Places, checked_at, places_of
 from toolkit_workspace.record.trouble import in_words, in_words_of, is_full
 from toolkit_workspace.selecting import (
     AllowedRoots,
     LeftOut,
     MountSummary,
     Plan,
+    Seen,
     Source,
     check_landings,
     close_sources,
@@ -34,6 +38,7 @@ from toolkit_workspace.selecting import (
     plan_source,
     prompt_text,
 )
+from toolkit_workspace.shown import Shown, show
 from toolkit_workspace.watching import Direction, HostToWorkspace, Watching, Work, WorkspaceToEvents
 from toolkit_workspace.workspace import Workspace, default_parent
 
@@ -50,6 +55,7 @@ class WorkspaceSection:
         progress: Called a few times a second while copying.
         keep_bases: Keep the bytes of files up to 1 MiB beside the workspace, in the background, so that
             what the host changes meanwhile can be merged instead of being a conflict.
+        at: Where the agent finds it inside a jail, for example '/work'; the mounts' own paths if not given.
     """
 
     def __init__(
@@ -62,6 +68,7 @@ class WorkspaceSection:
         strict: bool = False,
         progress: Callable[[Progress], None] | None = None,
         keep_bases: bool = True,
+        at: str | None = None,
     ) -> None:
         self.mounts = tuple(mounts)
         self.allowed_host_roots = tuple(Path(root) for root in allowed_host_roots)
@@ -73,6 +80,9 @@ class WorkspaceSection:
         self._workspace: Workspace | None = None
         self._snapshots: Snapshots | None = None
         self._summaries: tuple[MountSummary, ...] = ()
+        self._shown = Shown()
+        self._is_inside = False
+        self.at = None if at is None else checked_at(at)
         check_landings(self.mounts)
 
     @classmethod
@@ -87,7 +97,8 @@ class WorkspaceSection:
         try:
             facts = workspace.read_facts()
             mounts = [_mount_of(one) for one in facts["mounts"]]
-            section = cls(mounts, facts["roots"], parent=workspace.folder.parent, keep=True)
+            section = cls(mounts, facts["roots"], parent=workspace.folder.parent, keep=True, at=facts["at"])
+            section._shown = Shown.from_json(facts["shown"])
             section._summaries = tuple(MountSummary.from_json(one["summary"]) for one in facts["mounts"])
         except OSError as error:
             workspace.release()
@@ -140,6 +151,29 @@ class WorkspaceSection:
         with AllowedRoots(self.allowed_host_roots) as roots:
             close_sources(open_sources(self.mounts, roots))
 
+    @property
+    def places(self) -> Places:
+        """Where its parts appear to an agent in a jail."""
+        return places_of(self.mounts, self.at)
+
+    @property
+    def shown(self) -> Shown:
+        """What a jail has to show besides the copy: lent folders, and what git needs."""
+        self._prepared()
+        return self._shown
+
+    def show_inside(self) -> None:
+        """From now on it is spoken of as an agent in a jail sees it: in the prompt, and in its git folders."""
+        for one in self.shown.git:
+            point_inside(self.temp_dir / one.at, one)
+        self._is_inside = True
+
+    def lend_also(self, mount: HostMount, folders: Iterable[str]) -> None:
+        """Lend further folders of a mount; only before it is prepared."""
+        if self._workspace is None:
+            lend = tuple(dict.fromkeys([*mount.lend, *folders]))
+            self.mounts = tuple(replace(one, lend=lend) if one is mount else one for one in self.mounts)
+
     def plan(self) -> Plan:
         """What preparing would copy and leave out, by looking only."""
         with in_words("the mounts cannot be read"), AllowedRoots(self.allowed_host_roots) as roots:
@@ -186,6 +220,7 @@ class WorkspaceSection:
         try:
             tallies = fill(workspace, sources, roots, strict=self._strict, progress=self._progress)
             self._summaries = tuple(map(MountSummary.of, sources, tallies))
+            self._shown = show(workspace, sources, tallies, roots, self.places)
             workspace.write_facts(**self._facts())
         except BaseException as error:
             left = workspace.remove_if_possible()
@@ -212,7 +247,8 @@ class WorkspaceSection:
     def _facts(self) -> dict[str, Any]:
         pairs = zip(self.mounts, self._summaries, strict=True)
         roots = [os.path.abspath(root) for root in self.allowed_host_roots]  # noqa: PTH100 - links must stay
-        return {"roots": roots, "mounts": [_facts_of(mount, summary) for mount, summary in pairs]}
+        mounts = [_facts_of(mount, summary) for mount, summary in pairs]
+        return {"roots": roots, "mounts": mounts, "at": self.at, "shown": self._shown.to_json()}
 
     @property
     def left_out(self) -> tuple[tuple[str, LeftOut], ...]:
@@ -226,7 +262,16 @@ class WorkspaceSection:
         The same mounts give the same text in every run; names are escaped.
         """
         self._prepared()
-        return prompt_text(self._summaries)
+        return prompt_text(self._summaries, self._seen() if self._is_inside else None)
+
+    def _seen(self) -> Seen:
+        lent = [inside for _, inside in self._shown.lent]
+        return Seen(
+            [self.places.to_agent(mount.landing) for mount in self.mounts],
+            self.places.start,
+            lent,
+            bool(self._shown.git),
+        )
 
     def fingerprint(self) -> str:
         """A hash of all names, contents, links and executable bits that are in the workspace now."""
@@ -383,6 +428,8 @@ def _facts_of(mount: HostMount, summary: MountSummary) -> dict[str, Any]:
         "max_bytes": mount.max_bytes,
         "follow_symlinks": mount.follow_symlinks,
         "gitignore": mount.gitignore,
+        "lend": mount.lend,
+        "git": mount.git,
         "summary": summary.to_json(),
     }
 
@@ -396,4 +443,6 @@ def _mount_of(facts: dict[str, Any]) -> HostMount:
         facts["max_bytes"],
         facts["follow_symlinks"],
         facts["gitignore"],
+        lend=facts["lend"],
+        git=facts["git"],
     )

@@ -8,6 +8,7 @@ Nothing in it is ever executed or unpickled.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import secrets
 import tempfile
@@ -134,6 +135,11 @@ class Workspace:
         """Record the owner and these facts, all of it or nothing."""
         known = {**self.read_facts(), **owner_facts(os.getpid()), "kept": False, **facts}
         write_json(self.state_dir / "owner.json", known, indent=1)
+
+    @functools.cached_property
+    def aside(self) -> tuple[bytes, ...]:
+        """Places that are no part of the changes: what is lent, and the git folders of the copy itself."""
+        return tuple(os.fsencode(path) for path in self.read_facts().get("shown", {}).get("aside", ()))
 
     @property
     def identities(self) -> frozenset[tuple[int, int]]:

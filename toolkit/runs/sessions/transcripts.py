@@ -133,7 +133,7 @@ def default_store(home: Path | str | None = None) -> FileSessionStore:
     return FileSessionStore(sessions_home(home))
 
 
-async def lay_out(store: SessionStore, session: SessionId, home: Path, cwd: Path) -> None:
+async def lay_out(store: SessionStore, session: SessionId, home: Path, cwd: str) -> None:
     """Put a conversation into a jail's home, where the CLI looks for it.
 
     Raises:
@@ -189,9 +189,9 @@ async def last_entry(store: SessionStore, session: SessionId) -> str | None:
 
 def jail_config() -> dict[str, str]:
     """What the SDK has to know to recognise transcripts from inside the jail."""
-    from toolkit.sandbox.jail import HOME
+    from toolkit.sandbox.jail import CLI_HOME
 
-    return {"CLAUDE_CONFIG_DIR": f"{HOME}/{_CONFIG}"}
+    return {"CLAUDE_CONFIG_DIR": f"{CLI_HOME}/{_CONFIG}"}
 
 
 def forget(root: Path, session: str) -> None:

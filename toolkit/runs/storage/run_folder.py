@@ -23,7 +23,6 @@ import re
 import secrets
 import shutil
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,11 +32,11 @@ from toolkit.errors import RunError
 from toolkit.runs.outcome.events import as_line
 from toolkit.runs.outcome.result import RunResult
 from toolkit.runs.prompts import Attachment, own_text
-from toolkit.runs.spec import InPlace, RunSpec
-from toolkit.sandbox import LITTER, remove_litter
+from toolkit.runs.spec import RunSpec
 
 if TYPE_CHECKING:
-    from toolkit_workspace import Changes, WorkspaceSection
+    from toolkit.runs.storage.place import Place
+    from toolkit_workspace import Changes
 
 ATTACHMENTS = "attachments"
 FORMAT = 1
@@ -101,6 +100,8 @@ class RunFolder:
         """Write down where it works."""
         self._facts["workspace"] = str(place.folder)
         self._facts["copied"] = place.section is not None
+        self._facts["inside"] = place.start
+        self._facts["lent"] = place.lent()
         self._write("run.json", self._facts)
 
     def attach(self, found: Attachment) -> dict[str, Any]:
@@ -137,53 +138,6 @@ class RunFolder:
 
     def _write(self, name: str, data: dict[str, Any]) -> None:
         write_whole(self.folder / name, as_line(data) + "\n")
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """The folder a run works in, and the section it belongs to, if it is a copy."""
-
-    folder: Path
-    section: WorkspaceSection | None = None
-    claimed: bool = False
-    """Whether the run took hold of the section, and lets go of it at its end."""
-    is_own: bool = False
-    """Whether it is an empty folder of the run's own."""
-
-    def changes(self) -> Changes | None:
-        """What the agent changed of what it was given; None where that cannot be known: it works in place."""
-        if self.section is None:
-            from toolkit_workspace import Changes
-
-            return Changes(()) if self.is_own else None
-        found = self.section.changes()
-        litter = [change.path for change in found if change.kind == "added" and change.path.endswith(LITTER)]
-        if not litter:
-            return found
-        remove_litter(self.folder, litter)
-        return self.section.changes()
-
-    def release(self) -> None:
-        """Let other processes have the copy; the section goes on working in this one."""
-        if self.section is not None and self.claimed:
-            self.section.release()
-
-
-def find_place(spec: RunSpec, stored: RunFolder) -> Place:
-    """The place for a run; a section that is not prepared yet is prepared inside the run's folder and kept there."""
-    given = spec.workspace
-    if given is None:
-        stored.workspace.mkdir(mode=0o700)
-        return Place(stored.workspace, is_own=True)
-    if isinstance(given, InPlace):
-        folder = Path(given.folder)
-        if not folder.is_dir():
-            raise RunError(f"the workspace '{folder}' is not a folder", fix="Name one that exists, or a section")
-        return Place(folder.resolve())
-    claimed = not given.is_held
-    if claimed:
-        given.prepare(parent=stored.folder, keep=True)
-    return Place(given.temp_dir, given, claimed)
 
 
 def new_run(spec: RunSpec) -> RunFolder:

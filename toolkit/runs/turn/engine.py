@@ -30,6 +30,7 @@ from toolkit.runs.outcome.result import PendingCall
 from toolkit.runs.prompts import Asked
 from toolkit.runs.sessions.transcripts import SessionId, held, sessions_home
 from toolkit.runs.spec import RunSpec
+from toolkit.runs.storage.place import Place
 from toolkit.runs.turn.meter import TurnUsage
 from toolkit.runs.turn.options import confine_run, make_options, native_tools, offered, session_options
 from toolkit.runs.turn.refusals import GateRefusals
@@ -69,11 +70,11 @@ class Engine:
     """The CLI in its jail, between `open` and `close`."""
 
     def __init__(
-        self, spec: RunSpec, boxes: list[Toolbox], folder: Path, home: Path, emit: Emit, approvals: Approvals
+        self, spec: RunSpec, boxes: list[Toolbox], place: Place, home: Path, emit: Emit, approvals: Approvals
     ) -> None:
         self._spec = spec
         self._boxes = boxes
-        self._folder = folder
+        self._place = place
         self._home = home
         self._emit = emit
         self._stack = AsyncExitStack()
@@ -122,9 +123,9 @@ class Engine:
             ClaudeSDKError: the CLI could not be started.
         """
         spec = self._spec
-        more = await session_options(spec, self._home, self._folder, self._locks)
+        more = await session_options(spec, self._home, self._place.start, self._locks)
         if spec.transport is None:
-            jail = confine_run(spec, self._native, self._folder, self._home)
+            jail = confine_run(spec, self._native, self._place, self._home)
             self._jail = await self._stack.enter_async_context(jail)
             self._jail.gate.on_refused = self._refusals.take
         options = make_options(
@@ -134,7 +135,7 @@ class Engine:
             self._approvals,
             native=self._native,
             jail=self._jail,
-            folder=self._folder,
+            folder=self._place.folder,
             make_context=self._context,
             stderr=lambda line: self._stderr.append(line.rstrip("\n")[:_STDERR_WIDTH]),
             more=more,
@@ -350,7 +351,7 @@ class Engine:
             deadline=self.deadline,
             budget=self._counted(),
             session=self._session,
-            workspace=self._folder,
+            workspace=self._place.folder,
             env=dict(self._spec.env),
         )
 

@@ -23,6 +23,7 @@ from toolkit.runs.sessions.transcripts import (
     one_at_a_time,
 )
 from toolkit.runs.spec import RunSpec
+from toolkit.runs.storage.place import Place
 from toolkit.sandbox import READ_ONLY_TOOLS, TOOLS, Confinement, JailLimits, SpendLimit, confine
 from toolkit.tools import Toolbox, ToolContext
 from toolkit_servers import in_process_config
@@ -31,6 +32,8 @@ _MOST_BUFFERED = 64 * 1024 * 1024
 """One line of the CLI's output: pictures in tool results are longer than the SDK expects."""
 
 _SWITCHES = {
+    # A block of the CLI's before the system prompt that depends on the prompt, and so would share no cache.
+    "CLAUDE_CODE_ATTRIBUTION_HEADER": "0",
     # The SDK refuses its option for this beside a session store: a resumed session has no checkpoints. A live one has.
     "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING": "1",
     # A result ends a turn of the CLI, not always the work: a subagent in the background may still owe another.
@@ -93,7 +96,7 @@ def offered(spec: RunSpec, native: Iterable[str], boxes: Iterable[Toolbox]) -> l
     return names
 
 
-async def session_options(spec: RunSpec, home: Path, folder: Path, locks: AsyncExitStack) -> dict[str, Any]:
+async def session_options(spec: RunSpec, home: Path, start: str, locks: AsyncExitStack) -> dict[str, Any]:
     """The SDK's options for the session: kept outside, laid out in the jail's home where one is resumed.
 
     A session that is resumed is held by `locks`.
@@ -115,16 +118,16 @@ async def session_options(spec: RunSpec, home: Path, folder: Path, locks: AsyncE
         if spec.at is not None:
             more["resume_session_at"] = await last_entry_of(store, session, spec.at)
         await asyncio.to_thread(home.mkdir, mode=0o700)
-        await lay_out(store, session, home, folder)
+        await lay_out(store, session, home, start)
     # Kept as it happens, not at the end of a turn: a conversation can be resumed whose launcher was killed in one.
     return {**more, "session_store": Kept(store), "session_store_flush": "eager", "env": jail_config()}
 
 
-def confine_run(spec: RunSpec, native: list[str], folder: Path, home: Path) -> Confinement:
+def confine_run(spec: RunSpec, native: list[str], place: Place, home: Path) -> Confinement:
     """The jail for a run, not entered yet."""
     tokens = spec.limits.tokens
     return confine(
-        folder,
+        place.folder,
         spec.jail_profile,
         spec.domains,
         api_url=spec.api_url,
@@ -140,6 +143,7 @@ def confine_run(spec: RunSpec, native: list[str], folder: Path, home: Path) -> C
         cli_path=spec.cli_path,
         allow_control_files=spec.allow_control_files,
         settings=spec.settings,
+        layout=place.layout,
     )
 
 

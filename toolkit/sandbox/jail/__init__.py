@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from toolkit.sandbox.jail.launcher import OpenJail as OpenJail, open_jail as open_jail
     from toolkit.sandbox.jail.proof import preflight as preflight, prove as prove
     from toolkit.sandbox.jail.walls import (
+        CLI_HOME as CLI_HOME,
         ENVIRONMENT as ENVIRONMENT,
         HOME as HOME,
         Jail as Jail,
@@ -26,7 +27,7 @@ _HOMES = {
     "toolkit.sandbox.jail.folder": "JailFolder rivals sweep",
     "toolkit.sandbox.jail.launcher": "OpenJail open_jail",
     "toolkit.sandbox.jail.proof": "preflight prove",
-    "toolkit.sandbox.jail.walls": "ENVIRONMENT HOME Jail seccomp_filter",
+    "toolkit.sandbox.jail.walls": "CLI_HOME ENVIRONMENT HOME Jail seccomp_filter",
     "toolkit.sandbox.jail.watchdog": "Watchdog",
 }
 

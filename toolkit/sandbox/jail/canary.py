@@ -110,7 +110,7 @@ def fly(opened: OpenJail, cli: Path | None) -> Flight:
 @contextmanager
 def _note_in(opened: OpenJail, word: str) -> Iterator[tuple[Path, Path]]:
     """A file for the canary to read in the workspace, and the one it should write; neither stays."""
-    note, answer = opened.folder.notes_in(opened.jail.workspace)
+    note, answer = opened.folder.notes_in(opened.jail.notes_in)
     try:
         note.write_text(word + "-note", encoding="ascii")
         if opened.tenant is not None:
@@ -148,7 +148,7 @@ def _script(opened: OpenJail, plant: _Plant, cli: Path | None, note: Path, answe
         # Opened for writing, nothing written: a hole must not do harm here.
         "kernel": "for f in /proc/sys/kernel/core_pattern /proc/sys/kernel/hostname /proc/sysrq-trigger; do "
         ': >> "$f" && echo "opened $f"; done',
-        "workspace": f"show {shlex.quote(str(note))}; echo $UID > {shlex.quote(str(answer))}",
+        "workspace": f"show {_inside(opened, note)}; echo $UID > {_inside(opened, answer)}",
     }
     aside = _programs(opened, plant, cli)
     lines = [
@@ -160,6 +160,11 @@ def _script(opened: OpenJail, plant: _Plant, cli: Path | None, note: Path, answe
     lines += [_try(name, what) for name, what in tries.items()]
     lines += [_try(name, f"show /dev/fd/${name}") for name in aside]
     return "".join(lines)
+
+
+def _inside(opened: OpenJail, path: Path) -> str:
+    """A note in the workspace as the shell inside names it."""
+    return shlex.quote(f"{opened.jail.shown_at()[0][1]}/{path.name}")
 
 
 def _try(name: str, what: str) -> str:

@@ -75,12 +75,15 @@ class JailFolder:
         self.visible = self.path / "shown"
         """The part of it that appears in the jail: synthetic files in `etc`, programs in `apart` and perhaps `bin`."""
         self.home = self.visible / "home"
-        """A home for an agent that brings none."""
+        """The home of the commands."""
+        self.cli_home = self.visible / "cli"
+        """A home for a CLI that brings none."""
         self.socket = self.visible / "api.sock"
         """Where the gate listens."""
         self.bait = self.path.with_name(self.name.replace(PREFIX, "toolkit-canary-"))
         """Where the canary's bait is laid out, in anybody's reach."""
-        for folder in (self.path / "pids", self.visible, self.visible / "etc", self.visible / "apart", self.home):
+        within = [self.visible / name for name in ("etc", "apart")]
+        for folder in (self.path / "pids", self.visible, *within, self.home, self.cli_home):
             folder.mkdir()
             folder.chmod(0o755)  # whatever the umask: the folder around it is private
 
@@ -101,13 +104,16 @@ class JailFolder:
         """Keep a stage as long as this folder."""
         self._stage = stage
 
-    def record(self, *, folders: Sequence[Path], tenant: int | None, cgroups: Sequence[Path], sole: bool) -> None:
+    def record(
+        self, *, folders: Sequence[Path], notes_in: Path, tenant: int | None, cgroups: Sequence[Path], sole: bool
+    ) -> None:
         """Write down what must be given back, and start the helper that does it if we are killed.
 
-        The first of `folders` is the workspace, with `sole` for no other jail that wants one for itself.
+        The first of `folders` is the workspace, with `sole` for no other jail that wants one for itself; `notes_in`
+        is where the canary leaves its notes.
         """
         names, groups = [str(folder) for folder in folders], [str(group) for group in cgroups]
-        traces = [str(trace) for trace in (self.bait, *self.notes_in(folders[0]))]
+        traces = [str(trace) for trace in (self.bait, *self.notes_in(notes_in))]
         self._facts = {"folders": names, "tenant": tenant, "cgroups": groups, "traces": traces}
         # A jail that root starts takes over the files, so it is alone in any case.
         self._facts |= {"sole": sole or tenant is not None, "pid": os.getpid(), "turn": None}

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from toolkit._base.handles import READ_DIR, make_folders
 from toolkit.errors import SandboxError
 from toolkit.sandbox.jail.as_root import PLACE, Stage, choose_tenant, lend
 from toolkit.sandbox.jail.cgroup import Cgroup
@@ -78,11 +79,19 @@ def open_jail(jail: Jail, folder: JailFolder) -> OpenJail:
     """
     plan = plan_limits(jail.limits, name=folder.name, require=jail.require)
     binds = jail.binds(folder)
-    group, home, tenant = plan.cgroup or Cgroup(), jail.home or folder.home, choose_tenant()
+    group, tenant = plan.cgroup or Cgroup(), choose_tenant()
+    homes = (folder.home, jail.cli_home or folder.cli_home)
     # Written down before anything is changed: whoever clears up after a kill must find it.
-    folder.record(folders=(jail.workspace, home), tenant=tenant, cgroups=group.folders, sole=jail.sole)
+    folder.record(
+        folders=(jail.workspace, *homes),
+        notes_in=jail.notes_in,
+        tenant=tenant,
+        cgroups=group.folders,
+        sole=jail.sole,
+    )
     _refuse_movable(binds)
     folder.claim()
+    _make_mount_points(jail)
     needed = ["bwrap", "env", "prlimit", "setsid"]
     if tenant is not None:
         needed += ["chown", "nsenter", "mount", "umount"]
@@ -100,7 +109,7 @@ def open_jail(jail: Jail, folder: JailFolder) -> OpenJail:
     opened = OpenJail(jail, plan, folder, tenant)
     write_script(opened.script, _script(opened, group, tools, stage))
     if tenant is not None:
-        for lent in (home, jail.workspace):
+        for lent in (*homes, jail.workspace):
             lend(lent, tenant)
         if jail.has_gate:
             os.chown(folder.socket, tenant, tenant)
@@ -112,16 +121,52 @@ def _refuse_movable(binds: tuple[Bind, ...]) -> None:
 
     It, or a folder above it, could be renamed and a link put in its place, which the next start would follow; a
     bubblewrap before 0.12 even makes mount points behind such a link (CVE-2026-87766). Only what is shown at its own
-    name directly in a folder that is written cannot be moved: it is mounted there.
+    name, as are all folders above it that are written, cannot be moved: it is mounted there.
     """
+    targets = {bind.target for bind in binds}
     for around in (bind for bind in binds if bind.writable):
         for bind in binds:
-            is_held = bind.source.parent == around.source and bind.target == f"{around.target}/{bind.source.name}"
-            if around.source in bind.source.parents and not is_held:
+            if around.source in bind.source.parents and not _is_held(bind, around, targets):
                 raise SandboxError(
                     f"'{bind.source}' lies in '{around.source}', where the agent could replace it",
                     fix="Name a place outside, or one directly in the workspace to show at its own name.",
                 )
+
+
+def _is_held(bind: Bind, around: Bind, targets: set[str]) -> bool:
+    """Whether it and every folder between the two is mounted where it lies."""
+    steps, place = [], around.target
+    for part in bind.source.relative_to(around.source).parts:
+        place = f"{place}/{part}"
+        steps.append(place)
+    return bind.target == place and targets.issuperset(steps)
+
+
+def _make_mount_points(jail: Jail) -> None:
+    """Make room in the workspace for what is shown there; nobody works in it yet.
+
+    bubblewrap would follow a link that an earlier run left on the way, so there must be none.
+    """
+    for source, inside in (*((path, str(path)) for path in jail.readable), *jail.lent):
+        point = jail.within(inside)
+        if point is None or (jail.read_only and point.exists()):
+            continue
+        root = os.open(jail.workspace, READ_DIR)
+        try:
+            below = os.fsencode(point.relative_to(jail.workspace))
+            above, _, name = below.rpartition(b"/")
+            folder = make_folders(root, below if source.is_dir() else above)
+            if not source.is_dir():
+                os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder))
+            os.close(folder)
+        except OSError as error:
+            raise SandboxError(
+                f"'{inside}' cannot be shown: {error.strerror}",
+                where=[f"something else is at its place in the workspace: {point}"],
+                fix="Move that away, or start from a fresh copy.",
+            ) from error
+        finally:
+            os.close(root)
 
 
 def _stage(folder: JailFolder, binds: tuple[Bind, ...]) -> tuple[Stage, tuple[Bind, ...]]:

@@ -29,6 +29,10 @@ from toolkit.sandbox.jail.folder import JailFolder
 from toolkit.sandbox.limits import SHM_BYTES, JailLimits
 
 HOME = "/home/agent"
+CLI_HOME = "/run/toolkit/home"
+"""The CLI's own home. Commands have another: what they could write there, a shell of the CLI might read."""
+CLI_TMP = "/run/toolkit/tmp"
+"""The CLI's own temp folder, with the sockets it talks to its sandbox by."""
 SOCKET = "/run/toolkit/api.sock"
 BIN = "/run/toolkit/bin"
 APART = "/run/toolkit/apart"
@@ -124,13 +128,21 @@ class Jail:
     """Everything that decides what a confined process can reach."""
 
     workspace: Path
-    """The one host folder to work in; it has the same path inside."""
-    home: Path | None = None
-    """The host folder behind the agent's home; without one it gets a home that goes with the jail."""
+    """The one host folder to work in."""
+    places: tuple[tuple[str, str], ...] = ()
+    """Where parts of it appear: a path relative to it and one inside; all of it at its own path if there are none."""
+    start: str = ""
+    """Where a command starts; the first of the places if not given."""
+    has_cli: bool = False
+    """Give the CLI a home and a temp folder apart from those of commands."""
+    cli_home: Path | None = None
+    """The host folder behind the CLI's home; without one it goes with the jail, as the commands' home does."""
     programs: tuple[Path, ...] = ()
     """Single executables to show, for example the CLI."""
     readable: tuple[Path, ...] = ()
     """Further host paths to show read-only, at the same place."""
+    lent: tuple[tuple[Path, str], ...] = ()
+    """Host paths to show read-only, each with its place inside."""
     has_gate: bool = False
     """Show the gate's socket; without it there is no way out at all."""
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -148,9 +160,12 @@ class Jail:
         """The host paths outside the system's own, shallow ones first so that deeper ones win."""
         visible = folder.visible
         paths = [
-            Bind(self.workspace, str(self.workspace), writable=not self.read_only),
-            Bind(self.home or folder.home, HOME, writable=True),
+            *(Bind(self.workspace / part, inside, writable=not self.read_only) for part, inside in self.shown_at()),
+            *self._holding(),
+            Bind(folder.home, HOME, writable=True),
+            *([Bind(self.cli_home or folder.cli_home, CLI_HOME, writable=True)] if self.has_cli else []),
             *(Bind(path, str(path)) for path in (*self.readable, *self.programs)),
+            *(Bind(path, inside) for path, inside in self.lent),
             *(Bind(visible / "etc" / name, f"/etc/{name}") for name in SYNTHETIC_ETC),
             Bind(visible / "apart", APART),
         ]
@@ -160,14 +175,44 @@ class Jail:
             paths.append(Bind(visible / "bin", BIN))
         return tuple(sorted(paths, key=lambda bind: len(Path(bind.target).parts)))
 
+    def shown_at(self) -> tuple[tuple[str, str], ...]:
+        """The parts of the workspace and where each appears."""
+        return self.places or ((".", str(self.workspace)),)
+
+    @property
+    def notes_in(self) -> Path:
+        """The host folder behind the first place, where the canary leaves its notes."""
+        return self.workspace / self.shown_at()[0][0]
+
+    def within(self, inside: str) -> Path | None:
+        """The host path behind one inside, below the workspace's places; None elsewhere."""
+        for part, place in sorted(self.shown_at(), key=lambda pair: -len(pair[1])):
+            if Path(inside).is_relative_to(place):
+                return self.workspace / part / Path(inside).relative_to(place)
+        return None
+
+    def _holding(self) -> list[Bind]:
+        """The folders of the workspace above something shown there, each bound to itself: so none can be moved."""
+        tops = {place for _, place in self.shown_at()}
+        held: dict[str, Bind] = {}
+        for inside in (*map(str, self.readable), *(place for _, place in self.lent)):
+            for above in Path(inside).parents:
+                source = self.within(str(above))
+                if source is None or str(above) in tops:
+                    break
+                held[str(above)] = Bind(source, str(above), writable=not self.read_only)
+        return [*held.values()]
+
     def arguments(self, binds: Iterable[Bind]) -> list[str]:
         """Return bubblewrap's arguments up to the command."""
         arguments = [*_namespaces(terminal=self.terminal), *_system(), *_own_file_systems(self.limits)]
+        if self.has_cli:
+            arguments += ["--perms", "0700", "--size", str(self.limits.tmp_bytes), "--tmpfs", CLI_TMP]
         for bind in binds:
             arguments += ["--bind" if bind.writable else "--ro-bind", str(bind.source), bind.target]
         # Last, because bubblewrap creates the mount points above in these two.
         arguments += ["--remount-ro", "/dev", "--remount-ro", "/"]
-        return [*arguments, "--chdir", str(self.workspace)]
+        return [*arguments, "--chdir", self.start or self.shown_at()[0][1]]
 
 
 def _namespaces(*, terminal: bool) -> list[str]:

@@ -40,7 +40,7 @@ class Watchdog:
         jail, limits = opened.jail, opened.jail.limits
         by_watchdog = {limit.name for limit in opened.plan.held if "watchdog" in limit.by}
         self._folder = opened.folder
-        self._folders = [jail.workspace, jail.home or opened.folder.home]
+        self._folders = [jail.workspace, opened.folder.home, jail.cli_home or opened.folder.cli_home]
         self._memory = limits.memory_bytes if "memory" in by_watchdog else None
         self._cpu = limits.cpu_seconds
         self._workspace = limits.workspace_bytes

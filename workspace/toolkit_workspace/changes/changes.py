@@ -178,8 +178,16 @@ def changes_of(workspace: Workspace) -> Changes:
     """
     said = in_words("the workspace cannot be read", at=workspace.folder)
     with said, Hosts(workspace.record, workspace.store) as hosts, workspace.opened() as root:
-        pairs = scan(workspace, root, hosts)
+        pairs = without_aside(scan(workspace, root, hosts), workspace.aside)
         return changes_from(pairs, hosts.record, links_below(root))
+
+
+def without_aside(pairs: Sequence[Pair], aside: Sequence[bytes]) -> Sequence[Pair]:
+    """Leave out what is shown from the host, and the copy's own git folders."""
+    if not aside:
+        return pairs
+    below = tuple(place + b"/" for place in aside)
+    return [pair for pair in pairs if pair.path not in aside and not pair.path.startswith(below)]
 
 
 def changes_from(pairs: Sequence[Pair], record: Record, read_link: LinkReader) -> Changes:

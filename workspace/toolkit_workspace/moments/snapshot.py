@@ -19,7 +19,7 @@ from typing import Any
 
 from toolkit._base.files import is_there, replacing, write_json
 from toolkit.errors import WorkspaceError
-from toolkit_workspace.changes.changes import Changes, changes_from
+from toolkit_workspace.changes.changes import Changes, changes_from, without_aside
 from toolkit_workspace.changes.scan import Pair, scan
 from toolkit_workspace.moments.rewrite import rewrite
 from toolkit_workspace.record.content import Content, ContentGone, Hosts, Node, open_stored
@@ -108,7 +108,8 @@ class Snapshots:
         with ExitStack() as opened:
             before = self._prepared_then(opened) if a is None else self._moment(a, opened)
             after = self._now(opened) if b is None else self._moment(b, opened)
-            return changes_from(_differing(before, after), after.record, after.link)
+            differing = without_aside(_differing(before, after), self._workspace.aside)
+            return changes_from(differing, after.record, after.link)
 
     def rewind(self, snapshot: Snapshot | str) -> Snapshot:
         """Make the workspace look as it did; what it looked like until now is the returned snapshot.

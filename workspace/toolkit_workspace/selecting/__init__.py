@@ -4,7 +4,7 @@ from toolkit_workspace.selecting.fingerprint import fingerprint_of
 from toolkit_workspace.selecting.pattern import GitPattern
 from toolkit_workspace.selecting.plan import MountPlan, Plan, plan_source
 from toolkit_workspace.selecting.sources import AllowedRoots, Source, check_landings, close_sources, open_sources
-from toolkit_workspace.selecting.tally import LeftBehind, LeftOut, MountSummary, over_budget, prompt_text
+from toolkit_workspace.selecting.tally import LeftBehind, LeftOut, MountSummary, Seen, Tally, over_budget, prompt_text
 from toolkit_workspace.selecting.walk import Folder, Walk
 
 __all__ = [
@@ -16,7 +16,9 @@ __all__ = [
     "MountPlan",
     "MountSummary",
     "Plan",
+    "Seen",
     "Source",
+    "Tally",
     "Walk",
     "check_landings",
     "close_sources",

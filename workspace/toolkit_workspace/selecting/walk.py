@@ -95,6 +95,8 @@ class Walk:
         strict: bool = False,
         never: frozenset[tuple[int, int]] = frozenset(),
         descend: Callable[[bytes], bool] | None = None,
+        lent: frozenset[bytes] = frozenset(),
+        takes_git: bool = True,
     ) -> None:
         self._handle, self._real_paths = handle, real_paths
         self._rules = rules
@@ -106,6 +108,13 @@ class Walk:
         """Folders that are not entered: the workspace being filled, which a mount may contain."""
         self._descend = descend
         """Whether a folder is to be entered, asked after all rules; each one if not given."""
+        self._lent = lent
+        """What is shown from the host instead of being copied."""
+        self._above_lent = {path.rpartition(b"/")[0] for path in lent}
+        self._takes_git = takes_git
+        """Whether `.git` is copied like anything else."""
+        self.repositories: list[bytes] = []
+        """Folders whose `.git` was not copied, as far as the walk has come."""
         self._followed: set[tuple[int, int]] = set()
 
     @classmethod
@@ -125,7 +134,16 @@ class Walk:
         rules = rules_at(source.handle, mount.include_glob, mount.exclude_glob, gitignore=mount.gitignore and is_folder)
         follow = roots if mount.follow_symlinks else None
         return cls(
-            source.handle, source.real_paths, rules, left, follow=follow, strict=strict, never=never, descend=descend
+            source.handle,
+            source.real_paths,
+            rules,
+            left,
+            follow=follow,
+            strict=strict,
+            never=never,
+            descend=descend,
+            lent=frozenset(map(os.fsencode, mount.lend)),
+            takes_git=mount.git == "copy",
         )
 
     def takes(self, name: bytes) -> bool:
@@ -192,8 +210,9 @@ class Walk:
 
     def _read(self, base: _Base, handle: int, st: os.stat_result, level: _Level, depth: int) -> Folder:
         """List one folder, apply the rules, judge its links, and note its subfolders in the level."""
-        files, folders, links, others = _listed(handle)
         path = level.path
+        files, folders, links, others = _listed(handle)
+        self._set_aside(level, files, folders, links)
         if level.rules.reads_files and ".gitignore" in files:
             try:
                 level.rules = level.rules.with_file(handle, path)
@@ -214,6 +233,19 @@ class Walk:
             self._judge_link(base, folder, level, name)
         folder.subfolders = (*folders, *(name for name, _ in level.jumps))
         return folder
+
+    def _set_aside(self, level: _Level, *listed: list[str]) -> None:
+        """Take out of the names what is not copied like anything else: git folders, and what is lent."""
+        for names in listed:
+            if not self._takes_git and ".git" in names:
+                names.remove(".git")
+                if not level.rules.leaves_out(_join(level.path, ".git"), True, self._left):
+                    self.repositories.append(level.path)
+            for name in [one for one in names if level.path in self._above_lent]:
+                path = _join(level.path, name)
+                if path in self._lent:
+                    names.remove(name)
+                    self._left.add(path, "lent")
 
     def _note_special(self, handle: int, path: bytes, name: str) -> None:
         try:

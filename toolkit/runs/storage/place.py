@@ -1,0 +1,122 @@
+"""The place a run works in: the folder on the host, how it appears in the jail, and the owner's tools beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toolkit.errors import RunError
+from toolkit.runs.spec import InPlace, RunSpec
+from toolkit.runs.storage.run_folder import RunFolder
+from toolkit.sandbox import LITTER, Layout, Toolchain, find_toolchain, remove_litter
+
+if TYPE_CHECKING:
+    from toolkit_workspace import Changes, WorkspaceSection
+
+EMPTY = "/work"
+"""Where an empty workspace appears to the agent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The folder a run works in, and the section it belongs to, if it is a copy."""
+
+    folder: Path
+    section: WorkspaceSection | None = None
+    claimed: bool = False
+    """Whether the run took hold of the section, and lets go of it at its end."""
+    is_own: bool = False
+    """Whether it is an empty folder of the run's own."""
+    layout: Layout = field(default_factory=Layout)
+    """Where it appears inside, and what is lent."""
+    toolchain: Toolchain = field(default_factory=Toolchain)
+    """The owner's tools among that."""
+
+    @property
+    def start(self) -> str:
+        """The agent's working directory, as it knows it."""
+        if self.layout.start:
+            return self.layout.start
+        return self.layout.places[0][1] if self.layout.places else str(self.folder)
+
+    def lent(self) -> list[dict[str, str]]:
+        """What is shown from the host, in words."""
+        known = {one.inside: one.what for one in self.toolchain.lent}
+        rows = [(str(host), inside) for host, inside in self.layout.lent]
+        return [{"host": host, "inside": inside, "what": known.get(inside) or _what(inside)} for host, inside in rows]
+
+    def changes(self) -> Changes | None:
+        """What the agent changed of what it was given; None where that cannot be known: it works in place."""
+        if self.section is None:
+            from toolkit_workspace import Changes
+
+            return Changes(()) if self.is_own else None
+        found = self.section.changes()
+        litter = [change.path for change in found if change.kind == "added" and change.path.endswith(LITTER)]
+        if not litter:
+            return found
+        remove_litter(self.folder, litter)
+        return self.section.changes()
+
+    def release(self) -> None:
+        """Let other processes have the copy; the section goes on working in this one."""
+        if self.section is not None and self.claimed:
+            self.section.release()
+
+
+def find_place(spec: RunSpec, stored: RunFolder) -> Place:
+    """The place for a run; a section that is not prepared yet is prepared inside the run's folder and kept there."""
+    given = spec.workspace
+    if given is None:
+        stored.workspace.mkdir(mode=0o700)
+        return Place(stored.workspace, is_own=True, layout=Layout(places=((".", EMPTY),), own_git=True))
+    if isinstance(given, InPlace):
+        folder = Path(given.folder)
+        if not folder.is_dir():
+            raise RunError(f"the workspace '{folder}' is not a folder", fix="Name one that exists, or a section")
+        return Place(folder.resolve())
+    projects = [Path(mount.host_path).resolve() for mount in given.mounts]
+    toolchain = find_toolchain([one for one in projects if one.is_dir()]) if spec.toolchain else Toolchain()
+    claimed = not given.is_held
+    if claimed:
+        for mount, project in zip(given.mounts, projects, strict=True):
+            given.lend_also(mount, toolchain.inside(project))
+        given.prepare(parent=stored.folder, keep=True)
+    given.show_inside()
+    return Place(given.temp_dir, given, claimed, layout=_layout(given, toolchain), toolchain=toolchain)
+
+
+def _what(inside: str) -> str:
+    return "git history" if inside.startswith("/run/") else "lent"
+
+
+def _layout(section: WorkspaceSection, toolchain: Toolchain) -> Layout:
+    places, mounts = section.places, [Path(mount.host_path).resolve() for mount in section.mounts]
+    lent = [(Path(host), inside) for host, inside in section.shown.all]
+    # What lies in a mount is lent with it; elsewhere it keeps its place. A mount that is shown elsewhere has its
+    # tools at both, because their scripts name the interpreter by its path.
+    inside = {place for _, place in lent}
+    lent += [(one.host, one.inside) for one in toolchain.lent if one.inside not in inside]
+
+    def as_seen(path: str) -> str:
+        for mount, project in zip(section.mounts, mounts, strict=True):
+            if Path(path).is_relative_to(project):
+                return places.to_agent(str(Path(mount.landing) / Path(path).relative_to(project)))
+        return path
+
+    return Layout(
+        places=tuple((part.landing, part.inside) for part in places.parts),
+        start=places.start,
+        lent=tuple(lent),
+        path=tuple(_lent_only(map(as_seen, toolchain.path), lent)),
+        environment={name: as_seen(value) for name, value in toolchain.environment.items()},
+        own_git=all(mount.git != "copy" for mount in section.mounts),
+    )
+
+
+def _lent_only(path: Iterator[str], lent: list[tuple[Path, str]]) -> Iterator[str]:
+    """A section that was prepared before may have copied what would be lent: that stays off PATH."""
+    places = [Path(inside) for _, inside in lent]
+    return (one for one in path if any(Path(one).is_relative_to(place) for place in places))

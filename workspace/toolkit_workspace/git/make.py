@@ -1,0 +1,175 @@
+"""Make the git folder of a copy: HEAD, refs, index and what is under way, over objects that are lent.
+
+The history is not copied. The new git folder borrows the host's objects; inside a jail
+these stand read-only below `STORES`. What the agent commits goes into its own. The
+host's repository is only read.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolkit.errors import WorkspaceError
+from toolkit_workspace.git.program import git
+from toolkit_workspace.git.repository import Repository
+from toolkit_workspace.git.settings import clean_settings, ignored_everywhere
+
+STORES = "/run/toolkit/git"
+"""Where object stores of the host appear inside a jail."""
+_LARGEST_NOTE = 1 << 20
+# What git keeps about a merge, rebase, pick or bisect that is under way.
+_UNDER_WAY = """
+MERGE_HEAD MERGE_MSG MERGE_MODE AUTO_MERGE CHERRY_PICK_HEAD REVERT_HEAD REBASE_HEAD ORIG_HEAD SQUASH_MSG
+BISECT_LOG BISECT_START BISECT_TERMS BISECT_NAMES BISECT_EXPECTED_REV BISECT_ANCESTORS_OK logs/refs/stash
+info/sparse-checkout
+"""
+_UNDER_WAY_FOLDERS = ("rebase-merge", "rebase-apply", "sequencer")
+
+
+@dataclass(frozen=True, slots=True)
+class GitInside:
+    """A git folder that was made for a copy, and what has to be shown for it to work."""
+
+    at: str
+    """Its place, relative to the workspace."""
+    lent: tuple[tuple[str, str], ...]
+    """Host paths to show read-only, each with its place inside."""
+    remarks: tuple[str, ...] = ()
+    """What works differently than on the host."""
+
+
+def make_git(
+    repository: Repository, copy: Path, at: str, *, first_store: int, nothing: Path, hidden: Iterable[str] | None
+) -> GitInside:
+    """Make `copy/.git` for a work tree that was copied there.
+
+    Args:
+        repository: The one it was copied from.
+        copy: The copied work tree; it has no `.git` yet.
+        at: The place of `copy/.git`, relative to the workspace.
+        first_store: The number of its first object store inside.
+        nothing: An empty file, to be shown where the host's own stores name further ones.
+        hidden: Folders of the work tree that are shown from the host, if the copy lacks anything that the
+            host has: then git is told which tracked files are not there on purpose. None if it is whole.
+
+    Raises:
+        WorkspaceError: the repository cannot be read, or the folder not written.
+    """
+    place = copy / ".git"
+    stores = [f"{STORES}/{number}" for number, _ in enumerate(repository.objects, first_store)]
+    try:
+        for folder in ("", "objects", "objects/info", "objects/pack", "refs", "refs/heads", "refs/tags", "info"):
+            (place / folder).mkdir(mode=0o755)
+        (place / "HEAD").write_text(_head(repository), encoding="utf-8", errors="surrogateescape")
+        _write_refs(repository, place)
+        (place / "config").write_text(clean_settings(repository), encoding="utf-8", errors="surrogateescape")
+        (place / "info" / "exclude").write_bytes(ignored_everywhere(repository))
+        _copy_notes(repository, place)
+        _copy_index(repository, place)
+        if hidden is not None:
+            _mark_absent(repository, place, copy, [*hidden])
+        _write_alternates(place, [str(store) for store in repository.objects])
+    except OSError as error:
+        raise WorkspaceError(
+            f"the copy of the repository {str(repository.top)!r} gets no git folder: {error.strerror}",
+            where=[str(error.filename or place)],
+            fix="Copy without git: HostMount(…, git='none')",
+        ) from error
+    lent = list(zip(map(str, repository.objects), stores, strict=True))
+    borrowing = [inside for host, inside in lent if (Path(host) / "info" / "alternates").exists()]
+    lent += [(str(nothing), f"{inside}/info/alternates") for inside in borrowing]
+    return GitInside(at, tuple(lent), tuple(_remarks(repository)))
+
+
+def point_inside(place: Path, made: GitInside) -> None:
+    """Let a git folder borrow from where the object stores appear in a jail. Before that it works on the host."""
+    _write_alternates(place, [inside for _, inside in made.lent if not inside.endswith("/alternates")])
+
+
+def _write_alternates(place: Path, stores: Iterable[str]) -> None:
+    text = "".join(f"{store}\n" for store in stores)
+    (place / "objects" / "info" / "alternates").write_text(text, encoding="utf-8", errors="surrogateescape")
+
+
+def _head(repository: Repository) -> str:
+    head = repository.git_dir / "HEAD"
+    if head.is_symlink():  # as git wrote it long ago
+        return f"ref: {head.readlink()}\n"
+    return head.read_text(encoding="utf-8", errors="surrogateescape")
+
+
+def _write_refs(repository: Repository, place: Path) -> None:
+    """All refs packed in one file; those that stand for another one as files."""
+    packed = []
+    listed = git(repository.git_dir, "for-each-ref", "--format=%(objectname) %(refname) %(symref)")
+    for line in os.fsdecode(listed).splitlines():
+        name, ref, symref = line.split(" ")
+        if symref:
+            (place / ref).parent.mkdir(parents=True, exist_ok=True)
+            (place / ref).write_text(f"ref: {symref}\n", encoding="utf-8", errors="surrogateescape")
+        else:
+            packed.append(f"{name} {ref}\n")
+    text = "".join(["# pack-refs with: sorted \n", *sorted(packed, key=lambda one: one.split(" ")[1])])
+    (place / "packed-refs").write_text(text, encoding="utf-8", errors="surrogateescape")
+
+
+def _copy_notes(repository: Repository, place: Path) -> None:
+    """What is under way, where a shallow history ends, and attributes."""
+    sources = [(repository.git_dir / name, name) for name in _UNDER_WAY.split()]
+    sources += [(repository.common_dir / name, name) for name in ("shallow", "info/attributes", "logs/refs/stash")]
+    for folder in _UNDER_WAY_FOLDERS:
+        if (repository.git_dir / folder).is_dir():
+            sources += [(file, f"{folder}/{file.name}") for file in (repository.git_dir / folder).iterdir()]
+    for source, name in sources:
+        try:
+            found = source.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        is_note = stat.S_ISREG(found.st_mode) and (found.st_size <= _LARGEST_NOTE or name == "shallow")
+        if is_note:
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, place / name)
+
+
+def _copy_index(repository: Repository, place: Path) -> None:
+    """The index as it stands, with its time: git looks again at what is younger than its index."""
+    names = ["index", *(file.name for file in repository.git_dir.glob("sharedindex.*"))]
+    for name in names:
+        source = repository.git_dir / name
+        if source.is_file():
+            shutil.copyfile(source, place / name)
+            found = source.stat()
+            os.utime(place / name, ns=(found.st_atime_ns, found.st_mtime_ns))
+
+
+def _mark_absent(repository: Repository, place: Path, copy: Path, shown: Sequence[str]) -> None:
+    """Tell git which tracked files were left out of the copy, so that they are not taken for deleted."""
+    if not (place / "index").exists():
+        return
+    listed = os.fsdecode(git(place, "ls-files", "-z", work_tree=copy)).split("\0")
+    prefixes = tuple(f"{folder}/" for folder in shown)
+    absent = [
+        name
+        for name in listed
+        if name
+        and not name.startswith(prefixes)
+        and not os.path.lexists(copy / name)
+        and os.path.lexists(repository.top / name)
+    ]
+    if absent:
+        times = (place / "index").stat()
+        given = os.fsencode("\0".join(absent))
+        git(place, "update-index", "-z", "--skip-worktree", "--stdin", work_tree=copy, given=given)
+        os.utime(place / "index", ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def _remarks(repository: Repository) -> Iterable[str]:
+    if repository.setting("extensions.partialclone"):
+        yield "a partial clone: files of the history that were never fetched cannot be shown"
+    if any(name.startswith("filter.") for name, _ in repository.config if name.endswith((".clean", ".process"))):
+        yield "no filters (git-lfs and the like): a file they apply to is committed as it is"

@@ -1,0 +1,134 @@
+"""What of a mount is shown from the host instead of being copied: lent folders, and git's history.
+
+Called once the rest has been copied. In the copy there is an empty folder where something
+is lent, and a git folder of its own where the host has a repository.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from toolkit._base.handles import READ_DIR
+from toolkit._base.words import safe_name
+from toolkit.errors import WorkspaceError
+from toolkit_workspace.git import GitInside, Repository, find_repository, make_git
+from toolkit_workspace.places import Places
+from toolkit_workspace.selecting import AllowedRoots, Source, Tally
+from toolkit_workspace.workspace import Workspace
+
+NOTHING = "nothing"
+"""The empty file beside a workspace that is shown in place of others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What is shown besides the copy."""
+
+    lent: tuple[tuple[str, str], ...] = ()
+    """Host paths to show read-only, each with its place inside."""
+    git: tuple[GitInside, ...] = ()
+    aside: tuple[str, ...] = ()
+    """Places in the workspace, relative to it, that are no part of the changes."""
+
+    @property
+    def all(self) -> tuple[tuple[str, str], ...]:
+        """Everything that has to be shown, lent folders and what git needs."""
+        return (*self.lent, *(pair for one in self.git for pair in one.lent))
+
+    def to_json(self) -> dict[str, Any]:
+        git = [{"at": one.at, "lent": one.lent, "remarks": one.remarks} for one in self.git]
+        return {"lent": self.lent, "git": git, "aside": self.aside}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Shown:
+        git = [GitInside(one["at"], _pairs(one["lent"]), tuple(one["remarks"])) for one in data["git"]]
+        return cls(_pairs(data["lent"]), tuple(git), tuple(data["aside"]))
+
+
+def _pairs(rows: Iterable[Sequence[str]]) -> tuple[tuple[str, str], ...]:
+    return tuple((host, inside) for host, inside in rows)
+
+
+def show(
+    workspace: Workspace, sources: Sequence[Source], tallies: Sequence[Tally], roots: AllowedRoots, places: Places
+) -> Shown:
+    """Make room for what is lent, and a git folder for each repository that was copied.
+
+    Raises:
+        WorkspaceError: a folder to lend is missing, or a repository cannot be read.
+        WorkspaceSecurityError: one of them lies in no allowed root.
+    """
+    lent: list[tuple[str, str]] = []
+    git: list[GitInside] = []
+    aside: list[str] = []
+    for source, tally in zip(sources, tallies, strict=True):
+        at = _landing(source)
+        for name in source.mount.lend:
+            lent.append((_lendable(source, name, roots), places.to_agent(f"{at}{name}")))
+            (workspace.folder / at / name).mkdir(mode=0o755, parents=True, exist_ok=True)
+            aside.append(f"{at}{name}")
+        if source.mount.git == "lend":
+            stores = sum(len(one.lent) for one in git)
+            for one in _gits(workspace, source, tally, roots, stores):
+                git.append(one)
+                aside.append(one.at)
+    return Shown(tuple(lent), tuple(git), tuple(aside))
+
+
+def _gits(workspace: Workspace, source: Source, tally: Tally, roots: AllowedRoots, stores: int) -> Iterator[GitInside]:
+    nothing = workspace.state_dir / NOTHING
+    nothing.touch(mode=0o644)
+    is_whole = not tally.left.counts
+    for below in sorted(tally.repositories):
+        top = Path(os.fsdecode(source.real_paths[0])) / os.fsdecode(below)
+        repository = find_repository(top)
+        if repository is None:
+            continue
+        _check_stores(repository, roots)
+        at = f"{_landing(source)}{os.fsdecode(below)}".rstrip("/")
+        prefix = f"{os.fsdecode(below)}/" if below else ""
+        hidden = [name.removeprefix(prefix) for name in source.mount.lend if name.startswith(prefix)]
+        copy = workspace.folder / at
+        copy.mkdir(mode=0o755, parents=True, exist_ok=True)
+        made = make_git(
+            repository,
+            copy,
+            f"{at}/.git" if at else ".git",
+            first_store=stores,
+            nothing=nothing,
+            hidden=None if is_whole else hidden,
+        )
+        stores += len(made.lent)
+        yield made
+
+
+def _landing(source: Source) -> str:
+    return "" if source.mount.landing == "." else f"{source.mount.landing}/"
+
+
+def _lendable(source: Source, name: str, roots: AllowedRoots) -> str:
+    """The real path of a folder to lend, which an allowed root must hold."""
+    path = Path(os.fsdecode(source.real_paths[0])) / name
+    try:
+        handle = roots.open(path, READ_DIR & ~os.O_NOFOLLOW)
+    except OSError as error:
+        raise WorkspaceError(
+            f"lend: {safe_name(name)} cannot be lent: {error.strerror}",
+            where=[str(path)],
+            fix="Name a folder that is there, or leave it away.",
+        ) from error
+    try:
+        return str(Path(f"/proc/self/fd/{handle}").readlink())
+    finally:
+        os.close(handle)
+
+
+def _check_stores(repository: Repository, roots: AllowedRoots) -> None:
+    """Objects are shown from the repository itself; those it borrows must lie in an allowed root."""
+    for store in repository.objects:
+        if not store.is_relative_to(repository.common_dir.resolve()):
+            os.close(roots.open(store))
