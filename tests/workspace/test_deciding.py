@@ -10,6 +10,7 @@ import pytest
 
 from tests.workspace.copies import make_tree, prepare, tree_of
 from toolkit.errors import WorkspaceConflictError
+from toolkit.workspace import WorkspaceSection
 
 
 @pytest.fixture
@@ -44,8 +45,9 @@ def test_only_the_executable_bit_changes_and_changes_back(host: Path) -> None:
 
 def test_what_is_new_has_the_mode_that_new_files_have(host: Path) -> None:
     ws = prepare(host)
-    make_tree(ws.temp_dir / "src", {"plain": b"p", "run": b"r", "folder/": b""})
+    make_tree(ws.temp_dir / "src", {"plain": b"p", "run": b"r", "odd": b"o", "folder/": b""})
     (ws.temp_dir / "src/plain").chmod(0o600)
+    (ws.temp_dir / "src/odd").chmod(0o601)  # only its owner's bit makes a file executable
     (ws.temp_dir / "src/run").chmod(0o700)
     old = os.umask(0o027)
     try:
@@ -53,9 +55,18 @@ def test_what_is_new_has_the_mode_that_new_files_have(host: Path) -> None:
     finally:
         os.umask(old)
     assert {one.path: one.action for one in applied.changes} == dict.fromkeys(
-        ("src/plain", "src/run", "src/folder"), "created"
+        ("src/plain", "src/run", "src/odd", "src/folder"), "created"
     )
-    assert [mode(host / name) for name in ("plain", "run", "folder")] == [0o640, 0o750, 0o750]
+    assert [mode(host / name) for name in ("plain", "run", "odd", "folder")] == [0o640, 0o750, 0o640, 0o750]
+
+
+def test_only_the_owners_bit_makes_an_edited_file_executable(host: Path) -> None:
+    (host / "a.txt").chmod(0o644)
+    ws = prepare(host)
+    (ws.temp_dir / "src/a.txt").write_text("edited\n")
+    (ws.temp_dir / "src/a.txt").chmod(0o645)
+    ws.apply()
+    assert mode(host / "a.txt") == 0o644
 
 
 def test_a_file_renamed_here_and_changed_there_is_told_as_merged(host: Path) -> None:
@@ -66,6 +77,62 @@ def test_a_file_renamed_here_and_changed_there_is_told_as_merged(host: Path) -> 
     assert actions["src/new.txt"] == "merged"
     assert (host / "new.txt").read_text() == "the host's\n"
     assert not (host / "a.txt").exists()
+
+
+def renamed(host: Path) -> WorkspaceSection:
+    ws = prepare(host)
+    (ws.temp_dir / "src/a.txt").rename(ws.temp_dir / "src/new.txt")
+    return ws
+
+
+def test_a_file_renamed_alike_on_both_sides_is_nothing_to_do(host: Path) -> None:
+    ws = renamed(host)
+    (host / "a.txt").rename(host / "new.txt")
+    actions = {one.path: one.action for one in ws.apply().changes}
+    assert actions["src/new.txt"] == "nothing"
+    assert (host / "new.txt").read_bytes() == b"a\n"
+    assert len(ws.changes()) == 0
+
+
+@pytest.mark.parametrize("there", ["another file", "the same beside the old one", "a folder", "the old one deleted"])
+def test_a_file_renamed_here_to_a_name_the_host_uses_is_a_conflict(host: Path, there: str) -> None:
+    ws = renamed(host)
+    if there == "another file":
+        (host / "a.txt").unlink()
+        (host / "new.txt").write_text("mine\n")
+    elif there == "the same beside the old one":
+        (host / "new.txt").write_bytes(b"a\n")
+    elif there == "a folder":
+        (host / "a.txt").unlink()
+        (host / "new.txt").mkdir()
+    else:
+        (host / "a.txt").unlink()
+    before = tree_of(host)
+    with pytest.raises(WorkspaceConflictError):
+        ws.apply()
+    assert tree_of(host) == before
+
+
+def test_a_folder_that_the_host_lost_is_made_again_for_what_is_new_in_it(host: Path) -> None:
+    ws = prepare(host)
+    make_tree(ws.temp_dir / "src", {"d/new": b"n\n", "d/deeper/new": b"m\n"})
+    shutil.rmtree(host / "d")
+    ws.apply(paths=["src/d/new"])
+    assert tree_of(host / "d") == {b"new": ("-", b"n\n")}
+    assert ws.undo_apply()
+    assert not (host / "d").exists()
+    ws.apply(paths=["src/d/deeper"])
+    assert tree_of(host / "d") == {b"deeper": ("d", b""), b"deeper/new": ("-", b"m\n")}
+
+
+def test_a_folder_that_became_something_else_on_the_host_is_a_conflict(host: Path) -> None:
+    ws = prepare(host)
+    make_tree(ws.temp_dir / "src", {"d/new": b"n\n"})
+    shutil.rmtree(host / "d")
+    (host / "d").write_text("a file now")
+    with pytest.raises(WorkspaceConflictError):
+        ws.apply()
+    assert (host / "d").read_text() == "a file now"
 
 
 def relink(link: Path, target: str) -> None:
