@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from _pytest import pathlib as pytest_pathlib
 
+from toolkit.sandbox import CREDENTIALS, CUSTOM_HEADERS
+
 # A shell starts what it runs in the background with interrupts ignored, and
 # everything the tests start would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -29,6 +31,6 @@ def toolkit_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of its own for the runs of a test, and no model API in reach."""
     home = tmp_path / "toolkit-home"
     monkeypatch.setenv("TOOLKIT_HOME", str(home))
-    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
-    monkeypatch.delenv("ANTHROPIC_BASE_URL", raising=False)
+    for name in (*CREDENTIALS.values(), CUSTOM_HEADERS, "ANTHROPIC_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
     return home

@@ -16,7 +16,7 @@ from pathlib import Path
 from toolkit._base.words import count_text
 from toolkit.errors import SandboxError
 from toolkit.runs.storage import runs_home
-from toolkit.sandbox import check, find_cli
+from toolkit.sandbox import CREDENTIALS, CUSTOM_HEADERS, check, find_api, find_cli
 
 _PACKAGES = ("mcp", "claude-agent-sdk", "pydantic", "pathspec", "watchfiles", "click", "anyio", "docstring-parser")
 _LITTLE_SPACE = 1024**3
@@ -136,6 +136,13 @@ def _disk() -> Iterator[Finding]:
 
 
 def _key() -> Finding:
-    named = [name for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL") if os.environ.get(name)]
-    found = " and ".join(named) + " set" if named else "neither ANTHROPIC_API_KEY nor ANTHROPIC_BASE_URL is set"
-    return Finding("model API", bool(named), found, "" if named else "Set ANTHROPIC_API_KEY; without one: toolkit demo")
+    try:
+        api = find_api()
+    except SandboxError as error:
+        return Finding("model API", False, error.what, error.fix)
+    if api.lacks_key:
+        missing = f"none of {', '.join(CREDENTIALS.values())} and ANTHROPIC_BASE_URL is set"
+        return Finding("model API", False, missing, "Set ANTHROPIC_API_KEY; without one: toolkit demo")
+    also = {"ANTHROPIC_BASE_URL": os.environ.get("ANTHROPIC_BASE_URL"), CUSTOM_HEADERS: api.headers}
+    used = [*(CREDENTIALS[kind] for kind in api.kinds), *(name for name, is_used in also.items() if is_used)]
+    return Finding("model API", True, f"{' and '.join(used)} set")

@@ -10,12 +10,15 @@ from pathlib import Path
 import pytest
 
 from tests.cli._command import toolkit
+from toolkit.doctor import examine
+from toolkit.sandbox import CREDENTIALS
 
 
 def test_what_stops_a_run_is_told_with_its_fix_and_exit_code_1(tmp_path: Path) -> None:
     done = toolkit("doctor", cwd=tmp_path, env={"TOOLKIT_HOME": str(tmp_path / "home")})
     assert done.code == 1
-    assert "stops model API           neither ANTHROPIC_API_KEY nor ANTHROPIC_BASE_URL is set\n" in done.out
+    missing = "ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, CLAUDE_CODE_OAUTH_TOKEN and ANTHROPIC_BASE_URL"
+    assert f"stops model API           none of {missing} is set\n" in done.out
     assert "→ Set ANTHROPIC_API_KEY; without one: toolkit demo\n" in done.out
     assert "ok    stored runs         <here>/home/runs, 0 runs\n" in done.out
 
@@ -47,3 +50,26 @@ def test_a_bubblewrap_without_the_fix_is_named_and_stops_nothing(tmp_path: Path,
     found = next(finding for finding in json.loads(done.out) if finding["name"] == "bubblewrap")
     assert (found["ok"], found["stops"]) == (ok, ok)
     assert ("CVE-2026-87766" in found["found"]) == (version == "0.11.9")
+
+
+@pytest.mark.parametrize(
+    ("env", "found"),
+    [
+        ({"ANTHROPIC_AUTH_TOKEN": "t"}, "ANTHROPIC_AUTH_TOKEN set"),
+        ({"CLAUDE_CODE_OAUTH_TOKEN": "t"}, "CLAUDE_CODE_OAUTH_TOKEN set"),
+        ({"CLAUDE_CODE_OAUTH_TOKEN": "t", "ANTHROPIC_API_KEY": "k"}, "ANTHROPIC_API_KEY set"),
+        (
+            {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9", "ANTHROPIC_CUSTOM_HEADERS": "x-team: t"},
+            "ANTHROPIC_BASE_URL and ANTHROPIC_CUSTOM_HEADERS set",
+        ),
+    ],
+)
+def test_every_credential_that_a_run_takes_is_found(
+    monkeypatch: pytest.MonkeyPatch, env: dict[str, str], found: str
+) -> None:
+    for name in (*CREDENTIALS.values(), "ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    (finding,) = [one for one in examine() if one.name == "model API"]
+    assert (finding.ok, finding.found) == (True, found)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import asdict
 
@@ -36,7 +35,7 @@ def doctor(wants_json: bool) -> None:
 
 
 @command(example="$ toolkit demo")
-@click.option("--live", is_flag=True, help="Use the real model; needs ANTHROPIC_API_KEY.")
+@click.option("--live", is_flag=True, help="Use the real model; needs a key, as a run does.")
 def demo(live: bool) -> None:
     """Show the product at work: no key, no network.
 
@@ -44,8 +43,9 @@ def demo(live: bool) -> None:
     the CLI, the jail, the tools and the files are real.
     """
     from toolkit.demo import demo as show
+    from toolkit.sandbox import find_api
 
-    if live and not os.environ.get("ANTHROPIC_API_KEY"):
+    if live and find_api().lacks_key:
         raise click.UsageError("--live needs a key: set ANTHROPIC_API_KEY, or leave --live out")
     result = show(click.echo, live=live)
     sys.exit(0 if result is not None and result.ok else 1)

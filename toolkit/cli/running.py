@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolkit._base.words import safe_text
-from toolkit.cli.terminal.command import MOUNT, Duration, command, json_option
+from toolkit.cli.terminal.command import HEADER, MOUNT, Duration, command, json_option
 from toolkit.cli.terminal.results import as_json, take_stdout, write_result
 from toolkit.errors import ToolkitError, WorkspaceSecurityError
 from toolkit.runs.asking import MODES
@@ -75,6 +75,9 @@ $ echo "List what is unclear." | toolkit run - --mount docs --mode read-only --j
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Settings of the CLI that tighten the profile, as JSON.",
+)
+@click.option(
+    "--api-header", "headers", type=HEADER, multiple=True, metavar="NAME=VALUE", help="Sent with each model request."
 )
 @click.option(
     "--mode",
@@ -172,6 +175,7 @@ def _spec(given: dict[str, Any]) -> RunSpec:
             profile=given["profile"] or ("allowlist" if domains else "offline"),
             domains=domains,
             settings=None if settings is None else SandboxSettings.load(settings),
+            api_headers=dict(given["headers"]),
             mode=given["mode"],
             policy=_policy(given["policies"]),
             approve="wait" if given["ask_elsewhere"] else None,

@@ -35,7 +35,15 @@ from toolkit.runs.kinds import (
     wrong,
 )
 from toolkit.runs.prompts import Prompt, check_parts, is_stream
-from toolkit.sandbox import CONTROL_FILES, PROFILES, JailLimits, SandboxSettings, limit_names
+from toolkit.sandbox import (
+    CONTROL_FILES,
+    CREDENTIALS,
+    PROFILES,
+    JailLimits,
+    SandboxSettings,
+    checked_headers,
+    limit_names,
+)
 from toolkit.tools import Image, Text, Tool, Toolbox, as_tool
 
 if TYPE_CHECKING:
@@ -193,10 +201,18 @@ def _key(name: str, value: Any) -> str | None:
         return None
     if not isinstance(value, str) or not value.strip():
         what = "is empty" if isinstance(value, str) else f"is a text, not a {type(value).__name__}"
-        raise OptionError(name, f"{name} {what}", fix="Leave it out to use ANTHROPIC_API_KEY")
+        raise OptionError(name, f"{name} {what}", fix=f"Leave it out to use {CREDENTIALS[name]}")
     if not value.isascii() or not value.isprintable() or " " in value:
         raise OptionError(name, f"{name} does not hold one key", fix="Give the key alone, without spaces or line ends")
     return value
+
+
+def _headers(name: str, value: Any) -> dict[str, str]:
+    """Headers; their values are never shown, for they may hold secrets."""
+    if not isinstance(value, Mapping):
+        fix = 'Write for example: {"x-team": "blue"}'
+        raise OptionError(name, f"{name} is a mapping of names to texts, not a {type(value).__name__}", fix=fix)
+    return checked_headers(value)
 
 
 def _value(name: str, value: Any) -> str:
@@ -273,6 +289,9 @@ RULES: dict[str, Rule] = {
     "api_url": optional(text("the base URL of the model API")),
     "api_key": _key,
     "api_key_file": optional(path),
+    "auth_token": _key,
+    "oauth_token": _key,
+    "api_headers": _headers,
     "cli_path": optional(path),
     "mode": one_of(MODES, "mode"),
     "policy": mapping_of(text("a policy"), "a mapping of patterns to policies", 'Write for example: {"Bash": "ask"}'),

@@ -18,7 +18,7 @@ from toolkit.runs.fields import checked
 from toolkit.runs.kinds import OptionError
 from toolkit.runs.outcome.output import OutputShape
 from toolkit.runs.prompts import PromptLike
-from toolkit.sandbox import SandboxSettings, profile
+from toolkit.sandbox import CREDENTIALS, SandboxSettings, find_api, profile
 from toolkit.tools import Tool, Toolbox
 
 if TYPE_CHECKING:
@@ -136,8 +136,14 @@ class RunSpec:
     api_url: str | None = None
     """Base URL of the model API; `ANTHROPIC_BASE_URL` if not given."""
     api_key: str | None = field(default=None, repr=False)
-    """`ANTHROPIC_API_KEY` if not given; it never enters the jail."""
+    """`ANTHROPIC_API_KEY` if no credential is given; it never enters the jail, and neither do the following."""
     api_key_file: Path | str | None = None
+    auth_token: str | None = field(default=None, repr=False)
+    """A gateway's token, sent as `Authorization: Bearer`; `ANTHROPIC_AUTH_TOKEN`."""
+    oauth_token: str | None = field(default=None, repr=False)
+    """A subscription's token; `CLAUDE_CODE_OAUTH_TOKEN`."""
+    api_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Further headers for every request to the model API; `ANTHROPIC_CUSTOM_HEADERS`."""
     cli_path: Path | str | None = None
     mode: Mode = "yolo"
     """`yolo`, `normal`, `read-only`, or one of the CLI's own permission modes, such as `plan`."""
@@ -202,19 +208,22 @@ class RunSpec:
         """The form of the output; None where none was asked for."""
         return None if self.output is None or self.output is type(None) else OutputShape(self.output)
 
+    def reach(self) -> dict[str, Any]:
+        """The options that say where the model API is and what it is reached with, for `find_api` and `confine`."""
+        names = ("api_url", "api_key", "api_key_file", "auth_token", "oauth_token", "api_headers")
+        return {name: getattr(self, name) for name in names}
+
     def check_key(self) -> None:
-        """Refuse a run that has no key for the model API.
+        """Refuse a run that has no credential for the model API.
 
         Raises:
-            RunError: there is neither a key nor a base URL to do without one.
-            SandboxError: the key file cannot be used.
+            RunError: there is neither a credential nor a base URL to do without one.
+            SandboxError: one of them cannot be used.
         """
-        from toolkit.sandbox import find_api
-
-        if find_api(self.api_url, self.api_key, self.api_key_file).lacks_key:
+        if find_api(**self.reach()).lacks_key:
             raise RunError(
                 "there is no key for the model API",
-                where=["ANTHROPIC_API_KEY is not set, and neither is ANTHROPIC_BASE_URL"],
+                where=[f"{', '.join(CREDENTIALS.values())} and ANTHROPIC_BASE_URL are not set"],
                 fix="Set ANTHROPIC_API_KEY, or try it without one: toolkit demo",
             )
 

@@ -24,7 +24,7 @@ from toolkit._base.handles import open_beneath
 from toolkit.errors import SandboxError
 from toolkit.sandbox.gate.gate import Gate
 from toolkit.sandbox.gate.usage import SpendLimit
-from toolkit.sandbox.host import find_api, find_cli, usable_home, usable_readable, usable_workspace
+from toolkit.sandbox.host import find_cli, usable_home, usable_readable, usable_workspace
 from toolkit.sandbox.jail.folder import MARK, JailFolder, sweep
 from toolkit.sandbox.jail.launcher import open_jail, write_script
 from toolkit.sandbox.jail.machine import find_program
@@ -34,6 +34,7 @@ from toolkit.sandbox.jail.watchdog import Exceeded, Watchdog
 from toolkit.sandbox.lending.layout import Layout
 from toolkit.sandbox.lending.nested import nested_bwrap
 from toolkit.sandbox.limits import HeldLimit, JailLimits, known_limits
+from toolkit.sandbox.model_api import CREDENTIALS, CUSTOM_HEADERS, find_api
 from toolkit.sandbox.profiles import READ_ONLY_TOOLS, TOOLS, profile as make_profile
 from toolkit.sandbox.settings import SandboxSettings
 
@@ -49,7 +50,6 @@ PATH={PATH} exec npm "$@"
 """
 _CLI_ENVIRONMENT = {
     **ENVIRONMENT,
-    "ANTHROPIC_API_KEY": "kept-outside-the-jail",
     # The host part is never looked up: the CLI talks to the socket.
     "ANTHROPIC_BASE_URL": "http://gate",
     "ANTHROPIC_UNIX_SOCKET": SOCKET,
@@ -64,9 +64,10 @@ _CLI_ENVIRONMENT = {
     "SHELL": f"{APART}/bash",
     "CLAUDE_CODE_SHELL_PREFIX": f"{APART}/command",
 }
-_FIXED = frozenset(
-    {*_CLI_ENVIRONMENT, MARK, "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_SHELL"}
-) - {"LANG", "PATH"}
+_FIXED = frozenset({*_CLI_ENVIRONMENT, MARK, *CREDENTIALS.values(), CUSTOM_HEADERS, "CLAUDE_CODE_SHELL"}) - {
+    "LANG",
+    "PATH",
+}
 _T = TypeVar("_T")
 
 
@@ -78,6 +79,9 @@ def confine(
     api_url: str | None = None,
     api_key: str | None = None,
     api_key_file: Path | str | None = None,
+    auth_token: str | None = None,
+    oauth_token: str | None = None,
+    api_headers: Mapping[str, str] | None = None,
     tools: Sequence[str] | None = None,
     readable: Sequence[Path | str] = (),
     limits: JailLimits | None = None,
@@ -101,6 +105,9 @@ def confine(
         api_url: Base URL of the model API; `ANTHROPIC_BASE_URL` if not given, else the public one.
         api_key: Sent by the gate, never seen inside; `ANTHROPIC_API_KEY` if neither this nor a file is given.
         api_key_file: A file with the key that only its owner may read.
+        auth_token: A gateway's token, sent as `Authorization: Bearer`; `ANTHROPIC_AUTH_TOKEN`.
+        oauth_token: A subscription's token; `CLAUDE_CODE_OAUTH_TOKEN`.
+        api_headers: Further headers for every request to the API; `ANTHROPIC_CUSTOM_HEADERS`. Never seen inside.
         tools: The CLI's built-in tools to offer.
         readable: Host paths to show read-only, for example `python_environment()`.
         limits: How much of the machine it may use.
@@ -117,10 +124,13 @@ def confine(
     Raises:
         SandboxError: an argument is not usable; it names which and what to write instead.
     """
-    api = find_api(api_url, api_key, api_key_file)
+    api = find_api(
+        api_url, api_key, api_key_file, auth_token=auth_token, oauth_token=oauth_token, api_headers=api_headers
+    )
 
     def make_gate(socket: Path) -> Gate:
-        return Gate(api.url, api.key, socket, domains=domains, offline=True, spend_limit=spend_limit)
+        headers = api.all_headers()
+        return Gate(api.url, None, socket, domains=domains, offline=True, spend_limit=spend_limit, headers=headers)
 
     proxy_port = _PROXY_PORT if domains else None
     layout = layout or Layout()
@@ -146,7 +156,13 @@ def confine(
         readable=tuple(usable_readable(path, work_in) for path in readable),
         lent=layout.lent,
         has_gate=True,
-        environment={**_CLI_ENVIRONMENT, **_path(layout), **layout.environment, **_checked_env(env or {})},
+        environment={
+            **_CLI_ENVIRONMENT,
+            **_path(layout),
+            **layout.environment,
+            **api.placeholders(),
+            **_checked_env(env or {}),
+        },
         limits=limits or JailLimits(),
         require=known_limits(require),
         read_only=profile == "read-only",
@@ -353,5 +369,5 @@ def _checked_env(env: Mapping[str, str]) -> dict[str, str]:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or "\0" in value:
             raise SandboxError(f"env: {name!r} is no variable", fix="Use letters, digits and underscores.")
         if name in _FIXED:
-            raise SandboxError(f"env: {name} is set by the jail", fix="Leave it out; the key goes in as api_key=….")
+            raise SandboxError(f"env: {name} is set by the jail", fix="Leave it out; a key is given as api_key=….")
     return dict(env)

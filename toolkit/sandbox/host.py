@@ -1,16 +1,14 @@
 """What a caller names on the host, judged before anything is started.
 
-The folders an agent may be shown, the CLI to confine and the model API's key:
-each is returned ready to use, or refused with the reason and what to write instead.
+The folders an agent may be shown and the CLI to confine: each is returned ready to
+use, or refused with the reason and what to write instead.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-import stat
 import sys
-from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -25,7 +23,6 @@ _TOP = (
 _BELOW = ("usr/bin", "usr/lib", "usr/local", "usr/sbin", "var/lib", "var/tmp", "home/agent")
 _SYSTEM = frozenset({"/", *(f"/{name}" for name in (*_TOP, *_BELOW))})
 _NOT_FILES = ("/proc", "/sys", "/dev")
-API_URL = "https://api.anthropic.com"
 
 
 def usable_workspace(folder: Path | str) -> Path:
@@ -153,52 +150,3 @@ def _bundled() -> Path | None:
         return None
     bundled = Path(spec.origin).parent / "_bundled" / "claude"
     return bundled if bundled.is_file() else None
-
-
-@dataclass(frozen=True, slots=True)
-class ModelAPI:
-    """Where the model API is, and the key for it."""
-
-    url: str
-    key: str | None = field(repr=False)
-
-    @property
-    def lacks_key(self) -> bool:
-        """Whether this is the public API without a key, which answers nobody."""
-        return self.key is None and self.url == API_URL
-
-
-def find_api(
-    api_url: str | None = None, api_key: str | None = None, api_key_file: Path | str | None = None
-) -> ModelAPI:
-    """Return what was given; what was not is taken from `ANTHROPIC_BASE_URL` and `ANTHROPIC_API_KEY`.
-
-    A key or a key file that is given always wins over the environment.
-
-    Raises:
-        SandboxError: both are given, or the file is missing, empty, a link, or open to others.
-    """
-    if api_key is not None and api_key_file is not None:
-        raise SandboxError("api_key and api_key_file are both given", fix="Give one of them.")
-    if api_key is None:
-        api_key = os.environ.get("ANTHROPIC_API_KEY") if api_key_file is None else _read_key(Path(api_key_file))
-    return ModelAPI(api_url or os.environ.get("ANTHROPIC_BASE_URL") or API_URL, api_key)
-
-
-def _read_key(path: Path) -> str:
-    """The key in a file that only its owner can read."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as error:
-        why = os.strerror(error.errno or 0)
-        raise SandboxError(f"key file '{path}' cannot be read: {why}", fix="Name the file itself.") from None
-    with os.fdopen(descriptor, encoding="utf-8") as file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode):
-            raise SandboxError(f"key file '{path}' is not a file", fix="Name the file that holds the key.")
-        if found.st_mode & 0o077:
-            raise SandboxError(f"key file '{path}' can be read by others", fix=f"Run: chmod 600 {path}")
-        key = file.read().strip()
-    if not key or not key.isprintable() or " " in key:
-        raise SandboxError(f"key file '{path}' does not hold one key", fix="Put the key alone into it.")
-    return key

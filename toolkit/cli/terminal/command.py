@@ -112,6 +112,21 @@ class _Mount(click.ParamType[tuple[str, str | None]]):
 MOUNT = _Mount()
 
 
+class _Header(click.ParamType[tuple[str, str]]):
+    """A header for the model API: x-team=blue."""
+
+    name = "header"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        header, equals, text = value.partition("=")
+        if not equals:
+            self.fail("a header is written NAME=VALUE", param, ctx)  # the value may be a secret, and is not shown
+        return header, text
+
+
+HEADER = _Header()
+
+
 class _StoredRun(click.ParamType["StoredRun"]):
     """A stored run: by its id, the beginning of one, or 'last'."""
 

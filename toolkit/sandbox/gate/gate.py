@@ -29,6 +29,7 @@ from toolkit.sandbox.gate.refusals import Refusal
 from toolkit.sandbox.gate.secrets import Secrets
 from toolkit.sandbox.gate.upstream import BaseURL, Upstream
 from toolkit.sandbox.gate.usage import GateUsage, Ledger, ModelCall, SpendLimit
+from toolkit.sandbox.model_api import checked_headers
 
 MAX_BODY_BYTES = 32 * 1024 * 1024
 """The Messages API's own limit."""
@@ -49,7 +50,8 @@ class Gate:
             servers, URLs in content. Independent of `domains`.
         max_body: Largest request body in bytes.
         spend_limit: When to stop passing requests on.
-        headers: Added to every request on the host side, for example an `authorization`.
+        headers: Added to every request on the host side, for example an `authorization`. Kept secret like the key,
+            but for those that a client may send as well, such as `anthropic-beta`.
         ca_file: Certificate authority of an API that the system does not know.
         max_connections: Connections served at once; further ones are closed.
     """
@@ -80,7 +82,8 @@ class Gate:
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self._upstream = Upstream(BaseURL.parse(api_url), ca_file=ca_file)
-        credentials = _credentials(api_key, headers or {})
+        key = {} if api_key is None else {"x-api-key": api_key}
+        credentials = tuple({**checked_headers(key), **checked_headers(headers or {})}.items())
         self._traffic = Traffic(
             upstream=self._upstream,
             ledger=self._ledger,
@@ -179,22 +182,6 @@ def _bind(path: Path) -> socket.socket:
         ) from None
     listener.setblocking(False)
     return listener
-
-
-def _credentials(api_key: str | None, headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    lines = [(name.lower(), value) for name, value in headers.items()]
-    if api_key is not None:
-        lines.append(("x-api-key", api_key))
-    for name, value in lines:
-        # The value is a secret: the error must not repeat it.
-        if not (value and value.isascii() and value.isprintable() and value == value.strip()):
-            raise SandboxError(
-                f"the value for the header {name!r} cannot be sent",
-                fix="Give the key as one line of plain ASCII, without spaces around it",
-            )
-        if not name.replace("-", "").isalnum() or not name.isascii():
-            raise SandboxError(f"{name!r} is no header name", fix="Use letters, digits and dashes")
-    return tuple(lines)
 
 
 def _secret(name: str, value: str) -> str:
