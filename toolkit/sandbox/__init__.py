@@ -20,7 +20,15 @@ if TYPE_CHECKING:
     from toolkit.sandbox.gate.gate import Gate as Gate
     from toolkit.sandbox.gate.refusals import Refusal as Refusal
     from toolkit.sandbox.gate.usage import GateUsage as GateUsage, ModelCall as ModelCall, SpendLimit as SpendLimit
-    from toolkit.sandbox.host import find_cli as find_cli, python_environment as python_environment
+    from toolkit.sandbox.host import (
+        CREDENTIALS as CREDENTIALS,
+        CUSTOM_HEADERS as CUSTOM_HEADERS,
+        ModelAPI as ModelAPI,
+        checked_headers as checked_headers,
+        find_api as find_api,
+        find_cli as find_cli,
+        python_environment as python_environment,
+    )
     from toolkit.sandbox.jail.proof import CheckReport as CheckReport, CheckRow as CheckRow
     from toolkit.sandbox.jail.walls import Jail as Jail
     from toolkit.sandbox.lending import (
@@ -34,13 +42,6 @@ if TYPE_CHECKING:
         Problem as Problem,
         explain_file as explain_file,
         explain_text as explain_text,
-    )
-    from toolkit.sandbox.model_api import (
-        CREDENTIALS as CREDENTIALS,
-        CUSTOM_HEADERS as CUSTOM_HEADERS,
-        ModelAPI as ModelAPI,
-        checked_headers as checked_headers,
-        find_api as find_api,
     )
     from toolkit.sandbox.profiles import (
         CONTROL_FILES as CONTROL_FILES,
@@ -58,13 +59,14 @@ _HOMES = {
     "toolkit.sandbox.gate.gate": "Gate",
     "toolkit.sandbox.gate.refusals": "Refusal",
     "toolkit.sandbox.gate.usage": "GateUsage ModelCall SpendLimit",
-    "toolkit.sandbox.host": "find_cli python_environment",
+    "toolkit.sandbox.host": (
+        "CREDENTIALS CUSTOM_HEADERS ModelAPI checked_headers find_api find_cli python_environment"
+    ),
     "toolkit.sandbox.jail.proof": "CheckReport CheckRow",
     "toolkit.sandbox.jail.walls": "Jail",
     "toolkit.sandbox.lending": "Layout Lent Toolchain find_toolchain",
     "toolkit.sandbox.limits": "JailLimits HeldLimit limit_names",
     "toolkit.sandbox.lint.explain": "Problem explain_file explain_text",
-    "toolkit.sandbox.model_api": "CREDENTIALS CUSTOM_HEADERS ModelAPI checked_headers find_api",
     "toolkit.sandbox.profiles": "CONTROL_FILES PROFILES READ_ONLY_TOOLS TOOLS profile",
     "toolkit.sandbox.settings": "KNOWN_CLI SandboxSettings",
     "toolkit.sandbox.shell": "ShellOptions ShellRun run_confined",

@@ -24,7 +24,15 @@ from toolkit._base.handles import open_beneath
 from toolkit.errors import SandboxError
 from toolkit.sandbox.gate.gate import Gate
 from toolkit.sandbox.gate.usage import SpendLimit
-from toolkit.sandbox.host import find_cli, usable_home, usable_readable, usable_workspace
+from toolkit.sandbox.host import (
+    CREDENTIALS,
+    CUSTOM_HEADERS,
+    find_api,
+    find_cli,
+    usable_home,
+    usable_readable,
+    usable_workspace,
+)
 from toolkit.sandbox.jail.folder import MARK, JailFolder, sweep
 from toolkit.sandbox.jail.launcher import open_jail, write_script
 from toolkit.sandbox.jail.machine import find_program
@@ -34,7 +42,6 @@ from toolkit.sandbox.jail.watchdog import Exceeded, Watchdog
 from toolkit.sandbox.lending.layout import Layout
 from toolkit.sandbox.lending.nested import nested_bwrap
 from toolkit.sandbox.limits import HeldLimit, JailLimits, known_limits
-from toolkit.sandbox.model_api import CREDENTIALS, CUSTOM_HEADERS, find_api
 from toolkit.sandbox.profiles import READ_ONLY_TOOLS, TOOLS, profile as make_profile
 from toolkit.sandbox.settings import SandboxSettings
 

@@ -29,7 +29,7 @@ from toolkit.sandbox.gate.refusals import Refusal
 from toolkit.sandbox.gate.secrets import Secrets
 from toolkit.sandbox.gate.upstream import BaseURL, Upstream
 from toolkit.sandbox.gate.usage import GateUsage, Ledger, ModelCall, SpendLimit
-from toolkit.sandbox.model_api import checked_headers
+from toolkit.sandbox.host import checked_headers
 
 MAX_BODY_BYTES = 32 * 1024 * 1024
 """The Messages API's own limit."""
