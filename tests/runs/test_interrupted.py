@@ -56,7 +56,8 @@ async def test_the_real_cli_ends_a_tool_that_is_told_as_interrupted(by: str) -> 
 async def test_an_in_process_tool_that_a_deadline_ended_was_interrupted_and_one_that_failed_was_not() -> None:
     calls = [tool_use("mcp__slow__fail")], [tool_use("mcp__slow__hang")]
     cli = FakeCLI(*calls, [text("never")], strict=False)
-    await run("go", tools=[BOX], limits=Limits(seconds=0.4), transport=cli, run_id="run-d")
+    result = await run("go", tools=[BOX], limits=Limits(seconds=0.4), transport=cli, run_id="run-d")
+    assert [use.interrupted for use in result.tools] == [False, True]
     assert ended(list(load_run("run-d").events())) == [
         ("mcp__slow__fail", False, False),
         ("mcp__slow__hang", False, True),

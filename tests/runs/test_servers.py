@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from toolkit.runs import Decision, Event, OptionError, Question, RunResult, RunSpec, load_run, run, start
+from toolkit.runs.turn.servers import ServerFailedError
 from toolkit.testing import ScriptedAPI, text, tool_use
 
 SERVER = """
@@ -95,6 +97,20 @@ async def test_a_server_that_never_answers_is_a_failed_server(program: Path) -> 
         result = await go(api, program, "hangs", env={"MCP_TIMEOUT": "600"})
     assert (result.code, len(api.requests)) == ("server_failed", 0)
     assert "timed out" in str(result.cause)
+
+
+async def test_a_server_on_this_machine_is_out_of_reach_and_that_is_said(program: Path) -> None:
+    with ScriptedAPI(strict=False) as api:
+        server = {"type": "http", "url": "http://127.0.0.1:9/mcp"}
+        result = await go(api, program, "", servers={"web": server})
+    assert (result.code, len(api.requests)) == ("server_failed", 0)
+    assert "only domains allowed by name can be reached, and none of this machine" in str(result.cause)
+
+
+def test_the_error_travels_between_processes() -> None:
+    error = ServerFailedError("s", "gone", "last words", is_remote=True)
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.server, again.stderr) == (str(error), "s", "last words")
 
 
 async def test_an_optional_server_that_dies_is_told_and_the_run_goes_on(program: Path) -> None:

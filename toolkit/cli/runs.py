@@ -148,7 +148,7 @@ def _story(run: StoredRun, state: str, facts: dict[str, Any], result: RunResult[
     if result.tools:
         lines += ["", "Tools:"]
         for use in result.tools:
-            mark = "ok" if use.ok else "failed"
+            mark = "ok" if use.ok else "stopped" if use.interrupted else "failed"
             lines.append(f"  {mark:<8}{safe_line(use.name, 40):<40} {duration_text(use.ms):>9}")
         lines += [f"  refused {safe_text(one.name)}: {safe_text(one.reason)}" for one in result.denied]
     lines += ["", *refusals] if (refusals := gate_refusals(result)) else []

@@ -65,7 +65,7 @@ class _Turn:
     def all_tools(self) -> list[ToolUse]:
         """The tools that ended, and those that were cut off."""
         cut_off = [
-            ToolUse(id, event.data["name"], False, round((self.last - event.t) * 1000), event.parent)
+            ToolUse(id, event.data["name"], False, round((self.last - event.t) * 1000), event.parent, interrupted=True)
             for id, event in self.open_tools.items()
         ]
         return [*self.tools, *cut_off]
@@ -294,7 +294,9 @@ def _tool_started(turn: _Turn, event: Event, data: dict[str, Any]) -> None:
 
 def _tool_ended(turn: _Turn, event: Event, data: dict[str, Any]) -> None:
     turn.open_tools.pop(event.id, None)
-    turn.tools.append(ToolUse(event.id, data["name"], data["ok"], data["ms"], event.parent))
+    turn.tools.append(
+        ToolUse(event.id, data["name"], data["ok"], data["ms"], event.parent, data.get("interrupted", False))
+    )
     if data["denied"]:
         turn.denied.append(DeniedCall(event.id, data["name"], data.get("reason") or data["text"]))
 

@@ -24,6 +24,8 @@ class ToolUse:
     ok: bool
     ms: int
     parent: str | None = None
+    interrupted: bool = False
+    """Whether it was ended by an interrupt, a deadline, or the end of the run."""
 
 
 @dataclass(frozen=True, slots=True)

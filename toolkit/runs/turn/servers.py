@@ -34,16 +34,24 @@ _ODD = re.compile(r"[^A-Za-z0-9_-]")
 class ServerFailedError(RunError):
     """A server of the run did not start; no prompt was sent."""
 
-    def __init__(self, server: str, why: str, stderr: str = "") -> None:
+    def __init__(self, server: str, why: str, stderr: str = "", *, is_remote: bool = False) -> None:
         lines = [line for line in stderr.splitlines() if line.strip()][-_STDERR_LINES:]
-        fix = f'Mend it, or let the run do without it: servers={{"{server}": {{…, "optional": True}}}}'
+        if is_remote:
+            lines.append("from inside the jail only domains allowed by name can be reached, and none of this machine")
+        mend = "Allow its domain, or start it with a command" if is_remote else "Mend it"
+        fix = f'{mend}, or let the run do without it: servers={{"{server}": {{…, "optional": True}}}}'
         super().__init__(f"the server '{server}' did not start: {why}", where=lines, fix=fix)
         self.server = server
         self.why = why
         self.stderr = stderr
+        self.is_remote = is_remote
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.server, self.why, self.stderr)
+        return _failed_again, (self.server, self.why, self.stderr, self.is_remote)
+
+
+def _failed_again(server: str, why: str, stderr: str, is_remote: bool) -> ServerFailedError:
+    return ServerFailedError(server, why, stderr, is_remote=is_remote)
 
 
 class Servers:
@@ -129,7 +137,8 @@ async def _failure(name: str, config: Mapping[str, Any], found: Mapping[str, Any
             if asyncio.get_running_loop().time() > end:
                 break
             await asyncio.sleep(_POLL)  # the CLI does not say when
-    return ServerFailedError(name, str(found.get("error") or found.get("status") or "unknown"), stderr)
+    why = str(found.get("error") or found.get("status") or "unknown")
+    return ServerFailedError(name, why, stderr, is_remote="url" in config)
 
 
 async def check_patterns(client: ClaudeSDKClient, spec: RunSpec, policy: Policy) -> None:
