@@ -107,6 +107,8 @@ ROOMS = {
 
 _ONLY_ASKED = "callers only ask whether it is true"
 _BLOCKS = "where the rules are cut into blocks changes no answer"
+_INCLUDED = "return max(self._number, self._include.last_match(path, is_folder)) if self._include else 0"
+_NEVER_READ = "without include patterns nobody asks for the number of one"
 EXPLAINED: dict[tuple[str, str], str] = {
     ("_MOST_BLOCK_BYTES = 64_000", "64_000 → 63999"): _BLOCKS,
     ("_MOST_BLOCK_BYTES = 64_000", "64_000 → 64001"): _BLOCKS,
@@ -122,7 +124,19 @@ EXPLAINED: dict[tuple[str, str], str] = {
         "return [(name, value) for name in known if REQUEST_HEADERS[name].fullmatch(value := headers.all(name)[0])]",
         "0 → (-1)",
     ): "there is exactly one",
+    (_INCLUDED, "0 → 1"): _NEVER_READ,
+    (_INCLUDED, "0 → (-1)"): _NEVER_READ,
     ("return False", "return False → return None"): _ONLY_ASKED,
+    (
+        "if self.limit.price is not None and usd is not None:",
+        "self.limit.price is not None and usd is not None → (self.limit.price is not None or usd is not None)",
+    ): "there is a sum in dollars exactly where there are prices",
+    ("if len(self._held) > MAX_EVENT_BYTES * 16:", "16 → 15"): "both are far beyond any answer",
+    ("if len(self._held) > MAX_EVENT_BYTES * 16:", "16 → 17"): "both are far beyond any answer",
+    (
+        "self._guessed_output += 1 + max(0, len(line) - _DELTA_FRAME_BYTES) // _BYTES_A_TOKEN",
+        "0 → 1",
+    ): "one byte is no token",
 }
 """Survivors that change nothing anybody could notice: the line of code, `OLD → NEW` as printed, and why."""
 

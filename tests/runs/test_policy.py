@@ -11,6 +11,7 @@ from toolkit import Toolbox, run, start, tool
 from toolkit.errors import RunError
 from toolkit.runs import OptionError, PendingCall, Question, list_runs, load_run
 from toolkit.runs.asking import CLI_MODES, OWN_MODES, Guard, Offer, Policy
+from toolkit.runs.outcome.codes import Code
 from toolkit.testing import FakeCLI, text, tool_use
 
 WRITER, READER = "mcp__notes__add", "mcp__notes__find"
@@ -276,4 +277,14 @@ def test_our_modes_are_enforced_by_us(mode: str) -> None:
 
 def test_a_call_may_wait_for_a_person_longer_than_the_cli_has_patience_with_hooks() -> None:
     (hook,) = Guard([], {}).hooks()["PreToolUse"]
-    assert (hook.on_failure, (hook.timeout or 0) >= 24 * 3600) == ("block", True)
+    assert (hook.on_failure, hook.timeout) == ("block", 7 * 24 * 3600.0)
+
+
+@pytest.mark.parametrize(("code", "stays"), [("deadline", False), ("stopped", False), ("budget", True), ("auth", True)])
+async def test_a_new_turn_is_free_of_what_only_the_last_one_had_to_do_without(code: Code, stays: bool) -> None:
+    guard = Guard([], {})
+    guard.stop(code)
+    guard.stop("aborted")
+    assert guard.stopped == code
+    guard.begin_turn()
+    assert guard.stopped == (code if stays else None)

@@ -11,9 +11,10 @@ import pytest
 
 from tests.workspace.hostile import Witness
 from tests.workspace.judge import Tree
+from toolkit.errors import WorkspaceError
 from toolkit.workspace import HostMount, WorkspaceSection
 from toolkit_workspace.selecting.pattern import GitPattern
-from toolkit_workspace.selecting.rules import RuleList
+from toolkit_workspace.selecting.rules import MOST_RULE_BYTES, RuleList, read_rule_file
 
 
 def _copied(tmp_path: Path, paths: str, **options: Any) -> list[str]:
@@ -160,3 +161,17 @@ def test_more_rules_than_fit_into_one_automaton_count_as_one_list() -> None:
         expected = 401 if lines[number].endswith(b"1") else number + 1
         assert rules.last_match(lines[number], False) == expected
     assert rules.last_match(b"y", False) == 0
+
+
+def test_a_rule_file_is_read_up_to_its_largest_size_and_not_a_byte_more(tmp_path: Path) -> None:
+    largest = b"*.log\n" + b"#\n" * ((MOST_RULE_BYTES - 6) // 2)
+    handle = os.open(tmp_path, os.O_RDONLY)
+    try:
+        (tmp_path / ".gitignore").write_bytes(largest)
+        assert len(largest) == MOST_RULE_BYTES
+        assert [pattern.line for pattern in read_rule_file(handle, b".gitignore", "f")] == [b"*.log"]
+        (tmp_path / ".gitignore").write_bytes(largest + b"#")
+        with pytest.raises(WorkspaceError):
+            read_rule_file(handle, b".gitignore", "f")
+    finally:
+        os.close(handle)
