@@ -272,6 +272,42 @@ class Row(TypedDict):
     name: str
 
 
+class Raw(Enum):
+    KEY = b"\xff\xfe"
+
+
+@dataclass
+class Held:
+    name: str
+    inside: Any
+
+
+class HeldInModel(BaseModel):
+    inside: list[bytes] | None
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(b"\xff\xfe", bytearray(b"\xff\xfe"), [b"\xff\xfe"], (1, "a", b"\xff\xfe"), {b"\xff\xfe"}, {"a": b"\xff\xfe"}),
+        *(
+            {b"\xff\xfe": 1},
+            {"a": {"b": [b"\xff\xfe"]}},
+            Raw.KEY,
+            [Raw.KEY],
+            Held("a", b"\xff\xfe"),
+            [Held("a", [b"\xff\xfe"])],
+        ),
+        *(HeldInModel(inside=[b"\xff\xfe"]), Held("a", HeldInModel(inside=[b"\xff\xfe"]))),
+    ],
+    ids=repr,
+)
+async def test_bytes_are_standard_base64_wherever_they_hide(value: Any) -> None:
+    reply = await reply_of(lambda: value)
+    assert "//4=" in reply.text
+    assert "__4=" not in reply.text
+
+
 def _returns(annotation: Any, value: Any) -> Callable[[], Any]:
     def probe() -> Any:
         return value

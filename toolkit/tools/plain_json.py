@@ -13,7 +13,9 @@ import json
 from collections import deque
 from collections.abc import Iterator, Mapping
 from enum import Enum
-from typing import Any
+from functools import lru_cache
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel
 from pydantic_core import (
@@ -66,21 +68,55 @@ def _without_bytes(value: Any) -> Any:
 
 
 def _holds_bytes(value: Any) -> bool:
-    if type(value) in _SCALARS:
+    kind: type = type(value)
+    if kind in _SCALARS:
         return False
+    if kind is list or kind is tuple:
+        kinds = set(map(type, value))
+        return not kinds <= _SCALARS and any(map(_holds_bytes, value))
+    if kind is dict:
+        return any(_holds_bytes(item) for item in value.values() if type(item) not in _SCALARS) or any(
+            _holds_bytes(key) for key in value if type(key) is not str
+        )
+    names = _fields_of(kind)
+    if names == ():
+        return False
+    if names is not None:
+        fields = [getattr(value, name, None) for name in names]
+        return not set(map(type, fields)) <= _SCALARS and any(map(_holds_bytes, fields))
+    return _oddly_holds_bytes(value)
+
+
+def _oddly_holds_bytes(value: Any) -> bool:
+    """The same for what is seldom: bytes themselves, sets, enums, classes of their own."""
     if isinstance(value, bytes | bytearray):
         return True
     if isinstance(value, dict):
-        return any(_holds_bytes(item) for item in value.values()) or any(map(_holds_bytes, value))
+        return any(map(_holds_bytes, value.values())) or any(map(_holds_bytes, value))
     if isinstance(value, _SEQUENCES):
         return any(map(_holds_bytes, value))
-    if isinstance(value, Enum):
-        return _holds_bytes(value.value)
-    if isinstance(value, BaseModel):
-        return any(map(_holds_bytes, vars(value).values()))
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return any(_holds_bytes(getattr(value, field.name, None)) for field in dataclasses.fields(value))
-    return False
+    return isinstance(value, Enum) and _holds_bytes(value.value)
+
+
+@lru_cache(maxsize=2048)
+def _fields_of(cls: type) -> tuple[str, ...] | None:
+    """The fields of a dataclass or a pydantic model that are not declared as plain values; None for any other class."""
+    if issubclass(cls, BaseModel):
+        names = list(cls.model_fields)
+    elif dataclasses.is_dataclass(cls):
+        names = [field.name for field in dataclasses.fields(cls)]
+    else:
+        return None
+    try:
+        hints = get_type_hints(cls)
+    except (NameError, TypeError):
+        hints = {}
+    return tuple(name for name in names if not _is_plain(hints.get(name)))
+
+
+def _is_plain(hint: Any) -> bool:
+    members = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    return all(isinstance(member, type) and member in _SCALARS for member in members)
 
 
 def sendable(reply: Reply) -> Reply:
