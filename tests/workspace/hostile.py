@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import socket
 import stat
 import struct
@@ -24,6 +25,8 @@ from pathlib import Path
 
 SECRET = b"the secret outside"
 PLAIN_UID = 65534
+_NEW_MOUNTS = 0x00020000
+_PRIVATE = 0x44000  # MS_REC | MS_PRIVATE
 
 
 @dataclass(frozen=True)
@@ -68,10 +71,13 @@ def a_place(*, plain: bool) -> Iterator[Place]:
         subprocess.run(["rm", "-rf", top], check=True, timeout=60)
 
 
-def run_as(plain: bool, work: Callable[[], None], *, always_fork: bool = False) -> None:
-    """Run a function as a user without rights, in a child process if we are root; its failure is ours."""
+def run_as(plain: bool, work: Callable[[], None], *, always_fork: bool = False, alone_in: Path | None = None) -> None:
+    """Run a function as a user without rights, in a child process if we are root; its failure is ours.
+
+    With `alone_in`, nobody else on the machine sees what is in that folder meanwhile, where the system lets us.
+    """
     drop = plain and os.geteuid() == 0
-    if not drop and not always_fork:
+    if not drop and not always_fork and alone_in is None:
         work()
         return
     reading, writing = os.pipe()
@@ -82,6 +88,8 @@ def run_as(plain: bool, work: Callable[[], None], *, always_fork: bool = False) 
         code = 1
         try:
             os.close(reading)
+            if alone_in is not None:
+                hide(alone_in, PLAIN_UID if drop else os.geteuid())
             if drop:
                 os.setgroups([])
                 os.setgid(PLAIN_UID)
@@ -98,6 +106,28 @@ def run_as(plain: bool, work: Callable[[], None], *, always_fork: bool = False) 
         text = told.read().decode()
     status = os.waitpid(child, 0)[1]
     assert status == 0, f"as a plain user:\n{text}"
+
+
+def hide(folder: Path, owner: int) -> bool:
+    """Let this process have its own file system in memory at a folder, where others see nothing of it; False if it cannot.
+
+    Any process of the machine may look into a temp folder, and a witness cannot tell who it was.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(_NEW_MOUNTS):
+        return False
+    options = f"mode=700,uid={owner},gid={owner}".encode()
+    return not (
+        libc.mount(None, b"/", None, _PRIVATE, None) or libc.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", 0, options)
+    )
+
+
+def can_hide() -> bool:
+    """Whether `hide` works here."""
+    unshare = shutil.which("unshare")
+    return (
+        unshare is not None and not subprocess.run([unshare, "-m", "true"], capture_output=True, timeout=60).returncode
+    )
 
 
 class Witness:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
+import subprocess
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
-from tests.workspace.hostile import ODDITIES, Oddity, Place, Witness, a_place, run_as
+from tests.workspace.hostile import ODDITIES, Oddity, Place, Witness, a_place, can_hide, run_as
 from toolkit._base.handles import PATH_HANDLE, READ_FILE, open_beneath
 from toolkit.workspace import HostMount, WorkspaceSection
 
@@ -70,4 +73,16 @@ def _rows() -> Iterator[Any]:
 @pytest.mark.parametrize(("oddity", "plain"), list(_rows()))
 def test_an_oddity_is_copied_or_left_behind_as_promised(oddity: Oddity, plain: bool) -> None:
     with a_place(plain=plain) as place:
-        run_as(plain, lambda: _outcome(place, oddity))
+        run_as(plain, lambda: _outcome(place, oddity), alone_in=place.top)
+
+
+@pytest.mark.skipif(not can_hide(), reason="this process may not have mounts of its own")
+def test_whoever_else_looks_into_the_temp_folder_is_no_witness(crew: str) -> None:
+    with a_place(plain=False) as place:
+        looking = f"while :; do find '{place.top}' -type f -exec cat {{}} + >/dev/null 2>&1; done"
+        with subprocess.Popen(["sh", "-c", looking], start_new_session=True) as other:
+            try:
+                for oddity in ODDITIES[:3]:
+                    run_as(False, partial(_outcome, place, oddity), alone_in=place.top)
+            finally:
+                os.killpg(other.pid, signal.SIGKILL)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.workspace.hostile import Witness
+from tests.workspace.hostile import Witness, run_as
 from tests.workspace.judge import Tree
 from toolkit.errors import WorkspaceError
 from toolkit.workspace import HostMount, WorkspaceSection
@@ -60,12 +60,15 @@ def test_with_include_only_folders_on_the_way_are_made(tmp_path: Path) -> None:
 
 
 def test_an_excluded_folder_is_never_read(tmp_path: Path) -> None:
-    Tree({}, [b"node_modules/m/x.js", b"a.js"]).make(tmp_path / "t")
-    witness = Witness(tmp_path / "t/node_modules")
-    with WorkspaceSection([HostMount(tmp_path / "t", exclude_glob="node_modules/")], [tmp_path]) as section:
-        assert os.listdir(section.temp_dir / "t") == ["a.js"]
-    assert witness.seen() == []
-    witness.close()
+    def look() -> None:
+        Tree({}, [b"node_modules/m/x.js", b"a.js"]).make(tmp_path / "t")
+        witness = Witness(tmp_path / "t/node_modules")
+        with WorkspaceSection([HostMount(tmp_path / "t", exclude_glob="node_modules/")], [tmp_path]) as section:
+            assert os.listdir(section.temp_dir / "t") == ["a.js"]
+        assert witness.seen() == []
+        witness.close()
+
+    run_as(False, look, alone_in=tmp_path)
 
 
 def test_exclude_glob_is_stronger_than_a_gitignore_file(tmp_path: Path) -> None:
