@@ -108,7 +108,7 @@ def run_as(plain: bool, work: Callable[[], None], *, always_fork: bool = False, 
     assert status == 0, f"as a plain user:\n{text}"
 
 
-def hide(folder: Path, owner: int) -> bool:
+def hide(folder: Path, owner: int, size: int = 0) -> bool:
     """Let this process have its own file system in memory at a folder, where others see nothing of it; False if it cannot.
 
     Any process of the machine may look into a temp folder, and a witness cannot tell who it was.
@@ -116,7 +116,7 @@ def hide(folder: Path, owner: int) -> bool:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(_NEW_MOUNTS):
         return False
-    options = f"mode=700,uid={owner},gid={owner}".encode()
+    options = f"mode=700,uid={owner},gid={owner},size={size}".encode()  # 0 stands for the usual size
     return not (
         libc.mount(None, b"/", None, _PRIVATE, None) or libc.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", 0, options)
     )

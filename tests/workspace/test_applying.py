@@ -68,8 +68,8 @@ def test_a_new_file_brings_the_folders_it_needs(ws: WorkspaceSection, host: Path
 
 def test_a_path_that_did_not_change_and_an_unknown_mount_are_refused(ws: WorkspaceSection) -> None:
     (ws.temp_dir / "src/app.py").write_text("agent\n")
-    with pytest.raises(WorkspaceError, match=r"nothing changed at 'app.py'"):
-        ws.apply(paths=["app.py"])
+    with pytest.raises(WorkspaceError, match=r"nothing changed at 'app.pi'; did you mean 'src/app.py'"):
+        ws.apply(paths=["app.pi"])
     with pytest.raises(WorkspaceError, match="no mount is called 'source'"):
         ws.apply(mounts=["source"])
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.workspace.hostile import Place, a_place, run_as
+from tests.workspace.hostile import Place, a_place, can_hide, hide, run_as
 from toolkit.workspace import HostMount, Progress, WorkspaceBudgetError, WorkspaceError, WorkspaceSection
 
 pytestmark = pytest.mark.usefixtures("crew")
@@ -157,6 +157,25 @@ def test_a_copy_that_cannot_be_written_leaves_nothing() -> None:
         run_as(True, lambda: _full_disk(place), always_fork=True)
 
 
+def _small_disk(place: Place) -> None:
+    place.make()
+    (place.project / "large").write_bytes(os.urandom(3_000_000))
+    assert hide(place.parent, os.geteuid(), size=1 << 20)
+    with pytest.raises(WorkspaceError) as caught:
+        WorkspaceSection([HostMount(place.project)], [place.top], parent=place.parent).prepare()
+    said = str(caught.value)
+    assert "No space left" in said
+    assert f"{place.parent}: 1.0 MB are free, 3.0 MB are needed" in said
+    assert "Nothing was left behind" in said
+    assert list(place.parent.iterdir()) == []
+
+
+@pytest.mark.skipif(not can_hide(), reason="this process may not have mounts of its own")
+def test_a_full_disk_is_told_with_where_and_how_much() -> None:
+    with a_place(plain=False) as place:
+        run_as(False, lambda: _small_disk(place), always_fork=True)
+
+
 def _few_descriptors(place: Place) -> None:
     place.make()
     here = os.open(place.project, os.O_RDONLY)
@@ -166,8 +185,9 @@ def _few_descriptors(place: Place) -> None:
         os.close(here)
         here = inner
     os.close(here)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (120, 120))
     before = set(os.listdir("/proc/self/fd"))
+    most = max(map(int, before)) + 60
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     with WorkspaceSection([HostMount(place.project)], [place.top], parent=place.parent) as section:
         assert section.plan().mounts[0].folders == 400
         assert len(section.fingerprint()) == 64

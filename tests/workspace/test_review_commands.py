@@ -13,7 +13,7 @@ import pytest
 
 from tests.workspace.copies import git, make_tree, tree_of
 from toolkit.cli.workspace import APPLY_EXAMPLE, DIFF_EXAMPLE
-from toolkit.errors import WorkspaceConflictError, WorkspaceSecurityError
+from toolkit.errors import WorkspaceConflictError, WorkspaceError, WorkspaceSecurityError
 from toolkit.workspace import HostMount, WorkspaceSection
 
 
@@ -95,6 +95,46 @@ def test_half_of_it_is_applied_then_the_rest_then_all_is_taken_back(kept: Path, 
     assert toolkit("workspace", "diff", kept) == "No changes.\n"
     assert "taken back" in toolkit("workspace", "apply", kept, "--undo")
     assert tree_of(host) == half
+
+
+@pytest.mark.parametrize(
+    "path", ["main.py", "{host}/app/main.py", "{kept}/app/main.py", "host/app/main.py", "app/main.py"]
+)
+def test_a_path_may_be_named_as_in_the_workspace_its_mount_or_the_host(
+    kept: Path, host: Path, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(host.parent)
+    asked = path.format(host=host, kept=kept)
+    assert toolkit("workspace", "apply", kept, "--path", asked) == "replaced  app/main.py\n"
+
+
+def test_a_path_at_which_nothing_changed_is_told_with_what_was_probably_meant(kept: Path, host: Path) -> None:
+    told = toolkit("workspace", "apply", kept, "--path", "app/mian.py", code=1)
+    assert "nothing changed at 'app/mian.py'; did you mean 'app/main.py'?" in told
+    assert "did you mean 'app/old.py'?" in toolkit("workspace", "apply", kept, "--path", "elsewhere/old.py", code=1)
+
+
+def test_a_path_that_two_mounts_have_is_not_guessed(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        make_tree(tmp_path / name, {"same.txt": b"host\n"})
+    mounts = [HostMount(tmp_path / "one"), HostMount(tmp_path / "two")]
+    with WorkspaceSection(mounts, [tmp_path], parent=tmp_path) as section:
+        for name in ("one", "two"):
+            (section.temp_dir / name / "same.txt").write_text("agent\n")
+        with pytest.raises(WorkspaceError) as caught:
+            section.apply(paths=["same.txt"])
+        assert caught.value.where == ("one/same.txt", "two/same.txt")
+        assert (tmp_path / "one/same.txt").read_text() == "host\n"
+
+
+def test_a_mount_outside_every_root_is_told_with_the_option_that_allows_it(tmp_path: Path) -> None:
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root/out").symlink_to("/etc")
+    options = ["--root", str(tmp_path / "root"), "--parent", str(tmp_path)]
+    told = toolkit("workspace", "prepare", "--mount", "/etc/hosts", *options, code=2)
+    assert "Allow the folder it lies in: --root /etc\n" in told
+    assert "with --root" in toolkit("workspace", "prepare", "--mount", tmp_path / "root/out", *options, code=2)
+    assert "allowed_host_roots" not in toolkit("workspace", "plan", "--mount", "x", "--root", tmp_path / "no", code=1)
 
 
 def test_a_conflict_is_told_with_the_next_keystroke_and_exit_code_1(kept: Path, host: Path) -> None:

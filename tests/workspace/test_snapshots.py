@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,11 @@ from toolkit.workspace import WorkspaceSection
 
 
 @pytest.fixture
-def ws(tmp_path: Path) -> WorkspaceSection:
+def ws(tmp_path: Path) -> Iterator[WorkspaceSection]:
     host = make_tree(tmp_path / "host", {"a.txt": b"a\n" * 50, "b.txt": b"b\n", "dir/c.txt": b"c\n", "link": "a.txt"})
-    return prepare(host).prepare()
+    section = prepare(host).prepare()
+    yield section
+    section.release()
 
 
 def test_a_workspace_goes_back_to_how_it_looked(ws: WorkspaceSection) -> None:
@@ -33,6 +36,20 @@ def test_a_workspace_goes_back_to_how_it_looked(ws: WorkspaceSection) -> None:
     ws.rewind(before_tests)
 
     assert tree_of(ws.temp_dir) == then
+
+
+def test_what_a_killed_snapshot_left_behind_stops_no_later_one(ws: WorkspaceSection) -> None:
+    ws.snapshot("one")
+    kept = ws.state_dir / "snapshots"
+    for left in (".2.json.0123.new", "2.new", "manifest-2.new", "record-2.new", ".record-2.45.new"):
+        (kept / left).write_bytes(b"{")
+    (ws.temp_dir / "src/a.txt").write_text("work\n")
+
+    two = ws.snapshot("two")
+    ws.rewind("one")
+    ws.rewind(two)
+
+    assert (ws.temp_dir / "src/a.txt").read_text() == "work\n"
 
 
 def test_what_a_rewind_took_away_can_be_had_back(ws: WorkspaceSection) -> None:
@@ -135,6 +152,7 @@ def test_any_edits_are_rewound_exactly(tree: Tree, first: list[Edit], second: li
         ws.rewind(shot)
         assert tree_of(ws.temp_dir) == then
         assert len(ws.diff(shot)) == 0
+        ws.release()
 
 
 def test_a_folder_the_agent_closed_is_rewound_too(ws: WorkspaceSection) -> None:

@@ -35,14 +35,14 @@ async def _watched(
 
 
 async def _until(holds: Callable[[], bool]) -> None:
-    """Wait for a fact, ten seconds at most."""
-    async with asyncio.timeout(10):
+    """Wait for a fact, a minute at most: the machine may have other things to do."""
+    async with asyncio.timeout(60):
         while not holds():  # noqa: ASYNC110 - a fact about files: nobody sets an event for it
             await asyncio.sleep(0.01)
 
 
 async def _event(watching: Watching, kind: str, path: str) -> WatchEvent:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         async for event in watching:
             if (event.kind, event.path) == (kind, path):
                 return event

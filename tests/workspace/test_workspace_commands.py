@@ -74,7 +74,7 @@ def test_a_mistyped_budget_is_a_mistyped_command(host: Path) -> None:
 
 def test_a_mount_outside_the_current_folder_needs_a_root(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(host / "work")
-    assert run("plan", "--mount", "../src").exit_code == 1
+    assert run("plan", "--mount", "../src").exit_code == 2
     assert run("plan", "--mount", "../src", "--root", "..").exit_code == 0
 
 

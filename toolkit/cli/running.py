@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolkit._base.words import safe_text
-from toolkit.cli.terminal.command import HEADER, MOUNT, Duration, command, json_option
+from toolkit.cli.terminal.command import HEADER, MOUNT, Duration, check_roots, command, json_option
 from toolkit.cli.terminal.results import as_json, take_stdout, write_result
-from toolkit.errors import ToolkitError, WorkspaceSecurityError
+from toolkit.errors import ToolkitError
 from toolkit.runs.asking import MODES
 
 if TYPE_CHECKING:
@@ -235,15 +235,7 @@ def _workspace(given: dict[str, Any]) -> WorkspaceSection | InPlace | None:
         HostMount(host, where, exclude_glob=given["excludes"], gitignore=given["gitignore"])
         for host, where in given["mounts"]
     ]
-    section = WorkspaceSection(mounts, allowed_host_roots=given["roots"])
-    try:
-        section.check()
-    except WorkspaceSecurityError as error:
-        if error.rule != "allowed-roots":
-            raise
-        fix = f"Allow the folder it lies in: --allow-root {Path(error.path).absolute().parent}"
-        raise click.UsageError("\n  ".join([error.what, *error.where, fix])) from None
-    return section
+    return check_roots(WorkspaceSection(mounts, allowed_host_roots=given["roots"]), "--allow-root")
 
 
 def _session(name: str | None) -> str | None:

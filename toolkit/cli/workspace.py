@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from toolkit.cli.terminal.command import MOUNT, Bytes, Group, apply_options, json_option, with_options
+from toolkit.cli.terminal.command import MOUNT, Bytes, Group, apply_options, check_roots, json_option, with_options
 from toolkit.cli.terminal.results import as_json, echo_json, print_applied, print_changes, take_stdout, write_result
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def _section(options: dict[str, Any], **more: Any) -> WorkspaceSection:
     mounts = [
         HostMount(host, where, options["include"], options["exclude"], **rules) for host, where in options["mounts"]
     ]
-    return WorkspaceSection(mounts, options["roots"], strict=options["strict"], **more)
+    return check_roots(WorkspaceSection(mounts, options["roots"], strict=options["strict"], **more), "--root")
 
 
 @workspace.command(example="$ toolkit workspace plan --mount . --gitignore --exclude .git/")

@@ -296,9 +296,10 @@ class WorkspaceSection:
     ) -> Applied:
         """Take the changes back to the host: all that are chosen, or none.
 
-        `paths` are files or folders in the workspace, `mounts` the mounts' places in it. What lies in a
-        `.git` folder comes along only when a path says so. With `conflict_markers`, texts that do not
-        merge are written with both versions in them. `dry_run` decides everything and writes nothing.
+        `paths` are files or folders in the workspace, or the same on the host or relative to their mount;
+        `mounts` are the mounts' places in it. What lies in a `.git` folder comes along only when a path says
+        so. With `conflict_markers`, texts that do not merge are written with both versions in them.
+        `dry_run` decides everything and writes nothing.
 
         Raises:
             WorkspaceConflictError: the host changed in a way that does not merge; nothing was touched.

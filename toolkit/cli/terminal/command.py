@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
+from toolkit.errors import WorkspaceSecurityError
+
 if TYPE_CHECKING:
     from toolkit.runs import StoredRun
+    from toolkit.workspace import WorkspaceSection
 
 Option = Callable[[Callable[..., None]], Callable[..., None]]
 _PART = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d)")
@@ -125,6 +128,19 @@ class _Header(click.ParamType[tuple[str, str]]):
 
 
 HEADER = _Header()
+
+
+def check_roots(section: WorkspaceSection, option: str) -> WorkspaceSection:
+    """The section, once every mount is proven to lie in a root; `option` is what allows one here."""
+    try:
+        section.check()
+    except WorkspaceSecurityError as error:
+        if error.rule == "allowed-roots":
+            fix = f"Allow the folder it lies in: {option} {Path(error.path).absolute().parent}"
+        else:
+            fix = f"Allow the folder it leads to with {option}, or mount another path."
+        raise click.UsageError("\n  ".join([error.what, *error.where, fix])) from None
+    return section
 
 
 class _StoredRun(click.ParamType["StoredRun"]):

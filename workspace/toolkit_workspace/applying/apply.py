@@ -20,9 +20,11 @@ from toolkit._base.files import is_there
 from toolkit._base.locks import take_lock
 from toolkit._base.words import safe_name
 from toolkit.errors import WorkspaceConflictError, WorkspaceError, WorkspaceSecurityError
+from toolkit_workspace.applying.choose import choose
 from toolkit_workspace.applying.decide import AppliedChange, Case, Decider
-from toolkit_workspace.applying.journal import Journal, Step, Update, discard
-from toolkit_workspace.changes.changes import Change, Changes, changes_of
+from toolkit_workspace.applying.journal import Journal, discard
+from toolkit_workspace.applying.steps import Step, Update
+from toolkit_workspace.changes.changes import changes_of
 from toolkit_workspace.changes.marks import LEADS_OUT, LinkReader, leads_out, links_below
 from toolkit_workspace.moments.snapshot import Snapshots
 from toolkit_workspace.record.content import Content, ContentGone, Hosts, Node
@@ -61,9 +63,9 @@ def apply_changes(
 ) -> Applied:
     """Apply the changes of a workspace to its mounts: all that are chosen, or none.
 
-    `paths` are files or folders in the workspace, `mounts` the mounts' places in it. What lies in a
-    `.git` folder is applied only when a path says so. With `conflict_markers`, texts that do not merge
-    are written with both versions in them. `dry_run` decides everything and writes nothing.
+    `paths` are files or folders in the workspace, or the same on the host; `mounts` are the mounts' places
+    in it. What lies in a `.git` folder is applied only when a path says so. With `conflict_markers`, texts
+    that do not merge are written with both versions in them. `dry_run` decides everything, writes nothing.
 
     Raises:
         WorkspaceConflictError: the host changed in a way that does not merge; nothing was touched.
@@ -73,7 +75,7 @@ def apply_changes(
     with _locked(workspace):
         _refuse_unfinished(workspace)
         changes = changes_of(workspace)
-        chosen, left = _choose(changes, paths, mounts)
+        chosen, left = choose(workspace, changes, paths, mounts)
         with Hosts(workspace.record, workspace.store) as hosts:
             cases = [Case.of(one, changes.mounts.index(one.mount), hosts.record) for one in chosen if one.mount]
             _refuse_links_leading_out(cases, hosts)
@@ -274,67 +276,6 @@ def _ordered(steps: Iterable[Step]) -> list[Step]:
         *sorted(coming, key=depth),
         *(step for step in going if not is_in_the_way(step)),
     ]
-
-
-def _choose(
-    changes: Changes, paths: Iterable[str | Path] | None, mounts: Iterable[str] | None
-) -> tuple[list[Change], list[tuple[str, str]]]:
-    """The changes to apply, and those asked for that never are, with the reason."""
-    wanted_paths = None if paths is None else [str(path) for path in paths]
-    wanted_mounts = None if mounts is None else set(mounts)
-    _refuse_unknown(changes, wanted_paths, wanted_mounts)
-    names_git = any(".git" in path.split("/") for path in wanted_paths or ())
-    chosen: list[Change] = []
-    left: list[tuple[str, str]] = []
-    for change in changes:
-        if wanted_mounts is not None and change.mount not in wanted_mounts:
-            continue
-        if wanted_paths is not None and not any(change.is_below(path) for path in wanted_paths):
-            continue
-        if reason := _why_left(change, names_git):
-            left.append((change.path, reason))
-        else:
-            chosen.append(change)
-    return chosen + _needed_for(chosen, changes), left
-
-
-def _needed_for(chosen: Sequence[Change], changes: Changes) -> list[Change]:
-    """The changes that make room for the chosen ones: folders above them, and files where these folders come."""
-    above = {parent for change in chosen if change.kind != "deleted" for parent in _parents(change.path)}
-    taken = {id(change) for change in chosen}
-    return [
-        change
-        for change in changes
-        if id(change) not in taken and change.path in above and change.mount is not None
-        if change.type == "folder" or change.kind == "deleted"
-    ]
-
-
-def _parents(path: str) -> list[str]:
-    parts = path.split("/")
-    return ["/".join(parts[:depth]) for depth in range(1, len(parts))]
-
-
-def _why_left(change: Change, names_git: bool) -> str:
-    if change.mount is None:
-        return "outside every mount"
-    if change.type == "special":
-        return "neither file, folder nor link"
-    if ".git" in change.path.lower().split("/") and not names_git:
-        return "inside a git folder: name it in paths to apply it"
-    return ""
-
-
-def _refuse_unknown(changes: Changes, paths: list[str] | None, mounts: set[str] | None) -> None:
-    for mount in sorted(mounts or ()):
-        if mount not in changes.mounts:
-            raise WorkspaceError(f"no mount is called {mount!r}", fix=f"The mounts are: {', '.join(changes.mounts)}")
-    for path in paths or ():
-        if not any(change.is_below(path) for change in changes):
-            raise WorkspaceError(
-                f"nothing changed at {path!r}",
-                fix="Paths are relative to the workspace, as in changes().summary()",
-            )
 
 
 def _refuse_links_leading_out(cases: Sequence[Case], hosts: Hosts) -> None:

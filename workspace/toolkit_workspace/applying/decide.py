@@ -14,8 +14,8 @@ from typing import Literal
 
 from toolkit._base.files import umask
 from toolkit._base.handles import READ_DIR, open_beneath
-from toolkit_workspace.applying.journal import HostVersion, Step, Update
 from toolkit_workspace.applying.merge import Conflict, marked_bytes, merged_bytes
+from toolkit_workspace.applying.steps import HostVersion, Step, Update
 from toolkit_workspace.changes.changes import Change
 from toolkit_workspace.record.content import Content, ContentGone, Hosts, Node, Source
 from toolkit_workspace.record.keeping import LARGEST_FRESH, LARGEST_KEPT

@@ -1,6 +1,6 @@
 """Turn paths of a workspace into another version of them, through directory handles and no link.
 
-What has to go is removed from below, what has to come is made from the top down;
+What has to go is removed with all below it, what has to come is made from the top down;
 a file is written beside its place and moved over. Folders the agent closed are
 opened for us first.
 """
@@ -31,8 +31,11 @@ def rewrite(root: int, pairs: Sequence[Pair]) -> None:
     _refuse_lost(pairs)
     going = [pair for pair in pairs if pair.old and (pair.new is None or pair.new.kind != pair.old.kind)]
     coming = [pair for pair in pairs if pair.new is not None and pair.new.kind != "s"]
-    for pair in sorted(going, key=_depth, reverse=True):
-        _in_folder(root, pair.path, remove_tree)
+    gone: set[bytes] = set()
+    for pair in sorted(going, key=_depth):
+        if pair.path.rpartition(b"/")[0] not in gone:  # else it went with its folder
+            _in_folder(root, pair.path, remove_tree)
+        gone.add(pair.path)
     for pair in sorted(coming, key=_depth):
         _come(root, pair)
     for pair in sorted(coming, key=_depth, reverse=True):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -26,6 +27,8 @@ from toolkit_workspace.record.content import Content, ContentGone, Hosts, Node, 
 from toolkit_workspace.record.record import Record, Row
 from toolkit_workspace.record.trouble import in_words
 from toolkit_workspace.workspace import Workspace
+
+_RECORD = "record-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +76,7 @@ class Snapshots:
         self._pinned: tuple[int, str] | None = None
 
     def __iter__(self) -> Iterator[Snapshot]:
-        numbers = sorted(int(file.stem) for file in self._folder.glob("*.json"))
-        return iter([self._facts(number)[0] for number in numbers])
+        return iter([self._facts(number)[0] for number in self._numbers("", ".json")])
 
     def take(self, label: str) -> Snapshot:
         """Remember how the workspace looks now."""
@@ -129,7 +131,7 @@ class Snapshots:
 
     def keep_before_apply(self, rows: list[Row]) -> None:
         """Keep the bytes of files whose host version is about to go and which a snapshot may still need."""
-        pinned = sorted(self._folder.glob("record-*"))
+        pinned = [self._folder / f"{_RECORD}{number}" for number in self._numbers(_RECORD, "")]
         if not pinned:
             return
         kept: list[Row] = []
@@ -148,6 +150,19 @@ class Snapshots:
                 if then is not None and then._replace(base=row.base) == row:
                     record.put(row)
             record.save(file)
+
+    def _numbers(self, before: str, after: str) -> list[int]:
+        """The numbers in the names of files that are whole, in order; what a killed process left is none of them.
+
+        Raises:
+            OSError: the folder cannot be read.
+        """
+        try:
+            names = [file.name for file in self._folder.iterdir()]
+        except FileNotFoundError:
+            return []
+        found = [re.fullmatch(rf"{before}(\d+){re.escape(after)}", name, re.ASCII) for name in names]
+        return sorted(int(one[1]) for one in found if one is not None)
 
     def _prepared_then(self, opened: ExitStack) -> _Moment:
         return _Moment(opened.enter_context(Hosts(self._workspace.record, self._workspace.store)), {})
@@ -174,10 +189,10 @@ class Snapshots:
 
     def _pin(self) -> str:
         """Keep the record as it is now, once for all snapshots in a row that build on it."""
-        numbers = [int(one.name.partition("-")[2]) for one in self._folder.glob("record-*")]
+        numbers = self._numbers(_RECORD, "")
         edits = self._workspace.record.edits
         if self._pinned is None or self._pinned[0] != edits:
-            name = f"record-{max(numbers, default=0) + 1}"
+            name = f"{_RECORD}{max(numbers, default=0) + 1}"
             self._workspace.record.save(self._folder / name)
             self._pinned = (edits, name)
         return self._pinned[1]

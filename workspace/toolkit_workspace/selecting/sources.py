@@ -133,7 +133,7 @@ def _open_root(path: str | os.PathLike[str]) -> _Root:
         raise WorkspaceError(
             f"allowed host root {safe_name(text)} cannot be opened as a folder",
             where=[error.strerror or str(error)],
-            fix="Write folders that exist in allowed_host_roots.",
+            fix="Allow folders that exist.",
         ) from error
     st = os.fstat(handle)
     return _Root(text, handle, (st.st_dev, st.st_ino))

@@ -1,0 +1,118 @@
+"""How deep a tree is costs neither handles nor a limit of Python's: nothing of it is missed, and all of it goes."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.workspace.copies import prepare
+from toolkit._base.handles import READ_DIR, open_beneath, remove_tree
+from toolkit.workspace import HostMount, WorkspaceSection
+from toolkit_workspace import clean_workspaces
+
+ROOT = Path(__file__).parents[2]
+DEPTH = 50
+MUCH_DEEPER = 3_000
+DEEPER_THAN_PYTHON = 1_200
+
+
+def _work(top: Path) -> None:
+    """Every operation on a file far down, each as a user would ask for it."""
+    place = Path("/".join(["d"] * DEPTH), "file")
+    (top / "host" / place).parent.mkdir(parents=True)
+    (top / "host" / place).write_text("host\n")
+    section = WorkspaceSection([HostMount(top / "host", "src")], [top], parent=top).prepare()
+    copy = section.temp_dir / "src" / place
+    copy.write_text("agent\n")
+    (changed,) = section.changes()
+    assert changed.path == f"src/{place}"
+    section.snapshot("edited")
+    copy.write_text("later\n")
+    section.rewind("edited")
+    assert copy.read_text() == "agent\n"
+    assert [one.action for one in section.apply().changes] == ["replaced"]
+    assert (top / "host" / place).read_text() == "agent\n"
+    assert section.undo_apply()
+    assert (top / "host" / place).read_text() == "host\n"
+    section.cleanup()
+
+
+def main(top: str, handles: str) -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (int(handles), int(handles)))
+    _work(Path(top))
+
+
+@pytest.mark.parametrize("handles", [48, 40, 32])
+def test_every_operation_sees_what_is_far_down_with_few_handles(tmp_path: Path, handles: int) -> None:
+    program = "import sys; from tests.workspace.test_deep_trees import main; main(*sys.argv[1:])"
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path), str(handles)],
+        cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def _dig(folder: Path, depth: int) -> None:
+    here = os.open(folder, READ_DIR)
+    for _ in range(depth):
+        os.mkdir("d", dir_fd=here)
+        below = os.open("d", READ_DIR, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(os.open("deepest", os.O_CREAT | os.O_WRONLY, dir_fd=here))
+    os.close(here)
+
+
+def _is_there(folder: Path, path: str) -> bool:
+    here = os.open(folder, READ_DIR)
+    try:
+        os.close(open_beneath(here, os.fsencode(path), os.O_RDONLY))
+    except FileNotFoundError:
+        return False
+    finally:
+        os.close(here)
+    return True
+
+
+def test_folders_deeper_than_python_can_recurse_are_seen_remembered_and_removed(tmp_path: Path) -> None:
+    (tmp_path / "host").mkdir()
+    section = prepare(tmp_path / "host").prepare()
+    src = section.temp_dir / "src"
+    deepest = "/".join(["d"] * DEEPER_THAN_PYTHON) + "/deepest"
+    section.snapshot("flat")
+    _dig(src, DEEPER_THAN_PYTHON)
+    assert len(section.changes()) == DEEPER_THAN_PYTHON + 1
+    until_now = section.rewind("flat")
+    assert list(src.iterdir()) == []
+    section.rewind(until_now)
+    assert _is_there(src, deepest)
+
+    section.cleanup()
+
+    assert [one.name for one in tmp_path.iterdir()] == ["host"]
+
+
+def test_thousands_of_nested_folders_of_a_killed_process_are_cleaned_away(tmp_path: Path) -> None:
+    (tmp_path / "host").mkdir()
+    section = prepare(tmp_path / "host")
+    _dig(section.temp_dir, MUCH_DEEPER)
+    assert [one.temp_dir for one in clean_workspaces(tmp_path, kept=True)] == [section.temp_dir]
+    assert [one.name for one in tmp_path.iterdir()] == ["host"]
+
+
+def test_thousands_of_nested_host_folders_are_copied(tmp_path: Path) -> None:
+    (tmp_path / "host").mkdir()
+    _dig(tmp_path / "host", MUCH_DEEPER)
+    try:
+        with WorkspaceSection([HostMount(tmp_path / "host", "src")], [tmp_path], parent=tmp_path) as section:
+            assert _is_there(section.temp_dir / "src", "/".join(["d"] * MUCH_DEEPER) + "/deepest")
+            assert len(section.changes()) == 0
+    finally:
+        top = os.open(tmp_path, READ_DIR)
+        remove_tree(top, "host")
+        os.close(top)
