@@ -336,7 +336,7 @@ def test_normal_mode_asks_at_the_terminal_and_obeys(tmp_path: Path) -> None:
             terminal.see("  echo no > refused.txt\r\nRun it? y = once")
             terminal.type("n\n")
             terminal.see("/src/allowed.txt\r\n  +yes\r\n  +and more\r\n")
-            terminal.see("in this project, a = always, n = no [n] ")
+            terminal.see("to remember every call of Write: s = in this session, p = in this project, a = always [n] ")
             terminal.type("y\n")
             assert terminal.end() == 0
     assert [change.path for change in desk.last().changes()] == ["src/allowed.txt"]
