@@ -278,6 +278,7 @@ RULES: dict[str, Rule] = {
     "system": optional(text("what is added to the system prompt")),
     "native": optional(list_of(one_of(NATIVE_TOOLS, "tool of the CLI"))),
     "servers": mapping_of(_server, "a mapping of names to configurations"),
+    "allow_servers": list_of(text("the name of a server")),
     "profile": one_of(PROFILES, "profile"),
     "domains": list_of(text("a host name", 'Write for example: domains=["a.example.org"]')),
     "readable": list_of(path),

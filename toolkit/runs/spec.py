@@ -18,7 +18,7 @@ from toolkit.runs.fields import checked
 from toolkit.runs.kinds import OptionError
 from toolkit.runs.outcome.output import OutputShape
 from toolkit.runs.prompts import PromptLike
-from toolkit.sandbox import CREDENTIALS, SandboxSettings, find_api, profile
+from toolkit.sandbox import CREDENTIALS, SandboxSettings, find_api, loopback_port, profile
 from toolkit.tools import Tool, Toolbox
 
 if TYPE_CHECKING:
@@ -120,6 +120,8 @@ class RunSpec:
     servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Further MCP servers, as the SDK configures them; stdio ones start inside the jail. The run needs each of them,
     unless its configuration has `"optional": True`."""
+    allow_servers: Sequence[str] = ()
+    """Names of `servers` on this machine's own loopback that the CLI may reach."""
     profile: str = "offline"
     domains: Sequence[str] = ()
     toolchain: bool = True
@@ -190,6 +192,7 @@ class RunSpec:
             raise RunError("there is no session to fork", fix="Name it: run(…, resume=result.session, fork=True)")
         if self.at is not None and not self.fork:
             raise RunError("at=… goes back in a session, which needs a fork", fix="Write fork=True as well")
+        self.host_ports()
         self.rules()
         profile(
             self.jail_profile,
@@ -207,6 +210,28 @@ class RunSpec:
     def shape(self) -> OutputShape | None:
         """The form of the output; None where none was asked for."""
         return None if self.output is None or self.output is type(None) else OutputShape(self.output)
+
+    def host_ports(self) -> list[int]:
+        """The ports of this machine that the servers of the run are reached at.
+
+        Raises:
+            RunError: a server is on this machine and not allowed, or allowed and not there.
+            SandboxError: its URL is none that the jail can use.
+        """
+        found: dict[str, int] = {}
+        for name, config in self.servers.items():
+            port = loopback_port(config["url"]) if config.get("type") in ("http", "sse") else None
+            if port is not None and name not in self.allow_servers and self.transport is None:
+                raise RunError(
+                    f"server '{name}' is on this machine, which the jail does not reach",
+                    where=[f"port {port} of the loopback interface"],
+                    fix=f'To let the CLI use it: allow_servers=["{name}"]',
+                )
+            found |= {} if port is None else {name: port}
+        for name in self.allow_servers:
+            if name not in found:
+                raise RunError(f"allow_servers: no server '{name}' is on this machine{did_you_mean(name, found)}")
+        return list(dict.fromkeys(found.values()))
 
     def reach(self) -> dict[str, Any]:
         """The options that say where the model API is and what it is reached with, for `find_api` and `confine`."""

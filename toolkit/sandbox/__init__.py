@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         checked_headers as checked_headers,
         find_api as find_api,
         find_cli as find_cli,
+        loopback_port as loopback_port,
         python_environment as python_environment,
     )
     from toolkit.sandbox.jail.proof import CheckReport as CheckReport, CheckRow as CheckRow
@@ -60,7 +61,7 @@ _HOMES = {
     "toolkit.sandbox.gate.refusals": "Refusal",
     "toolkit.sandbox.gate.usage": "GateUsage ModelCall SpendLimit",
     "toolkit.sandbox.host": (
-        "CREDENTIALS CUSTOM_HEADERS ModelAPI checked_headers find_api find_cli python_environment"
+        "CREDENTIALS CUSTOM_HEADERS ModelAPI checked_headers find_api find_cli loopback_port python_environment"
     ),
     "toolkit.sandbox.jail.proof": "CheckReport CheckRow",
     "toolkit.sandbox.jail.walls": "Jail",

@@ -15,6 +15,7 @@ import asyncio
 import contextlib
 import os
 import re
+import secrets
 import shutil
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -22,6 +23,8 @@ from typing import Any, TypeVar
 
 from toolkit._base.handles import open_beneath
 from toolkit.errors import SandboxError
+from toolkit.sandbox.bridge import PROXY_PORT, bridge
+from toolkit.sandbox.gate.client import HostPorts
 from toolkit.sandbox.gate.gate import Gate
 from toolkit.sandbox.gate.usage import SpendLimit
 from toolkit.sandbox.host import (
@@ -47,7 +50,6 @@ from toolkit.sandbox.settings import SandboxSettings
 
 LITTER = ".claude/.cc-writes"
 """A folder the CLI leaves, empty, in every folder a command ran in."""
-_PROXY_PORT = 3129
 
 # With its sandbox on, the CLI runs `npm root -g` in / at every start and waits for it: 0.4 s for an answer it can
 # do without. Every other use of npm is passed on.
@@ -89,6 +91,7 @@ def confine(
     auth_token: str | None = None,
     oauth_token: str | None = None,
     api_headers: Mapping[str, str] | None = None,
+    host_ports: Sequence[int] = (),
     tools: Sequence[str] | None = None,
     readable: Sequence[Path | str] = (),
     limits: JailLimits | None = None,
@@ -115,6 +118,7 @@ def confine(
         auth_token: A gateway's token, sent as `Authorization: Bearer`; `ANTHROPIC_AUTH_TOKEN`.
         oauth_token: A subscription's token; `CLAUDE_CODE_OAUTH_TOKEN`.
         api_headers: Further headers for every request to the API; `ANTHROPIC_CUSTOM_HEADERS`. Never seen inside.
+        host_ports: Ports of this machine's loopback that the CLI may reach, for MCP servers; commands cannot.
         tools: The CLI's built-in tools to offer.
         readable: Host paths to show read-only, for example `python_environment()`.
         limits: How much of the machine it may use.
@@ -135,11 +139,16 @@ def confine(
         api_url, api_key, api_key_file, auth_token=auth_token, oauth_token=oauth_token, api_headers=api_headers
     )
 
+    word = f"gate:{secrets.token_hex(16)}"
+
     def make_gate(socket: Path) -> Gate:
         headers = api.all_headers()
-        return Gate(api.url, None, socket, domains=domains, offline=True, spend_limit=spend_limit, headers=headers)
+        ports = HostPorts(tuple(host_ports), word)
+        return Gate(
+            api.url, None, socket, domains=domains, offline=True, spend_limit=spend_limit, headers=headers, ports=ports
+        )
 
-    proxy_port = _PROXY_PORT if domains else None
+    proxy_port = PROXY_PORT if domains else None
     layout = layout or Layout()
     own_git = (".git/hooks", ".git/config") if layout.own_git else ()
     whole = make_profile(
@@ -181,7 +190,7 @@ def confine(
         jail,
         settings=whole.as_json(),
         tools=usual if tools is None else tools,
-        command=(*_bridge(proxy_port), str(cli)),
+        command=(*bridge(has_domains=bool(domains), host_ports=host_ports, word=word), str(cli)),
         make_gate=make_gate,
         own_git=layout.own_git,
     )
@@ -361,14 +370,6 @@ def remove_litter(workspace: Path, paths: Iterable[str] = (LITTER,)) -> None:
                         os.close(handle)
     finally:
         os.close(root)
-
-
-def _bridge(port: int | None) -> list[str]:
-    """With domains: a port inside that leads to the gate, since programs know proxies by port only."""
-    if port is None:
-        return []
-    listen = f"TCP-LISTEN:{port},bind=127.0.0.1,fork,reuseaddr"
-    return ["/bin/sh", "-c", f'socat {listen} UNIX-CONNECT:{SOCKET} & exec "$@"', "sh"]
 
 
 def _checked_env(env: Mapping[str, str]) -> dict[str, str]:

@@ -131,6 +131,7 @@ def confine_run(spec: RunSpec, native: list[str], place: Place, home: Path) -> C
         spec.jail_profile,
         spec.domains,
         **spec.reach(),
+        host_ports=spec.host_ports(),
         tools=native,
         readable=spec.readable,
         limits=JailLimits(**spec.limits.of_the_machine()),

@@ -1,5 +1,6 @@
 """The one way out of a jail: to the model API, and to the domains that were allowed by name."""
 
+from toolkit.sandbox.gate.client import HostPorts as HostPorts
 from toolkit.sandbox.gate.gate import Gate as Gate
 from toolkit.sandbox.gate.http import (
     Headers as Headers,

@@ -8,7 +8,9 @@ costing.
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
+import hmac
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -48,6 +50,22 @@ _LARGE_BODY = 1024 * 1024
 _BODIES_AT_ONCE = 8
 
 
+@dataclass(frozen=True, slots=True)
+class HostPorts:
+    """Ports of the host's loopback that may be reached by whoever knows the word."""
+
+    ports: tuple[int, ...] = ()
+    word: str = field(default="", repr=False)
+
+    def allowed(self, head: RequestHead) -> int | None:
+        """The port a CONNECT may have; None for one that is about something else, or says nothing of the word."""
+        said = head.headers.get("proxy-authorization") or ""
+        wanted = f"Basic {base64.b64encode(self.word.encode()).decode()}"
+        if not self.word or not hmac.compare_digest(said, wanted):
+            return None
+        return next((port for port in self.ports if head.target == f"127.0.0.1:{port}"), None)
+
+
 @dataclass(slots=True)
 class Traffic:
     """What all connections of one gate share."""
@@ -57,6 +75,7 @@ class Traffic:
     credentials: Sequence[tuple[str, str]]
     secrets: Secrets
     domains: Sequence[str]
+    ports: HostPorts
     is_offline: bool
     max_body: int
     refuse: Callable[[RequestHead | None, Refused], None]
@@ -221,19 +240,30 @@ class Client:
         await self._write(b"0\r\n\r\n")
 
     async def _tunnel(self, head: RequestHead) -> None:
+        if (port := self._traffic.ports.allowed(head)) is not None:
+            server = await tunnel.dial(["127.0.0.1", "::1"], port)
+            await self._answer_tunnel()
+        else:
+            server = await self._public_tunnel(head)
+        try:
+            await tunnel.join((self._reader, self._writer), server)
+        finally:
+            server[1].close()
+
+    async def _public_tunnel(self, head: RequestHead) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if not self._traffic.domains:
             raise Refused(403, "method", "CONNECT is not allowed: the agent is offline")
         host = tunnel.tunnel_host(head.target, self._traffic.domains)
         addresses = await tunnel.public_addresses(host)
-        self._has_answered = True
-        await self._write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        await self._answer_tunnel()
         hello = await tunnel.read_hello(self._reader, host)
         server = await tunnel.dial(addresses)
-        try:
-            server[1].write(hello)
-            await tunnel.join((self._reader, self._writer), server)
-        finally:
-            server[1].close()
+        server[1].write(hello)
+        return server
+
+    async def _answer_tunnel(self) -> None:
+        self._has_answered = True
+        await self._write(b"HTTP/1.1 200 Connection established\r\n\r\n")
 
     async def _answer_refusal(self, refused: Refused) -> None:
         kind = _ERROR_TYPES.get(refused.status, "permission_error")

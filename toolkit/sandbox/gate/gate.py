@@ -22,7 +22,7 @@ from pathlib import Path
 
 from toolkit.errors import SandboxError
 from toolkit.sandbox.domains import parse_domains
-from toolkit.sandbox.gate.client import Client, Traffic
+from toolkit.sandbox.gate.client import Client, HostPorts, Traffic
 from toolkit.sandbox.gate.http import Refused, RequestHead, WatchedReader
 from toolkit.sandbox.gate.policy import REQUEST_HEADERS
 from toolkit.sandbox.gate.refusals import Refusal
@@ -53,6 +53,7 @@ class Gate:
         headers: Added to every request on the host side, for example an `authorization`. Kept secret like the key,
             but for those that a client may send as well, such as `anthropic-beta`.
         ca_file: Certificate authority of an API that the system does not know.
+        ports: Ports of the host's loopback that may be reached besides.
         max_connections: Connections served at once; further ones are closed.
     """
 
@@ -68,6 +69,7 @@ class Gate:
         spend_limit: SpendLimit | None = None,
         headers: Mapping[str, str] | None = None,
         ca_file: Path | None = None,
+        ports: HostPorts | None = None,
         max_connections: int = 256,
     ) -> None:
         if max_body <= 0 or max_connections <= 0:
@@ -90,6 +92,7 @@ class Gate:
             credentials=credentials,
             secrets=Secrets(_secret(name, value) for name, value in credentials if name not in REQUEST_HEADERS),
             domains=self.domains,
+            ports=ports or HostPorts(),
             is_offline=offline,
             max_body=max_body,
             refuse=self._note,

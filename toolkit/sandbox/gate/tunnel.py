@@ -77,12 +77,12 @@ def is_public(text: str) -> bool:
     return not any(address in network for network in _NOT_PUBLIC_NETWORKS)
 
 
-async def dial(addresses: Sequence[str]) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def dial(addresses: Sequence[str], port: int = 443) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Connect to the first of the checked addresses that answers."""
     for address in addresses[:8]:
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                return await asyncio.open_connection(address, 443)
+                return await asyncio.open_connection(address, port)
         except (OSError, TimeoutError):
             continue
     raise Refused(502, "address", "no address of the host answers")

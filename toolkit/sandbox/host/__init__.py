@@ -7,6 +7,7 @@ from toolkit.sandbox.host.folders import (
     usable_readable as usable_readable,
     usable_workspace as usable_workspace,
 )
+from toolkit.sandbox.host.loopback import loopback_port as loopback_port
 from toolkit.sandbox.host.model_api import (
     CREDENTIALS as CREDENTIALS,
     CUSTOM_HEADERS as CUSTOM_HEADERS,

@@ -1,0 +1,115 @@
+"""A server on the host's loopback is reached by the CLI where it was allowed by name, and by nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.sandbox.upstream import Jailed
+from tests.serving._client import ServedHttp
+from toolkit.errors import ToolkitError
+from toolkit.runs import RunSpec, run
+from toolkit.sandbox import Gate, loopback_port
+from toolkit.sandbox.gate import HostPorts
+from toolkit.testing import ScriptedAPI, text, tool_use
+
+SOURCE = """
+@tool
+def shout(word: str) -> str:
+    '''Say it loudly.'''
+    return word.upper()
+
+box = Toolbox("loud", [shout])
+"""
+
+
+async def test_a_server_that_was_allowed_answers_the_model_and_no_command(tmp_path: Path) -> None:
+    with ServedHttp(tmp_path, SOURCE) as served:
+        place = f"127.0.0.1:{served.port}"
+        tries = [
+            f"curl -s -m 5 --noproxy '*' http://{place}/mcp",
+            f"curl -s -m 5 --noproxy '' -p -x http://localhost:3128 http://{place}/mcp",
+            f"curl -s -m 5 --noproxy '' -x http://localhost:3128 http://{place}/mcp",
+        ]
+        command = "; ".join(f"{one} -d '{{}}' && echo reached" for one in tries) + "; echo tried"
+        calls = [tool_use("mcp__loud__shout", word="hello"), tool_use("Bash", command=command)]
+        with ScriptedAPI(calls, [text("done")]) as api:
+            servers: dict[str, Any] = {"loud": {"type": "http", "url": served.url}}
+            reach: dict[str, Any] = {"profile": "allowlist", "domains": ["example.com"]}
+            asked = run("go", api_url=api.url, api_key="not-a-key", servers=servers, allow_servers=["loud"], **reach)
+            result = await asyncio.wait_for(asked, 90)
+            answers = [str(block["content"]) for block in api.requests[-1].tool_results()]
+
+    assert result.code == "ok", result.debug
+    assert "HELLO" in answers[0]
+    assert "tried" in answers[1]
+    assert "HELLO" not in answers[1]
+    assert "jsonrpc" not in answers[1]
+    assert {one.what for one in result.refused} >= {f"CONNECT {place}"}
+
+
+async def test_a_server_on_this_machine_is_refused_until_it_is_named() -> None:
+    servers = {"loud": {"type": "http", "url": "http://localhost:8765/mcp"}}
+    with pytest.raises(ToolkitError) as caught:
+        await run("go", api_key="not-a-key", servers=servers)
+    assert caught.value.what == "server 'loud' is on this machine, which the jail does not reach"
+    assert caught.value.fix == 'To let the CLI use it: allow_servers=["loud"]'
+
+    assert RunSpec("go", servers=servers, allow_servers=["loud"]).host_ports() == [8765]
+    with pytest.raises(ToolkitError):
+        RunSpec("go", servers=servers, allow_servers=["loud", "laud"])
+    with pytest.raises(ToolkitError):
+        RunSpec("go", servers={"far": {"type": "http", "url": "https://mcp.example.com/"}}, allow_servers=["far"])
+
+
+@pytest.mark.parametrize(
+    ("url", "port"),
+    [
+        ("http://127.0.0.1:8765/mcp", 8765),
+        ("http://LOCALHOST:8765", 8765),
+        ("http://mcp.example.com/", None),
+        ("https://10.0.0.1:8765/", None),
+    ],
+)
+def test_a_loopback_url_is_known_by_its_host(url: str, port: int | None) -> None:
+    assert loopback_port(url) == port
+
+
+@pytest.mark.parametrize("url", ["http://[::1]:8765/", "http://127.0.0.2:80/", "http://a.localhost:1/", "http://[x"])
+def test_a_loopback_url_that_the_jail_cannot_have_is_refused(url: str) -> None:
+    with pytest.raises(ToolkitError):
+        loopback_port(url)
+
+
+@pytest.mark.parametrize(
+    ("target", "said", "status"),
+    [
+        ("127.0.0.1:{port}", "Basic Z2F0ZTp3b3Jk", 200),
+        ("127.0.0.1:{port}", "Basic Z2F0ZTp3b3Jr", 403),
+        ("127.0.0.1:{port}", None, 403),
+        ("localhost:{port}", "Basic Z2F0ZTp3b3Jk", 403),
+        ("127.0.0.1:22", "Basic Z2F0ZTp3b3Jk", 403),
+        ("10.0.0.1:{port}", "Basic Z2F0ZTp3b3Jk", 403),
+    ],
+)
+async def test_a_port_of_the_host_is_for_who_knows_the_word(
+    tmp_path: Path, target: str, said: str | None, status: int
+) -> None:
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"hello " + await reader.read(5))
+        writer.close()
+
+    server = await asyncio.start_server(echo, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    gate = Gate("http://127.0.0.1:9", None, tmp_path / "s", ports=HostPorts((port,), "gate:word"))
+    async with gate, Jailed(tmp_path / "s") as agent, asyncio.timeout(10):
+        line = f"proxy-authorization: {said}\r\n" if said else ""
+        agent.writer.write(f"CONNECT {target.format(port=port)} HTTP/1.0\r\n{line}\r\n".encode())
+        assert (await agent.reader.readuntil(b"\r\n\r\n")).startswith(f"HTTP/1.1 {status} ".encode())
+        if status == 200:
+            agent.writer.write(b"gate!")
+            assert await agent.reader.read() == b"hello gate!"
+    server.close()

@@ -1,0 +1,42 @@
+"""Ports inside a jail that lead to the gate, since programs know a proxy, and a server, by its port only.
+
+With domains there is a proxy for commands. For each port of the host's loopback that was
+allowed, the same port leads there, so that a URL means the same inside and outside. Only the
+processes beside the CLI can use those: commands have a network of their own, and their proxy
+does not know the word that the gate wants to hear first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from toolkit.errors import SandboxError
+from toolkit.sandbox.jail.walls import SOCKET
+
+PROXY_PORT = 3129
+_FIRST_FREE = 1024
+"""Lower ones take a capability."""
+
+
+def bridge(*, has_domains: bool, host_ports: Sequence[int], word: str) -> list[str]:
+    """What to start before the CLI, and in front of its command; nothing where no port is needed.
+
+    Raises:
+        SandboxError: a port that is taken inside.
+    """
+    for port in host_ports:
+        if port == PROXY_PORT or not _FIRST_FREE <= port <= 65_535:
+            raise SandboxError(
+                f"port {port} cannot be opened in a jail", fix="Let the server listen on another, above 1024"
+            )
+    if not has_domains and not host_ports:
+        return []
+    started = [f"socat {_listen(PROXY_PORT)} UNIX-CONNECT:{SOCKET}"]
+    for port in host_ports:
+        asked = f"PROXY:127.0.0.1:127.0.0.1:{port},proxyport={PROXY_PORT},proxyauth={word}"
+        started.append(f"socat {_listen(port)} {asked}")
+    return ["/bin/sh", "-c", "".join(f"{command} & " for command in started) + 'exec "$@"', "sh"]
+
+
+def _listen(port: int) -> str:
+    return f"TCP-LISTEN:{port},bind=127.0.0.1,fork,reuseaddr"
