@@ -136,12 +136,12 @@ def test_a_rule_for_folders_includes_no_file_of_that_name(tmp_path: Path) -> Non
     assert _copied(tmp_path, "build src/build/a", include_glob=("build/",)) == ["src/build/a"]
 
 
-def test_only_git_itself_is_out_of_reach_of_a_gitignore_file(tmp_path: Path) -> None:
+def test_a_name_that_only_ends_like_gits_folder_is_within_reach_of_a_gitignore_file(tmp_path: Path) -> None:
     top = tmp_path / "t"
-    Tree({"": b"*.git\n"}, [b"mirror.git/config", b"note.git", b".git/config"]).make(top)
+    Tree({"": b"*.git\n"}, [b"mirror.git/config", b"note.git", b"kept"]).make(top)
     with WorkspaceSection([HostMount(top, gitignore=True)], [tmp_path], parent=tmp_path) as section:
         found = {path.name for path in (section.temp_dir / "t").iterdir()}
-    assert found == {".git", ".gitignore"}
+    assert found == {"kept", ".gitignore"}
 
 
 @pytest.mark.parametrize("is_folder", [True, False])
