@@ -111,7 +111,7 @@ def _bubblewrap() -> Iterator[Finding]:
         return
     found = (
         f"{version} at {path}: before 0.12 it makes mount points behind a link in the folders above (CVE-2026-87766). "
-        "The jail mounts nothing below a folder where an agent could put one, so nothing leads out of it"
+        "In a jail every folder above a mount point is held, so that no agent can put one there"
     )
     yield Finding("bubblewrap", False, found, "Upgrade bubblewrap to 0.12 or newer when you can", stops=False)
 

@@ -199,17 +199,17 @@ def test_a_path_that_was_replaced_is_shown_as_it_is_now(workspace: Path, tmp_pat
 
 @needs_jail
 def test_nothing_is_shown_from_where_the_agent_could_put_a_link(workspace: Path, tmp_path: Path) -> None:
-    (workspace / "inner/shown").mkdir(parents=True)
+    (workspace / "inner").mkdir()
     home = tmp_path / "home"
     (home / "project").mkdir(parents=True)
+    options: dict[str, Any]
     for folder, options in (
-        (workspace, {"readable": (workspace / "inner/shown",)}),
-        (workspace, {"home": workspace / "inner"}),
-        (workspace, {"home": home, "readable": (home / "project",)}),
-        (home / "project", {"home": home}),
+        (workspace, {"cli_home": workspace / "inner"}),
+        (workspace, {"cli_home": home, "readable": (home / "project",)}),
+        (home / "project", {"cli_home": home}),
     ):
         with pytest.raises(SandboxError, match="where the agent could replace it"):
-            a_jail(folder, **options).__enter__()
+            a_jail(folder, has_cli=True, **options).__enter__()
 
 
 @needs_jail
@@ -217,18 +217,23 @@ def test_a_link_above_a_mount_point_leads_nowhere(workspace: Path, tmp_path: Pat
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "secret").write_text("hidden", encoding="ascii")
-    (workspace / "shown").mkdir()
-    tries = "mv shown moved; rmdir shown; rm -rf shown; unshare -Urm sh -c 'umount -l shown; mv shown moved'; "
-    tries += f"ln -s {outside} above; ln -sfn {outside} shown; ls -d shown moved 2>/dev/null"
-    with a_jail(workspace, readable=(workspace / "shown",)) as jail:
-        seen = inside(jail, tries)
-        again = inside(jail, "cat shown/secret above/secret; ls -A shown")
-    assert (seen.stdout, again.stdout) == ("shown\n", "")
+    for name in ("shown", "far/deep"):
+        (workspace / name).mkdir(parents=True)
+    for name in ("shown", "far", "far/deep"):
+        move = f"umount -l {name}; mv {name} moved; rmdir {name}; rm -rf {name}"
+        link = f"ln -sfn {outside} above; ln -sfnT {outside} {name}; stat -c %F {name}"
+        tries = f"{move}; unshare -Urm sh -c '{move}'; {link}"
+        with a_jail(workspace, readable=(workspace / "shown", workspace / "far/deep")) as jail:
+            seen = inside(jail, tries)
+            again = inside(jail, f"cat {name}/secret {name}/deep/secret above/secret")
+        assert (seen.stdout, again.stdout) == ("directory\n", "")
     # What an agent left there is not followed by the next jail either.
     with pytest.raises(SandboxError, match="leads out of the workspace by a link"):
         run_confined(["true"], workspace, ShellOptions(readable=(workspace / "above",)))
-    with pytest.raises(SandboxError, match="where the agent could replace it"):
+    with pytest.raises(SandboxError, match="cannot be shown"):
         a_jail(workspace, readable=(workspace / "above" / "deep",)).__enter__()
+    with pytest.raises(SandboxError, match="cannot be shown"):
+        a_jail(workspace, lent=((tmp_path, str(workspace / "above" / "deep")),)).__enter__()
     assert [path.name for path in outside.iterdir()] == ["secret"]
 
 
