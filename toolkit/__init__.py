@@ -36,13 +36,14 @@ if TYPE_CHECKING:
         Toolbox as Toolbox,
         ToolContext as ToolContext,
         ToolResult as ToolResult,
+        WorkspacePath as WorkspacePath,
         tool as tool,
     )
 
 _HOMES = {
     "toolkit.errors": "ToolError ToolkitError",
     "toolkit.runs": "Conversation Decision Event Limits Prompt RunResult RunSpec run run_many run_sync start",
-    "toolkit.tools": "Audio Image Resource Text Tool Toolbox ToolContext ToolResult tool",
+    "toolkit.tools": "Audio Image Resource Text Tool Toolbox ToolContext ToolResult WorkspacePath tool",
 }
 
 __getattr__, __dir__, _names = lazy_names(__name__, _HOMES)

@@ -7,6 +7,7 @@ from toolkit.tools.content import Audio, Image, Reply, Resource, Text, ToolResul
 from toolkit.tools.context import Budget, Deadline, ToolContext
 from toolkit.tools.tool import Tool, as_tool, tool
 from toolkit.tools.toolbox import Toolbox
+from toolkit.tools.workspace_path import WorkspacePath
 
 __all__ = [
     "Audio",
@@ -20,6 +21,7 @@ __all__ = [
     "ToolContext",
     "ToolResult",
     "Toolbox",
+    "WorkspacePath",
     "as_tool",
     "tool",
 ]

@@ -17,6 +17,9 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from toolkit.errors import ToolError
+from toolkit.tools.workspace_path import AgentPaths, CurrentFolder, host_path
+
 ProgressSink = Callable[[float, float | None, str | None], None]
 LogSink = Callable[[str, str, Any], None]
 
@@ -64,12 +67,14 @@ class ToolContext:
         session: str | None = None,
         workspace: Path | None = None,
         env: Mapping[str, str] | None = None,
+        paths: AgentPaths | None = None,
     ) -> None:
         self._call_id = call_id
         self._on_progress = on_progress
         self._on_log = on_log
         self._workspace = workspace
         self._env = env
+        self._paths = paths
         self._post: Callable[[Callable[[], None]], object] | None = None
         self._home_thread = threading.get_ident()
         self.cancelled = False
@@ -90,8 +95,29 @@ class ToolContext:
 
     @property
     def workspace(self) -> Path:
-        """The directory the agent works in; the current directory outside a run."""
+        """The host folder behind the agent's working directory; the current directory outside a run."""
         return self._workspace or Path.cwd()
+
+    def host_path(self, path: str | os.PathLike[str]) -> Path:
+        """The file on the host that the agent means by a path of its own, absolute or relative.
+
+        Outside a run paths are relative to the current directory, and stay in it.
+
+        Raises:
+            ToolError: the path, or a link on its way, leaves the workspace.
+        """
+        return host_path(self._paths or CurrentFolder(self.workspace), os.fspath(path))
+
+    def agent_path(self, path: str | os.PathLike[str]) -> str:
+        """What the agent calls a file of the host in its workspace, to be told in a result.
+
+        Raises:
+            ToolError: the agent cannot see it.
+        """
+        found = (self._paths or CurrentFolder(self.workspace)).to_agent(Path(path))
+        if found is None:
+            raise ToolError(f"'{path}' is not in the workspace")
+        return found
 
     @property
     def env(self) -> Mapping[str, str]:

@@ -99,7 +99,8 @@ class WorkspaceTools:
         """The path relative to the workspace, empty for all of it."""
         clean = posixpath.normpath(path or ".")
         if posixpath.isabs(clean):
-            clean = posixpath.relpath(clean, self._section.temp_dir)
+            seen = self._section.places.to_host(self._section.temp_dir, clean)
+            clean = posixpath.relpath(seen or clean, self._section.temp_dir)
         if clean == ".." or clean.startswith("../"):
             raise ToolError(f"{safe_name(path)} is outside the workspace; write the path from its top on")
         return "" if clean == "." else clean

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from toolkit.errors import RunError
@@ -41,6 +42,30 @@ class Place:
             return self.layout.start
         return self.layout.places[0][1] if self.layout.places else str(self.folder)
 
+    @property
+    def working_folder(self) -> Path:
+        """The host folder behind the agent's working directory."""
+        top, below = self.locate(".") or (self.folder, ".")
+        return top / below
+
+    def locate(self, path: str) -> tuple[Path, str] | None:
+        """The host folder behind a part of the workspace and the path below it, for a path that the agent wrote."""
+        wanted = PurePosixPath(os.path.normpath(PurePosixPath(self.start, path)))
+        for part, inside in sorted(self._parts(), key=lambda pair: -len(pair[1])):
+            if wanted.is_relative_to(inside):
+                return self.folder / part, str(wanted.relative_to(inside))
+        return None
+
+    def to_agent(self, path: Path) -> str | None:
+        """What the agent calls a host path; None for one it cannot see."""
+        for part, inside in sorted(self._parts(), key=lambda pair: -len(Path(pair[0]).parts)):
+            if path.is_relative_to(self.folder / part):
+                return str(PurePosixPath(inside, path.relative_to(self.folder / part)))
+        return None
+
+    def _parts(self) -> tuple[tuple[str, str], ...]:
+        return self.layout.places or ((".", str(self.folder)),)
+
     def lent(self) -> list[dict[str, str]]:
         """What is shown from the host, in words."""
         known = {one.inside: one.what for one in self.toolchain.lent}
@@ -71,15 +96,21 @@ def find_place(spec: RunSpec, stored: RunFolder) -> Place:
     given = spec.workspace
     if given is None:
         stored.workspace.mkdir(mode=0o700)
-        return Place(stored.workspace, is_own=True, layout=Layout(places=((".", EMPTY),), own_git=True))
+        # A transport starts nothing, so nothing stands elsewhere than on the host.
+        inside = Layout(places=((".", EMPTY),), own_git=True) if spec.transport is None else Layout()
+        return Place(stored.workspace, is_own=True, layout=inside)
     if isinstance(given, InPlace):
         folder = Path(given.folder)
         if not folder.is_dir():
             raise RunError(f"the workspace '{folder}' is not a folder", fix="Name one that exists, or a section")
         return Place(folder.resolve())
+    claimed = not given.is_held
+    if spec.transport is not None:
+        if claimed:
+            given.prepare(parent=stored.folder, keep=True)
+        return Place(given.temp_dir, given, claimed)
     projects = [Path(mount.host_path).resolve() for mount in given.mounts]
     toolchain = find_toolchain([one for one in projects if one.is_dir()]) if spec.toolchain else Toolchain()
-    claimed = not given.is_held
     if claimed:
         for mount, project in zip(given.mounts, projects, strict=True):
             given.lend_also(mount, toolchain.inside(project))

@@ -351,8 +351,9 @@ class Engine:
             deadline=self.deadline,
             budget=self._counted(),
             session=self._session,
-            workspace=self._place.folder,
+            workspace=self._place.working_folder,
             env=dict(self._spec.env),
+            paths=self._place,
         )
 
     def _counted(self) -> Budget:

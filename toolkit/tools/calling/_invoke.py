@@ -22,6 +22,7 @@ from toolkit.tools.calling._workers import poster, workers
 from toolkit.tools.content import Reply
 from toolkit.tools.context import ToolContext
 from toolkit.tools.plain_json import excerpt, sendable
+from toolkit.tools.workspace_path import in_call
 
 if TYPE_CHECKING:
     from toolkit.tools.tool import Tool
@@ -39,7 +40,8 @@ async def _reply(tool: Tool[..., Any], arguments: Mapping[str, Any] | None, cont
     if arguments is not None and not isinstance(arguments, Mapping):
         return Reply.error(f"{tool.name} was not called: its arguments are an object, not {excerpt(arguments)}")
     try:
-        values = parameters.parse(arguments)
+        with in_call(context):
+            values = parameters.parse(arguments)
     except ArgumentsError as error:
         return Reply.error(str(error))
     if parameters.context_parameter is not None:

@@ -88,6 +88,6 @@ def _folders_of(root: Path | Sequence[Path] | None) -> FindFolders:
 
 def _workspace_of(context: ToolContext) -> Root:
     try:
-        return Root(context.workspace)
+        return Root(context.workspace, known_as=context.agent_path(context.workspace))
     except (TargetError, OSError) as error:  # a current folder that was removed has no name
         raise ToolError("the workspace folder is gone; nothing can be read or written") from error

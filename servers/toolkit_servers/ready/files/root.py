@@ -83,7 +83,7 @@ FindRoot = Callable[[ToolContext], "Root"]
 class Root:
     """The folder, held open: what was named when the server was made stays the root, whatever happens to the name."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, known_as: str | None = None) -> None:
         try:
             real = Path(folder).expanduser().resolve(strict=True)
             self.handle = os.open(real, PATH_HANDLE | os.O_DIRECTORY)
@@ -96,8 +96,11 @@ class Root:
                 fix="Name a folder that exists and may be entered",
             ) from error
         self.real = str(real)
-        self.names = tuple(dict.fromkeys([os.path.abspath(Path(folder).expanduser()), self.real]))  # noqa: PTH100  keeps links
-        """The absolute paths it is known by: as it was named, and without links."""
+        named = os.path.abspath(Path(folder).expanduser())  # noqa: PTH100  keeps links
+        self.names = tuple(dict.fromkeys([known_as or named, named, self.real]))
+        """The absolute paths it is known by: to the agent, as it was named, and without links."""
+        self.shown = known_as or self.real
+        """The one it is called by in answers."""
         weakref.finalize(self, os.close, self.handle)
 
     def place(self, path: str) -> Place:

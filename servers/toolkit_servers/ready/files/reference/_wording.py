@@ -163,4 +163,4 @@ def fenced_diff(root: Root, place: Place, old: bytes, new: bytes, room: int) -> 
 
 def full_path(root: Root, place: Place) -> str:
     """A place as an absolute path of the host."""
-    return f"{root.real.rstrip('/')}/{place.path}" if place.path else root.real
+    return f"{root.shown.rstrip('/')}/{place.path}" if place.path else root.shown

@@ -1,0 +1,147 @@
+"""Paths as an agent writes them, and the files on the host that they mean.
+
+An agent in a jail works on a copy that stands at the project's own path: what it calls
+`/home/you/shop/app.py` is another file for a tool, which runs on the host. A parameter
+annotated `WorkspacePath` takes the path as the agent writes it and gives the function
+the host path inside the copy. Where it leads is decided on directory handles; a path or
+link that leaves the workspace is an error, and the function is not called.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator
+from contextvars import ContextVar
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
+
+from toolkit._base.handles import PATH_HANDLE, open_beneath
+from toolkit._base.words import safe_name
+from toolkit.errors import ToolError
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+    from pydantic_core import CoreSchema
+
+    from toolkit.tools.context import ToolContext
+
+SENTENCE = "A path in the workspace: absolute, or relative to the working directory."
+_LONGEST = 4_096
+_now: ContextVar[ToolContext | None] = ContextVar("toolkit_tool_context", default=None)
+
+
+class AgentPaths(Protocol):
+    """How the paths of an agent and those of the host become each other."""
+
+    def locate(self, path: str) -> tuple[Path, str] | None:
+        """The host folder behind a part of the workspace and the path below it; None outside of every part."""
+
+    def to_agent(self, path: Path) -> str | None:
+        """What the agent calls a host path; None for one it cannot see."""
+
+
+class CurrentFolder:
+    """Outside a run: one folder of the host, known by its own path."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def locate(self, path: str) -> tuple[Path, str] | None:
+        """See `AgentPaths`."""
+        wanted = PurePosixPath(os.path.normpath(self._folder / path))
+        return (self._folder, str(wanted.relative_to(self._folder))) if wanted.is_relative_to(self._folder) else None
+
+    def to_agent(self, path: Path) -> str | None:
+        """See `AgentPaths`."""
+        return str(path)
+
+
+def host_path(paths: AgentPaths, path: str) -> Path:
+    """The host path for one that the agent wrote; what does not exist yet has a folder that does.
+
+    Raises:
+        ToolError: it leaves the workspace, or cannot be a path.
+    """
+    shown = safe_name(path)
+    if not path or "\0" in path or len(path) > _LONGEST:
+        raise ToolError(f"{shown} is no path")
+    found = paths.locate(path)
+    if found is None:
+        raise ToolError(f"{shown} is outside the workspace")
+    top, below = found
+    root = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        return _resolved(root, os.fsencode(below))
+    except OSError as error:
+        raise ToolError(f"{shown} {_in_words(error)}") from None
+    finally:
+        os.close(root)
+
+
+def _resolved(root: int, below: bytes) -> Path:
+    try:
+        return _opened(root, below)
+    except FileNotFoundError:
+        above, _, name = below.rpartition(b"/")
+        with contextlib.suppress(FileNotFoundError):
+            handle = open_beneath(root, below, PATH_HANDLE | os.O_NOFOLLOW)  # a link that leads to nothing yet
+            os.close(handle)
+            raise OSError(errno.ELOOP, "a link to nothing") from None
+        return _opened(root, above or b".") / os.fsdecode(name)
+
+
+def _opened(root: int, below: bytes) -> Path:
+    handle = open_beneath(root, below, PATH_HANDLE, follow_links=True)
+    try:
+        return Path(f"/proc/self/fd/{handle}").readlink()
+    finally:
+        os.close(handle)
+
+
+def _in_words(error: OSError) -> str:
+    if error.errno == errno.EXDEV:
+        return "leads out of the workspace"
+    if error.errno == errno.ELOOP:
+        return "is a link that leads nowhere in the workspace"
+    if error.errno == errno.ENOENT:
+        return "lies in a folder that does not exist"
+    return f"cannot be reached: {error.strerror}"
+
+
+@contextlib.contextmanager
+def in_call(context: ToolContext) -> Iterator[None]:
+    """The arguments read within are those of this call."""
+    token = _now.set(context)
+    try:
+        yield
+    finally:
+        _now.reset(token)
+
+
+class _InWorkspace:
+    """Makes pydantic read a path as the agent's."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_after_validator_function(_read, core_schema.str_schema())
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"type": "string", "description": SENTENCE}
+
+
+def _read(path: str) -> Path:
+    from pydantic_core import PydanticCustomError
+
+    from toolkit.tools.context import ToolContext
+
+    try:
+        return (_now.get() or ToolContext()).host_path(path)
+    except ToolError as error:
+        raise PydanticCustomError("workspace_path", "{why}", {"why": str(error)}) from None
+
+
+WorkspacePath = Annotated[Path, _InWorkspace()]
+"""A parameter that takes a path as the agent writes it; the function gets the host path inside the copy."""
