@@ -54,8 +54,7 @@ async def test_the_snippet_of_the_readme_holds(src: Path) -> None:
         Turn(
             [
                 text("working"),
-                tool_use("Bash", command="echo 'x = 2' > a.py; env; cat /proc/1/environ")
-                | {"id": "toolu_bash"},
+                tool_use("Bash", command="echo 'x = 2' > a.py; env; cat /proc/1/environ") | {"id": "toolu_bash"},
                 tool_use("mcp__here__where") | {"id": "toolu_where"},
             ],
             usage=usage,
