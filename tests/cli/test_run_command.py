@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.cli._running import Desk, children_of, wait_until_gone
+from tests.real.toolset import PIXEL
 from toolkit.cli import toolkit
 from toolkit.runs import Event, RunResult
 from toolkit.testing import ScriptedAPI, Status, Turn, text, tool_use
@@ -352,3 +353,25 @@ def test_a_conversation_goes_on_by_the_run_it_began_in(tmp_path: Path, scripted_
     assert api.requests[-1].contains("The word is plum.")
     missing = desk.toolkit("run", "go", "--resume", "nothing")
     assert (missing.code, "there is no run 'nothing'" in missing.err) == (2, True)
+
+
+def test_pictures_effort_thinking_and_folders_reach_the_model(tmp_path: Path, scripted_api: Start) -> None:
+    api = scripted_api([tool_use("Read", file_path=str(tmp_path / "docs" / "a.txt"))], [text("Seen.")])
+    desk = Desk(tmp_path, api)
+    (tmp_path / "pixel.png").write_bytes(PIXEL)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.txt").write_text("the plum")
+    options = ["--image", "pixel.png", "--effort", "low", "--thinking", "off", "--folder", "docs"]
+    done = desk.toolkit("run", "Look.", *options, "--model", "claude-opus-4-6", "--fallback-model", "claude-haiku-4-5")
+
+    assert (done.code, done.out) == (0, "Seen.\n")
+    first = api.requests[0]
+    assert [block["type"] for block in first["messages"][0]["content"] if block["type"] == "image"] == ["image"]
+    assert (first["output_config"]["effort"], first["thinking"]["type"]) == ("low", "disabled")
+    assert "the plum" in str(api.tool_results())
+
+
+@pytest.mark.parametrize("options", [["--effort", "lots"], ["--thinking", "5"], ["--plugin", "nowhere"]])
+def test_a_mistyped_option_of_the_agent_ends_with_2(options: list[str], tmp_path: Path, scripted_api: Start) -> None:
+    done = Desk(tmp_path, scripted_api(strict=False)).toolkit("run", "Go.", *options)
+    assert (done.code, done.out) == (2, "")

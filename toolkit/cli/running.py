@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _LONGEST_NAME = 200
 """A longer prompt is no file's name."""
+EFFORTS = ("low", "medium", "high", "xhigh", "max")
 EXAMPLE = """
 $ toolkit run "Make the failing test pass." --mount src --deadline 10m --max-usd 2 --tools notes.py
 $ echo "List what is unclear." | toolkit run - --mount docs --mode read-only --json
@@ -33,6 +34,14 @@ $ echo "List what is unclear." | toolkit run - --mount docs --mode read-only --j
 @click.argument("prompt", required=False)
 @click.option(
     "--prompt-file", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Read the prompt from a file."
+)
+@click.option(
+    "--image",
+    "images",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A picture that goes with the prompt.",
 )
 @click.option(
     "--mount", "mounts", type=MOUNT, multiple=True, metavar="HOST[:WHERE]", help="Copy this into the workspace."
@@ -62,6 +71,12 @@ $ echo "List what is unclear." | toolkit run - --mount docs --mode read-only --j
 @click.option("--max-tokens", type=int, help="Limit on all tokens together.")
 @click.option("--max-turns", type=int, help="Limit on model calls that ask for tools.")
 @click.option("--model", help="The model; the CLI's default if not given.")
+@click.option("--fallback-model", help="The model to go on with when there is no room for the first.")
+@click.option("--effort", type=click.Choice(EFFORTS), help="How thorough the model is.")
+@click.option("--thinking", metavar="TOKENS|off", help="Most tokens for thinking, adaptive, or off.")
+@click.option("--beta", "betas", multiple=True, metavar="NAME", help="A beta of the model API.")
+@click.option("--plugin", "plugins", multiple=True, metavar="DIR", help="A plugin of the CLI; it runs in the jail.")
+@click.option("--folder", "folders", multiple=True, metavar="DIR", help="A further folder that the agent may read.")
 @click.option("--output-schema", type=click.Path(exists=True, dir_okay=False), help="A JSON Schema for the output.")
 @click.option(
     "--profile",
@@ -151,6 +166,7 @@ def _printed(result: RunResult[Any], given: dict[str, Any], *, terminal: bool) -
 
 def _spec(given: dict[str, Any]) -> RunSpec:
     """What was asked for, all of it checked."""
+    from toolkit import Image
     from toolkit.runs import Limits, RunSpec
     from toolkit.sandbox import SandboxSettings
     from toolkit.workspace import WorkspaceSection
@@ -164,7 +180,7 @@ def _spec(given: dict[str, Any]) -> RunSpec:
         section = workspace if isinstance(workspace, WorkspaceSection) else None
         ready = [_ready(name, section) for name in given["ready"]]
         return RunSpec(
-            prompt,
+            [prompt, *map(Image, given["images"])] if given["images"] else prompt,
             workspace=workspace,
             tools=[*(load_target(target).toolbox for target in given["targets"]), *ready],
             limits=Limits(
@@ -172,6 +188,12 @@ def _spec(given: dict[str, Any]) -> RunSpec:
             ),
             output=_schema(Path(schema)) if schema else None,
             model=given["model"],
+            fallback_model=given["fallback_model"],
+            effort=given["effort"],
+            thinking=_thinking(given["thinking"]),
+            betas=given["betas"],
+            plugins=given["plugins"],
+            folders=given["folders"],
             profile=given["profile"] or ("allowlist" if domains else "offline"),
             domains=domains,
             settings=None if settings is None else SandboxSettings.load(settings),
@@ -255,6 +277,11 @@ def _session(name: str | None) -> str | None:
             f"run {stored.id} ended before its conversation began", fix="Start a new one: toolkit run PROMPT"
         )
     return session
+
+
+def _thinking(written: str | None) -> Any:
+    """Tokens as a number, and words as they are."""
+    return int(written) if written is not None and written.isdecimal() else written
 
 
 def _schema(path: Path) -> dict[str, Any]:

@@ -33,7 +33,8 @@ def make_offer(spec: RunSpec, boxes: Iterable[Toolbox] = ()) -> Offer:
 
     The CLI's usual tools count in every mode, so that one policy fits all of them.
     """
-    native = TOOLS if spec.native is None else tuple(spec.native)
+    usual = (*TOOLS, "Agent") if spec.agents else TOOLS
+    native = usual if spec.native is None else tuple(spec.native)
     return Offer((*native, "StructuredOutput"), {box.name: tuple(box.tools) for box in boxes}, tuple(spec.servers))
 
 

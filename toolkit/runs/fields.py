@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolkit._base.words import did_you_mean
 from toolkit.errors import RunError
+from toolkit.runs.agents import EFFORTS, check_agent, check_folder, check_hooks, check_thinking
 from toolkit.runs.asking.modes import MODES
 from toolkit.runs.asking.patterns import NATIVE_TOOLS
 from toolkit.runs.kinds import (
@@ -276,6 +277,14 @@ RULES: dict[str, Rule] = {
     "output": _output,
     "model": optional(text("the name of a model", "Leave it out for the CLI's default")),
     "system": optional(text("what is added to the system prompt")),
+    "agents": mapping_of(check_agent, "a mapping of names to subagents"),
+    "thinking": check_thinking,
+    "effort": optional(one_of(EFFORTS, "effort")),
+    "fallback_model": optional(text("the name of a model")),
+    "betas": list_of(text("the name of a beta of the model API")),
+    "plugins": list_of(check_folder),
+    "folders": list_of(check_folder),
+    "hooks": check_hooks,
     "native": optional(list_of(one_of(NATIVE_TOOLS, "tool of the CLI"))),
     "servers": mapping_of(_server, "a mapping of names to configurations"),
     "allow_servers": list_of(text("the name of a server")),

@@ -7,7 +7,7 @@ import dataclasses
 import inspect
 import logging
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
@@ -30,6 +30,7 @@ from toolkit.runs.storage.event_log import EventLog
 from toolkit.runs.storage.place import Place, find_place
 from toolkit.runs.storage.run_folder import RunFolder, new_run
 from toolkit.runs.turn.engine import Engine
+from toolkit.runs.turn.steering import Steering
 
 if TYPE_CHECKING:
     from toolkit_workspace import Changes
@@ -39,7 +40,7 @@ T = TypeVar("T")
 _log = logging.getLogger("toolkit.runs")
 
 
-class LiveRun(Generic[OutputT]):
+class LiveRun(Steering, Generic[OutputT]):
     """One run, from its prompt to its end. Use it with `async with`; leaving ends the turn under way, if there is one.
 
     Leaving waits until every listener has had every event, at most `listener_timeout` seconds.
@@ -160,45 +161,6 @@ class LiveRun(Generic[OutputT]):
         self._latest = future
         self._prompts.put_nowait((asked, future))
         return await asyncio.shield(future)
-
-    async def interrupt(self) -> None:
-        """End the turn under way and keep what it gave; the conversation can go on with `send`."""
-        await (await self._open()).interrupt()
-
-    async def set_model(self, model: str | None) -> None:
-        """Use another model from the next model call on; None goes back to the default.
-
-        Raises:
-            RunError: the run is over, or the CLI refuses.
-        """
-        engine = await self._open()
-        await _asked("the model cannot be set", engine.client.set_model(model))
-
-    async def mcp_status(self) -> dict[str, str]:
-        """The MCP servers of the run by name, each with its status; waits until the CLI has started them.
-
-        Raises:
-            RunError: the run is over, or the CLI refuses.
-        """
-        engine = await self._open()
-        await engine.greeted.wait()
-        answer = await _asked("there is no status of the servers", engine.client.get_mcp_status())
-        return {server["name"]: server["status"] for server in answer["mcpServers"]}
-
-    async def rewind(self, to: int | str) -> None:
-        """Set the files of the workspace back to how they were when a prompt was sent.
-
-        `to` is the number of the turn (1 is the first), or the `message` of its `lifecycle.started`.
-
-        Raises:
-            RunError: there is no such turn, the run is over, or the CLI refuses.
-        """
-        engine = await self._open()
-        if isinstance(to, int):
-            if not 1 <= to <= len(engine.prompts):
-                raise RunError(f"there is no turn {to} to go back to", fix=f"Use 1 to {len(engine.prompts)}")
-            to = engine.prompts[to - 1]
-        await _asked(f"the files cannot be set back to '{to}'", engine.client.rewind_files(to))
 
     async def _open(self) -> Engine:
         """The engine, once it is open.
@@ -416,11 +378,3 @@ def _project_of(spec: RunSpec) -> str:
     if given is None or not given.mounts:
         return str(Path.cwd())
     return str(Path(given.mounts[0].host_path).resolve())
-
-
-async def _asked(what: str, request: Awaitable[T]) -> T:
-    """What the CLI answers to a request; its refusal in words of ours."""
-    try:
-        return await request
-    except Exception as error:
-        raise RunError(what, where=[str(error)]) from error

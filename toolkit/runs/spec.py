@@ -113,6 +113,22 @@ class RunSpec:
     output: Any = None
     """The type the result's `output` shall have, or a JSON Schema."""
     model: str | None = None
+    fallback_model: str | None = None
+    """The model to go on with when the model API has no room for the first."""
+    effort: str | None = None
+    """How thorough the model is: `low`, `medium`, `high`, `xhigh` or `max`; the CLI's choice if not given."""
+    thinking: int | Literal["adaptive", "off"] | None = None
+    """How much it thinks: the most tokens for it, `adaptive`, or `off`; the CLI's choice if not given."""
+    betas: Sequence[str] = ()
+    """Betas of the model API to ask for, by name."""
+    agents: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Subagents by name, each with a `description` and a `prompt`; then the CLI's tool Agent is offered, too."""
+    plugins: Sequence[Path | str] = ()
+    """Host folders with plugins of the CLI, shown read-only; what they start runs inside the jail."""
+    folders: Sequence[Path | str] = ()
+    """Further host folders that the agent may read, at their own paths."""
+    hooks: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    """Functions of yours by event, as the SDK calls them; before a tool call they come after the guard."""
     system: str | None = None
     """Added to the CLI's system prompt."""
     native: Sequence[str] | None = None
@@ -193,6 +209,10 @@ class RunSpec:
         if self.at is not None and not self.fork:
             raise RunError("at=… goes back in a session, which needs a fork", fix="Write fork=True as well")
         self.host_ports()
+        if self.fallback_model is not None and self.fallback_model == self.model:
+            raise RunError("the fallback model is the model itself", fix="Name another one, or leave it out")
+        if self.agents and self.native is not None and "Agent" not in self.native:
+            raise RunError("subagents need the CLI's tool Agent", fix='Offer it: native=[…, "Agent"]')
         self.rules()
         profile(
             self.jail_profile,

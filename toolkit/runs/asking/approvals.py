@@ -210,6 +210,8 @@ class Approvals:
         """The SDK's permission callback, for the CLI's own modes: what the CLI would ask, we ask."""
         from claude_agent_sdk import PermissionResultAllow, PermissionResultDeny
 
+        if self.policy.cli_mode == "bypassPermissions":  # what the CLI holds back even then, nobody may allow
+            return PermissionResultDeny(message=context.decision_reason or f"{tool} is not allowed in this run")
         call = context.tool_use_id or ""
         written = self.policy.written(tool, arguments)
         if call in self._approved or (written is not None and written.choice == "allow"):

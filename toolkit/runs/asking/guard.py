@@ -18,6 +18,8 @@ from toolkit.tools import Budget, Deadline
 if TYPE_CHECKING:
     from claude_agent_sdk import HookMatcher
 
+    from toolkit.runs.asking.own_hooks import OwnHooks
+
 
 _LONGEST_WAIT = 7 * 24 * 3600.0
 """Seconds that a tool call may wait for its verdict."""
@@ -63,6 +65,9 @@ class Guard:
         self.on_left_over: Callable[[str, str, Mapping[str, Any]], None] = lambda call, tool, arguments: None
         """Told of that call: no message announces it."""
 
+        self.own: OwnHooks | None = None
+        """The caller's hooks, asked of what the rules let pass."""
+
     def hooks(self) -> dict[Any, list[HookMatcher]]:
         """The hooks for the SDK's options."""
         from claude_agent_sdk import HookMatcher
@@ -70,7 +75,7 @@ class Guard:
         # The CLI lets a tool run when its hook fails, unless it is told to block. It also has a patience of its own
         # with hooks; ours may wait for a person, and ends with the turn.
         hook = HookMatcher(matcher=None, hooks=[self._before_tool], on_failure="block", timeout=_LONGEST_WAIT)
-        return {"PreToolUse": [hook]}
+        return {"PreToolUse": [hook], **({} if self.own is None else self.own.others)}
 
     def begin_turn(self) -> None:
         """Let calls pass again that only the turn before had to do without: its time was up, or somebody ended it."""
@@ -93,6 +98,8 @@ class Guard:
         try:
             tool, arguments = str(given["tool_name"]), given.get("tool_input") or {}
             verdict = await self.judge(tool, arguments, call_id)
+            if verdict.allowed and self.own is not None:
+                verdict = await self._by_own_hooks(self.own, given, verdict, call_id, context)
             if is_left_over and not verdict.defers:
                 self.on_left_over(call_id, tool, arguments)
         except Exception as error:
@@ -102,6 +109,17 @@ class Guard:
         elif not verdict.allowed:
             self.refused(call_id, verdict)
         return _answer(verdict)
+
+    async def _by_own_hooks(self, own: OwnHooks, given: Any, verdict: Verdict, call: str, context: Any) -> Verdict:
+        """What the caller's hooks make of a call that may run; one that they change is judged again."""
+        arguments = dict(verdict.arguments or given.get("tool_input") or {})
+        said = await own.before_tool({**given, "tool_input": arguments}, call, context)
+        if not said.allowed:
+            return said
+        if said.arguments is None:
+            return verdict
+        again = await self.judge(str(given["tool_name"]), said.arguments, call)
+        return said if again.allowed and again.arguments is None else again
 
     def refused(self, call: str, verdict: Verdict) -> None:
         """Remember why a call was refused, and end the run where the verdict says so."""
@@ -140,12 +158,11 @@ def _answer(verdict: Verdict) -> dict[str, Any]:
     return answer
 
 
-def only_offered(patterns: Iterable[str]) -> Rule:
-    """Refuse a tool that was not offered; names may end in `*`."""
-    offered = tuple(patterns)
+def only_offered(offered: Callable[[], Iterable[str]]) -> Rule:
+    """Refuse a tool that is not offered now; names may end in `*`."""
 
     async def rule(tool: str, arguments: Mapping[str, Any], call: str) -> Verdict:
-        if any(fnmatchcase(tool, pattern) for pattern in offered):
+        if any(fnmatchcase(tool, pattern) for pattern in offered()):
             return ALLOW
         return Verdict(False, f"{tool} is not offered in this run")
 

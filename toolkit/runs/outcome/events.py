@@ -7,6 +7,7 @@
 | | | | were given) |
 | | retry | the run | attempt, delay_ms, status, error |
 | | warning | the run | what |
+| | changed | the run | what (mode, model, thinking or servers), value: set while the run goes on |
 | | finished | the run | turn, ok, code, message, cause, text, output, session, model, stop, ms, cost, |
 | | | | known_cost, gate_tokens, total, unattributed, models, turns, pending, |
 | | | | denied (by the CLI itself), unenforced, debug |
@@ -49,7 +50,7 @@ from pydantic_core import PydanticSerializationError, to_json, to_jsonable_pytho
 Stream = Literal["lifecycle", "assistant", "tool", "usage", "approval", "gate", "compaction", "server"]
 
 KINDS: dict[str, tuple[str, ...]] = {
-    "lifecycle": ("started", "retry", "warning", "finished"),
+    "lifecycle": ("started", "retry", "warning", "changed", "finished"),
     "assistant": ("started", "text", "thinking", "block", "ended"),
     "tool": ("started", "progress", "ended"),
     "usage": ("call",),

@@ -24,6 +24,7 @@ from claude_agent_sdk import ClaudeSDKClient, ResultMessage, SystemMessage
 from toolkit.errors import RunError
 from toolkit.runs.asking.approvals import Approvals
 from toolkit.runs.asking.guard import Guard, before_deadline, only_offered, within_budget
+from toolkit.runs.asking.own_hooks import OwnHooks
 from toolkit.runs.outcome.codes import Code, End
 from toolkit.runs.outcome.events import Event, Stream
 from toolkit.runs.outcome.result import PendingCall
@@ -31,6 +32,7 @@ from toolkit.runs.prompts import Asked
 from toolkit.runs.sessions.transcripts import SessionId, held, sessions_home
 from toolkit.runs.spec import RunSpec
 from toolkit.runs.storage.place import Place
+from toolkit.runs.turn.controls import Controls
 from toolkit.runs.turn.meter import TurnUsage
 from toolkit.runs.turn.options import confine_run, make_options, native_tools, offered, session_options
 from toolkit.runs.turn.refusals import GateRefusals
@@ -101,16 +103,25 @@ class Engine:
         self._refusals = GateRefusals(lambda **data: self._tell("gate", "refused", spec.run_id, **data))
         self._servers = Servers(spec, self._tell)
         self._native = native_tools(spec, approvals.policy)
-        mine = only_offered(offered(spec, self._native, boxes))
-        rules = [mine, before_deadline(lambda: self.deadline), within_budget(self._counted), approvals.rule]
+        names = [box.name for box in boxes]
+        self.controls = Controls(approvals, names, self._servers, offered(self._native, boxes))
+        self.controls.on_change = lambda what, value: self._tell(
+            "lifecycle", "changed", spec.run_id, what=what, value=value
+        )
+        rules = [
+            only_offered(self.controls.offered),
+            before_deadline(lambda: self.deadline),
+            within_budget(self._counted),
+            approvals.rule,
+        ]
         self.guard = Guard(rules, self._translator.denied)
+        self.guard.own = OwnHooks(spec.hooks) if spec.hooks else None
         self._approvals = approvals
         approvals.on_refusal, approvals.agent_of = self.guard.refused, self.guard.agents.get
         self.guard.resumed_in = None if spec.resume is None else approvals.policy.cli_mode
         self.guard.on_left_over = self._translator.take_up
         self._translator.deferred = self.guard.deferred
         approvals.doubt = self._servers.doubt
-        self._mode = approvals.policy.cli_mode
 
     async def open(self) -> None:
         """Start the CLI, with the session it is to go on with.
@@ -252,9 +263,8 @@ class Engine:
 
     def _greet(self, init: Mapping[str, Any]) -> None:
         """Check that the CLI runs as it was told to; only then may tools run."""
-        wanted = {box.name for box in self._boxes} | self._servers.required
         servers = {server["name"]: server["status"] for server in init.get("mcp_servers", ())}
-        missing = sorted(name for name in wanted if servers.get(name) not in ("connected", "pending"))
+        missing = sorted(name for name in self.controls.wanted if servers.get(name) not in ("connected", "pending"))
         mode = init.get("permissionMode")
         self._session = init.get("session_id")
         if self._greeted < self._turn:  # the CLI greets again when a subagent's end wakes it
@@ -265,8 +275,9 @@ class Engine:
             self._refusals.begin()
             self._servers.begin()
         self._servers.look(init.get("tools", ()))
-        if mode != self._mode:
-            self._end_untrusted("unconfined", "UnconfinedError", f"the permission mode is {mode}, not {self._mode}")
+        if not self.controls.is_expected(mode):
+            what = f"the permission mode is {mode}, not {self.controls.mode}"
+            self._end_untrusted("unconfined", "UnconfinedError", what)
         elif missing:
             what = f"these servers do not run: {', '.join(missing)}"
             self._end_untrusted("server_failed", "ServerFailedError", what)

@@ -10,6 +10,7 @@ from typing import Any
 
 from claude_agent_sdk import ClaudeAgentOptions, SessionStore
 
+from toolkit.runs.agents import sdk_options, shown_folders
 from toolkit.runs.asking.approvals import Approvals
 from toolkit.runs.asking.guard import Guard
 from toolkit.runs.asking.policy import Policy
@@ -24,6 +25,7 @@ from toolkit.runs.sessions.transcripts import (
 )
 from toolkit.runs.spec import RunSpec
 from toolkit.runs.storage.place import Place
+from toolkit.runs.turn.servers import as_configured
 from toolkit.sandbox import READ_ONLY_TOOLS, TOOLS, Confinement, JailLimits, SpendLimit, confine
 from toolkit.tools import Toolbox, ToolContext
 from toolkit_servers import in_process_config
@@ -56,17 +58,21 @@ def make_options(
 ) -> ClaudeAgentOptions:
     """Options for the CLI in `jail`; without a jail they are for a transport that starts nothing."""
     servers: dict[str, Any] = {box.name: in_process_config(box, make_context=make_context) for box in boxes}
-    for name, config in spec.servers.items():
-        servers[name] = {key: value for key, value in config.items() if key != "optional"}
+    servers |= as_configured(spec.servers)
     frame: dict[str, Any] = {"setting_sources": [], "strict_mcp_config": True, "cwd": folder}
     if jail is not None:
         frame |= jail.options()
     policy, shape = approvals.policy, spec.shape()
     frame |= {**more, "permission_mode": policy.cli_mode, "tools": native, "disallowed_tools": policy.disabled_names()}
-    if policy.cli_mode != "bypassPermissions":
-        frame["can_use_tool"] = approvals.can_use_tool
+    frame["can_use_tool"] = approvals.can_use_tool
+    if policy.cli_mode == "bypassPermissions":
+        # Said this way the SDK does not warn that nobody will be asked: the mode may be another one later.
+        frame |= {"permission_mode": None, "extra_args": {"permission-mode": policy.cli_mode}}
+    if jail is None:
+        frame["enable_file_checkpointing"] = True
     return ClaudeAgentOptions(
         **frame,
+        **sdk_options(spec),
         mcp_servers=servers,
         model=spec.model,
         system_prompt=_system(spec.system),
@@ -84,15 +90,15 @@ def make_options(
 def native_tools(spec: RunSpec, policy: Policy) -> list[str]:
     """The CLI's own tools this run offers."""
     usual = READ_ONLY_TOOLS if spec.mode == "read-only" else TOOLS
+    usual = (*usual, "Agent") if spec.agents else usual
     return [tool for tool in (usual if spec.native is None else spec.native) if not policy.disabled(tool)]
 
 
-def offered(spec: RunSpec, native: Iterable[str], boxes: Iterable[Toolbox]) -> list[str]:
-    """Every tool name a call may have, as patterns: what is not here is refused."""
+def offered(native: Iterable[str], boxes: Iterable[Toolbox]) -> list[str]:
+    """Every tool name a call may have, as patterns, but for those of further servers."""
     names = [*native, "StructuredOutput"]
     for box in boxes:
         names.extend(box.allowed_tools)
-    names.extend(f"mcp__{name}__*" for name in spec.servers)
     return names
 
 
@@ -133,7 +139,7 @@ def confine_run(spec: RunSpec, native: list[str], place: Place, home: Path) -> C
         **spec.reach(),
         host_ports=spec.host_ports(),
         tools=native,
-        readable=spec.readable,
+        readable=(*spec.readable, *shown_folders(spec)),
         limits=JailLimits(**spec.limits.of_the_machine()),
         require=spec.require,
         spend_limit=None if tokens is None else SpendLimit(tokens=tokens),

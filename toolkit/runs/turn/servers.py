@@ -66,6 +66,11 @@ class Servers:
         self._failed: list[ServerFailedError] = []
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all of them."""
+        return tuple(self._configs)
+
+    @property
     def required(self) -> set[str]:
         """The names of those without which there is no run."""
         return {name for name, config in self._configs.items() if not config.get("optional")}
@@ -91,6 +96,17 @@ class Servers:
                 self._failed.append(failed)
                 if name in self.required:
                     raise failed
+
+    async def replaced(self, client: ClaudeSDKClient, configs: Mapping[str, Mapping[str, Any]]) -> None:
+        """These have been set in the place of the others: what each offers now is what it is known for."""
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                servers = await _settled(client, configs)
+        except TimeoutError:
+            servers = {}
+        told = {name: servers.get(name, {}).get("tools", ()) for name in configs}
+        self._known = {name: {_tool_name(name, tool["name"]) for tool in tools} for name, tools in told.items()}
+        self._configs = dict(configs)
 
     def begin(self) -> None:
         """A turn has begun: tell of the servers that the run does without."""
@@ -121,6 +137,11 @@ class Servers:
         """The server of a tool that it did not have when the run began."""
         servers = [name for name in self._known if tool.startswith(_tool_name(name, ""))]
         return None if not servers or any(tool in self._known[name] for name in servers) else max(servers, key=len)
+
+
+def as_configured(servers: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The configurations as the CLI takes them, without what is only for us."""
+    return {name: {key: kept for key, kept in one.items() if key != "optional"} for name, one in servers.items()}
 
 
 def _tool_name(server: str, tool: str) -> str:

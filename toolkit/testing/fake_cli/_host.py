@@ -37,7 +37,7 @@ class Settings:
         """False where nobody said which servers there are: then a tool's name tells."""
         self.cwd = str(given.cwd or Path.cwd())
         self.model = given.model or MODEL
-        self.mode: str = given.permission_mode or "default"
+        self.mode: str = given.permission_mode or given.extra_args.get("permission-mode") or "default"
         self.servers: dict[str, Any] = dict(given.mcp_servers) if isinstance(given.mcp_servers, dict) else {}
         self.later: set[str] = set()
         """The servers that were set while it runs."""

@@ -1,0 +1,171 @@
+"""Subagents, thinking, plugins, folders and hooks: each reaches the CLI, and none of them gets past the guard."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from claude_agent_sdk import AgentDefinition, HookMatcher
+
+from tests.runs.play import ADD, BOX
+from toolkit.errors import RunError
+from toolkit.runs import RunResult, RunSpec, run
+from toolkit.testing import FakeCLI, ScriptedAPI, Status, Turn, text, tool_use
+
+pytestmark = pytest.mark.usefixtures("toolkit_home")
+
+
+async def confined(api: ScriptedAPI, prompt: str = "Go.", **options: Any) -> RunResult[Any]:
+    return await run(prompt, api_url=api.url, api_key="none", **options)
+
+
+def deny(reason: str) -> dict[str, Any]:
+    decision = {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": reason}
+    return {"hookSpecificOutput": decision}
+
+
+async def test_effort_thinking_and_betas_reach_the_model_api() -> None:
+    with ScriptedAPI([text("1")], [text("2")]) as api:
+        options: dict[str, Any] = {"effort": "low", "betas": ["context-1m-2025-08-07"]}
+        assert (await confined(api, model="claude-opus-4-6", thinking="off", **options)).ok
+        assert (await confined(api, model="claude-sonnet-4-5", thinking=2048)).ok
+        first, second = api.requests
+    assert (first["output_config"]["effort"], first["thinking"]["type"]) == ("low", "disabled")
+    assert "context-1m-2025-08-07" in first.headers["anthropic-beta"]
+    assert second["thinking"]["budget_tokens"] == 2048
+
+
+async def test_the_fallback_model_goes_on_when_there_is_no_room_for_the_first() -> None:
+    overloaded = [Status(529, retry=True, headers={"retry-after": "0"})] * 3
+    with ScriptedAPI(*overloaded, otherwise=[text("Done.")], strict=False) as api:
+        result = await confined(api, model="claude-sonnet-4-5", fallback_model="claude-haiku-4-5")
+        models = [request["model"] for request in api.requests]
+    assert (result.code, result.text) == ("ok", "Done.")
+    assert (models[0], models[-1]) == ("claude-sonnet-4-5", "claude-haiku-4-5")
+
+
+async def test_a_subagent_of_the_run_is_asked_and_the_guard_judges_its_calls() -> None:
+    ask = tool_use("Agent", description="d", prompt="What?", subagent_type="tester", run_in_background=False)
+    with ScriptedAPI(
+        [ask],
+        Turn([tool_use("Bash", command="echo forbidden")], when=lambda request: request.prompt == "What?"),
+        Turn([text("42")], when=lambda request: "You only test." in request.system_prompt),
+        [text("It is 42.")],
+    ) as api:
+        agents = {"tester": AgentDefinition(description="Tests.", prompt="You only test.", tools=["Bash"])}
+        result = await confined(api, agents=agents, policy={"Bash(echo)": "deny"})
+        asked = [request for request in api.requests if "You only test." in request.system_prompt]
+    assert (result.code, result.text) == ("ok", "It is 42.")
+    assert [denied.name for denied in result.denied] == ["Bash"]
+    assert set(asked[0].tools) == {"Bash"}
+
+
+async def test_a_further_folder_can_be_read_and_not_written(tmp_path: Path) -> None:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "a.txt").write_text("the plum", encoding="utf-8")
+    with ScriptedAPI(
+        [tool_use("Read", file_path=str(folder / "a.txt"))],
+        [tool_use("Write", file_path=str(folder / "b.txt"), content="x")],
+        [tool_use("Bash", command=f"echo x > {folder}/c.txt")],
+        [text("done")],
+    ) as api:
+        result = await confined(api, folders=[folder])
+        read, *_ = api.tool_results()
+    assert "the plum" in str(read)
+    assert [call.ok for call in result.tools] == [True, False, False]
+    assert [file.name for file in folder.iterdir()] == ["a.txt"]
+
+
+async def test_a_plugin_brings_its_agents_along_and_its_servers_are_not_offered(tmp_path: Path) -> None:
+    plugin = tmp_path / "plug"
+    (plugin / ".claude-plugin").mkdir(parents=True)
+    (plugin / ".claude-plugin" / "plugin.json").write_text('{"name": "plug", "version": "1.0.0"}')
+    (plugin / "agents").mkdir()
+    (plugin / "agents" / "pal.md").write_text("---\nname: pal\ndescription: A pal.\n---\nYou are the pal.\n")
+    ask = tool_use("Agent", description="d", prompt="What?", subagent_type="plug:pal", run_in_background=False)
+    with ScriptedAPI(
+        [ask],
+        Turn([text("42")], when=lambda request: "You are the pal." in request.system_prompt),
+        [tool_use("mcp__plugin_plug_x__y")],
+        [text("It is 42.")],
+    ) as api:
+        result = await confined(api, plugins=[plugin], native=["Agent", "Read"])
+    assert (result.code, result.text) == ("ok", "It is 42.")
+    assert [call.ok for call in result.tools] == [True, False]
+
+
+async def test_a_hook_of_the_caller_sees_what_the_guard_lets_pass_and_can_refuse_it() -> None:
+    seen: list[Any] = []
+
+    async def hook(given: Any, call: Any, context: Any) -> Any:
+        seen.append((given["tool_name"], given["tool_input"]))
+        return deny("not this title") if given["tool_input"].get("title") == "x" else {}
+
+    async def after(given: Any, call: Any, context: Any) -> Any:
+        seen.append(given["hook_event_name"])
+        return {}
+
+    cli = FakeCLI(
+        [tool_use(ADD, title="x"), tool_use(ADD, title="y"), tool_use("Bash", command="id")],
+        [text("ok")],
+        tools={"Bash": "never"},
+    )
+    hooks = {"PreToolUse": [hook], "PostToolUse": after}
+    result = await run("Go.", tools=[BOX], hooks=hooks, policy={"Bash": "deny"}, transport=cli)
+    assert [(denied.name, denied.reason) for denied in result.denied] == [
+        (ADD, "not this title"),
+        ("Bash", "Bash is not allowed in this run"),
+    ]
+    assert seen == [(ADD, {"title": "x"}), (ADD, {"title": "y"}), "PostToolUse"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (ZeroDivisionError(), "A hook of this run failed: ZeroDivisionError"),
+        ("yes", "A hook of this run gave no answer that can be read"),
+        ({"hookSpecificOutput": {"permissionDecision": "alow"}}, "A hook of this run refused it"),
+        ({"decision": "block", "reason": "no"}, "no"),
+    ],
+)
+async def test_a_hook_that_fails_or_says_something_unknown_has_refused(answer: Any, reason: str) -> None:
+    async def hook(given: Any, call: Any, context: Any) -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    cli = FakeCLI([tool_use(ADD, title="x")], [text("ok")])
+    result = await run(
+        "Go.", tools=[BOX], hooks={"PreToolUse": [HookMatcher(matcher=ADD, hooks=[hook])]}, transport=cli
+    )
+    assert [denied.reason for denied in result.denied] == [reason]
+
+
+async def test_a_hook_cannot_change_a_call_into_one_that_the_guard_refuses() -> None:
+    async def hook(given: Any, call: Any, context: Any) -> Any:
+        changed = {"permissionDecision": "allow", "updatedInput": {"command": "git push"}}
+        return {"hookSpecificOutput": {"hookEventName": "PreToolUse", **changed}}
+
+    ran: list[Any] = []
+    cli = FakeCLI([tool_use("Bash", command="git status")], [text("ok")], tools={"Bash": ran.append})
+    result = await run("Go.", hooks={"PreToolUse": hook}, policy={"Bash(git push)": "deny"}, transport=cli)
+    assert ([denied.name for denied in result.denied], ran) == (["Bash"], [])
+
+
+async def test_a_hook_of_the_caller_is_asked_in_the_jail_too_and_a_stop_ends_the_run() -> None:
+    async def hook(given: Any, call: Any, context: Any) -> Any:
+        return {"continue_": False, **deny("enough")}
+
+    with ScriptedAPI([tool_use("Bash", command="echo hi > made")]) as api:
+        result = await confined(api, hooks={"PreToolUse": [hook]})
+    assert (result.code, [denied.reason for denied in result.denied]) == ("stopped", ["enough"])
+
+
+def test_options_that_do_not_go_together_are_refused() -> None:
+    agents = {"a": {"description": "d", "prompt": "p"}}
+    with pytest.raises(RunError, match="subagents need the CLI's tool Agent"):
+        RunSpec("Go.", agents=agents, native=["Read"])
+    with pytest.raises(RunError, match="the fallback model is the model itself"):
+        RunSpec("Go.", model="m", fallback_model="m")

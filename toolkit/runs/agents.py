@@ -1,0 +1,125 @@
+"""What an agent can be given beside its prompt and tools: subagents, thinking, plugins, hooks, further folders.
+
+One rule for each, and the same as the SDK takes it. A subagent has no more than its run: the
+guard judges its calls, it runs in the same jail, and it brings no servers and no mode of its own.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from toolkit._base.words import did_you_mean
+from toolkit.runs.asking.own_hooks import HOOK_EVENTS
+from toolkit.runs.kinds import OptionError, wrong
+
+if TYPE_CHECKING:
+    from toolkit.runs.spec import RunSpec
+
+EFFORTS = ("low", "medium", "high", "xhigh", "max")
+LEAST_THINKING = 1024
+_AGENT_KEYS = {
+    "description": str,
+    "prompt": str,
+    "tools": list,
+    "disallowedTools": list,
+    "model": str,
+    "maxTurns": int,
+    "background": bool,
+    "initialPrompt": str,
+    "effort": (str, int),
+}
+_RUNS_OWN = {
+    "mcpServers": "Give them to the run: servers={…} or tools=[…]",
+    "permissionMode": "The run's mode holds for its subagents, too: mode=…",
+    "memory": "Nothing outlives the jail",
+    "skills": "Give them in a plugin: plugins=[folder]",
+}
+_AGENT_EXAMPLE = 'Write for example: agents={"tester": {"description": "Runs the tests.", "prompt": "You run tests."}}'
+_HOOK_EXAMPLE = 'Write for example: hooks={"PostToolUse": [function]}'
+
+
+def check_agent(name: str, value: Any) -> dict[str, Any]:
+    """A subagent, as a mapping or an `AgentDefinition` of the SDK's."""
+    if not isinstance(value, Mapping):
+        value = {key: kept for key, kept in getattr(value, "__dict__", {}).items() if kept is not None}
+    for needed in ("description", "prompt"):
+        if not isinstance(value.get(needed), str) or not value[needed].strip():
+            raise OptionError(name, f"{name}: a subagent has a '{needed}', as a text", fix=_AGENT_EXAMPLE)
+    for key, kept in value.items():
+        if key in _RUNS_OWN:
+            raise OptionError(name, f"{name}: a subagent has no '{key}' of its own", fix=_RUNS_OWN[key])
+        if key not in _AGENT_KEYS:
+            raise OptionError(name, f"{name}: a subagent has no '{key}'{did_you_mean(str(key), _AGENT_KEYS)}")
+        if not isinstance(kept, _AGENT_KEYS[key]) or (isinstance(kept, bool) and key != "background"):  # type: ignore[arg-type]
+            raise OptionError(name, f"{name}: '{key}' cannot be {kept!r}", fix=_AGENT_EXAMPLE)
+    return dict(value)
+
+
+def check_thinking(name: str, value: Any) -> int | str | None:
+    """How much the model thinks before it answers."""
+    if value is None or value in ("adaptive", "off"):
+        return value  # type: ignore[no-any-return]
+    if isinstance(value, bool) or not isinstance(value, int) or value < LEAST_THINKING:
+        what = f'it is "adaptive", "off", or a number of tokens from {LEAST_THINKING} on'
+        raise wrong(name, value, what, "Leave it out for the CLI's own choice")
+    return value
+
+
+def check_hooks(name: str, value: Any) -> dict[str, tuple[Any, ...]]:
+    """Hooks by event: functions, or `HookMatcher`s of the SDK's."""
+    if not isinstance(value, Mapping):
+        raise wrong(name, value, "it is a mapping of events to lists of functions", _HOOK_EXAMPLE)
+    found: dict[str, tuple[Any, ...]] = {}
+    for event, hooks in value.items():
+        if event == "PermissionRequest":
+            raise OptionError(name, f"{name}: who answers questions is said by approve=", fix="Write approve=function")
+        if event not in HOOK_EVENTS:
+            raise OptionError(name, f"{name}: there is no event {event!r}{did_you_mean(str(event), HOOK_EVENTS)}")
+        several = hooks if isinstance(hooks, Sequence) else [hooks]
+        found[event] = tuple(_matcher(f"{name}[{event!r}]", hook) for hook in several)
+    return found
+
+
+def _matcher(name: str, hook: Any) -> Any:
+    from claude_agent_sdk import HookMatcher
+
+    functions = hook.hooks if isinstance(hook, HookMatcher) else [hook]
+    for function in functions:
+        called = function if inspect.isroutine(function) else getattr(function, "__call__", None)  # noqa: B004
+        if not inspect.iscoroutinefunction(called):
+            what = "a hook is an async function of what happened, the call's id, and a context"
+            raise wrong(name, function, what, "Write: async def hook(given, call, context): return {}")
+    return hook if isinstance(hook, HookMatcher) else HookMatcher(hooks=[hook])
+
+
+def check_folder(name: str, value: Any) -> Path:
+    """A host folder that is there, as a whole path."""
+    if not isinstance(value, str | Path) or not str(value):
+        raise wrong(name, value, "it is a folder, as a text or a Path")
+    folder = Path(value)
+    if not folder.is_dir():
+        raise wrong(name, value, "there is no such folder")
+    return folder.resolve()
+
+
+def shown_folders(spec: RunSpec) -> list[Path]:
+    """What of the host the agent's jail shows for these options, read-only."""
+    return [Path(folder) for folder in (*spec.folders, *spec.plugins)]
+
+
+def sdk_options(spec: RunSpec) -> dict[str, Any]:
+    """These options as the SDK takes them."""
+    from claude_agent_sdk import AgentDefinition
+
+    given: dict[str, Any] = {"effort": spec.effort, "fallback_model": spec.fallback_model, "betas": list(spec.betas)}
+    given["agents"] = {name: AgentDefinition(**agent) for name, agent in spec.agents.items()} or None
+    given["plugins"] = [{"type": "local", "path": str(folder)} for folder in spec.plugins]
+    given["add_dirs"] = [str(folder) for folder in spec.folders]
+    if isinstance(spec.thinking, int):
+        given["thinking"] = {"type": "enabled", "budget_tokens": spec.thinking}
+    elif spec.thinking is not None:
+        given["thinking"] = {"type": "disabled" if spec.thinking == "off" else "adaptive"}
+    return given
