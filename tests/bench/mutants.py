@@ -66,7 +66,7 @@ ROOMS = {
     "policy": Room(
         "toolkit/runs", "Policy", ("tests/runs/test_policy.py", "tests/runs/test_approvals.py"), "tests/runs"
     ),
-    "guard": Room("toolkit/runs", "Guard", ("tests/runs/test_policy.py", "tests/runs/test_ends.py"), "tests/runs"),
+    "guard": Room("toolkit/runs", "Guard", ("tests/runs/test_guard.py", "tests/runs/test_policy.py"), "tests/runs"),
     "gate policy": Room(
         "toolkit/sandbox",
         "check_route",
