@@ -55,6 +55,7 @@ LAST = "last"
 LOOSE = "tools"
 """The name of the box that holds tools which were given without one."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_SERVER = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _VARIABLE = re.compile(r"[^=\0\s][^=\0]*")
 
 
@@ -165,6 +166,18 @@ def _output(name: str, value: Any) -> Any:
     return value
 
 
+def _servers(name: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        fix = 'Write for example: servers={"notes": {"command": "my-server"}}'
+        raise OptionError(name, f"{name}: it is a mapping of names to configurations", fix=fix)
+    for server in value:
+        # The CLI writes other characters as "_" in the names of tools, and a policy would not find them.
+        if not isinstance(server, str) or not _SERVER.fullmatch(server):
+            fix = "Use 1 to 64 letters, digits, '-' and '_': a tool is called mcp__NAME__TOOL"
+            raise OptionError(name, f"{name}: {server!r} is no name for a server", fix=fix)
+    return {server: _server(f"{name}[{server!r}]", config) for server, config in value.items()}
+
+
 def _server(name: str, value: Any) -> dict[str, Any]:
     """A configuration; its values are never shown, for they may hold secrets."""
     example = 'Write for example: {"command": "my-server", "args": ["--stdio"]} or {"type": "http", "url": "https://…"}'
@@ -180,6 +193,14 @@ def _server(name: str, value: Any) -> dict[str, Any]:
     if not needed or (kind != "sdk" and not isinstance(needed, str)):
         what = f"a server of type {kind} has a '{kinds[kind]}'" + ("" if kind == "sdk" else ", as a text")
         raise OptionError(name, f"{name}: {what}", fix=example)
+    arguments = value.get("args", [])
+    if not isinstance(arguments, list | tuple) or not all(isinstance(word, str) for word in arguments):
+        raise OptionError(name, f"{name}: 'args' is a list of texts", fix=example)
+    for texts in ("env", "headers"):
+        if not isinstance(value.get(texts, {}), Mapping) or any(
+            not isinstance(word, str) for pair in value.get(texts, {}).items() for word in pair
+        ):
+            raise OptionError(name, f"{name}: '{texts}' is a mapping of texts to texts")
     if not isinstance(value.get("optional", False), bool):
         what = f"{name}: 'optional' is True or False: whether the run may do without the server"
         raise OptionError(name, what, fix='Leave it out where the run needs the server, or write "optional": True')
@@ -286,7 +307,7 @@ RULES: dict[str, Rule] = {
     "folders": list_of(check_folder),
     "hooks": check_hooks,
     "native": optional(list_of(one_of(NATIVE_TOOLS, "tool of the CLI"))),
-    "servers": mapping_of(_server, "a mapping of names to configurations"),
+    "servers": _servers,
     "allow_servers": list_of(text("the name of a server")),
     "profile": one_of(PROFILES, "profile"),
     "domains": list_of(text("a host name", 'Write for example: domains=["a.example.org"]')),

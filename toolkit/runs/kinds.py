@@ -90,7 +90,8 @@ def list_of(rule: Rule) -> Rule:
 
     def of_all(name: str, value: Any) -> tuple[Any, ...]:
         if isinstance(value, str | bytes | Path | Toolbox | Mapping) or not isinstance(value, Iterable):
-            fix = "Leave it out, or write an empty list" if value is None else f"Write {name}=[{as_written(value)}]"
+            fix = "" if isinstance(value, Mapping) else f"Write {name}=[{as_written(value)}]"
+            fix = "Leave it out, or write an empty list" if value is None else fix
             raise wrong(name, value, "it is a list", fix)
         return tuple(rule(f"{name}[{place}]", entry) for place, entry in enumerate(value))
 
