@@ -133,7 +133,7 @@ async def test_a_call_is_known_by_its_id_wherever_that_stands_and_by_its_agent()
 
 
 async def test_only_what_was_offered_passes() -> None:
-    rule = only_offered(["Read", "mcp__notes__*"])
+    rule = only_offered(lambda: ["Read", "mcp__notes__*"])
     assert [(await rule(tool, {}, "")).allowed for tool in ("Read", "mcp__notes__add", "Bash", "mcp__other__x")] == [
         True,
         True,

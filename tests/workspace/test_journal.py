@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from toolkit_workspace.applying.journal import HostVersion, Journal
+from toolkit_workspace.applying.journal import Journal
+from toolkit_workspace.applying.steps import HostVersion
 from toolkit_workspace.record.keeping import ByteStore
 
 
