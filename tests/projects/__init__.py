@@ -1,0 +1,1 @@
+"""Whole projects as their owners have them, worked on in the jail."""
