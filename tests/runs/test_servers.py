@@ -99,12 +99,12 @@ async def test_a_server_that_never_answers_is_a_failed_server(program: Path) -> 
     assert "timed out" in str(result.cause)
 
 
-async def test_a_server_on_this_machine_is_out_of_reach_and_that_is_said(program: Path) -> None:
+async def test_a_server_elsewhere_is_out_of_reach_and_that_is_said(program: Path) -> None:
     with ScriptedAPI(strict=False) as api:
-        server = {"type": "http", "url": "http://127.0.0.1:9/mcp"}
+        server = {"type": "http", "url": "https://mcp.example/mcp"}
         result = await go(api, program, "", servers={"web": server})
     assert (result.code, len(api.requests)) == ("server_failed", 0)
-    assert "only domains allowed by name can be reached, and none of this machine" in str(result.cause)
+    assert "only domains allowed by name can be reached" in str(result.cause)
 
 
 def test_the_error_travels_between_processes() -> None:

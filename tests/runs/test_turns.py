@@ -152,6 +152,14 @@ async def test_an_id_that_comes_twice_is_one_call_and_the_rest_is_unattributed()
     assert (result.total, result.unattributed) == (Tokens(20, 10), Tokens(10, 5))
 
 
+async def test_an_interrupt_before_the_prompt_was_sent_ends_the_turn_that_is_about_to_begin() -> None:
+    cli = FakeCLI(Turn([text("half"), text("never")], stall_after=1), strict=False)
+    async with start("go", transport=cli) as live, asyncio.timeout(20):
+        await live.interrupt()
+        result = await live.result()
+    assert result.code == "aborted"
+
+
 def test_a_call_that_was_cut_off_hides_nothing_of_what_subagents_used_later() -> None:
     meter = Meter("run-1")
     meter.started("msg_1", "m", {"input_tokens": 100, "output_tokens": 1})

@@ -94,6 +94,9 @@ class Engine:
         """Whether no further turn can be had: the CLI is gone, or is not to be trusted with one."""
         self._prompt: dict[str, Any] = {}
         self._distrust: End | None = None
+        self._is_unwanted = False
+        """Whether the turn is to be interrupted as soon as it has begun."""
+        self._interrupting: asyncio.Future[None] | None = None
         self.prompts: list[str] = []
         """The message ids of the prompts sent so far: where `rewind` can go back to."""
         self.deadline: Deadline | None = None
@@ -198,6 +201,7 @@ class Engine:
             message, end = await _finished(pump)
             # Without its result a turn may still be under way in there, and its end would pass for that of the next.
             self.is_over = message is None
+            self._is_unwanted = False
             self.greeted.set()
             self._refusals.end()
             self._emit(*self._translator.close())
@@ -212,7 +216,13 @@ class Engine:
         return TurnEnd(self._judged(end), message, used, gate_tokens, ms, self._unenforced(), debug, pending)
 
     async def interrupt(self) -> None:
-        """End the turn under way; the conversation goes on."""
+        """End the turn under way, or about to begin; the conversation goes on."""
+        if self._greeted < max(1, self._turn):  # the prompt is on its way, and an interrupt before it would be lost
+            self._is_unwanted = True
+        else:
+            await self._interrupt_now()
+
+    async def _interrupt_now(self) -> None:
         self._approvals.cancel()
         self._translator.interrupting()
         with contextlib.suppress(Exception):
@@ -271,6 +281,9 @@ class Engine:
             if self._greeted == 0:
                 self._hold(self._session)
             self._greeted = self._turn
+            if self._is_unwanted:
+                self._is_unwanted = False
+                self._interrupting = asyncio.ensure_future(self._interrupt_now())
             self._started(init, servers)
             self._refusals.begin()
             self._servers.begin()
@@ -319,7 +332,7 @@ class Engine:
     async def _stop(self, pump: asyncio.Task[Any], code: Code) -> None:
         """Ask, wait, then make it: whatever was said until now is kept."""
         self.guard.stop(code)
-        await self.interrupt()
+        await self._interrupt_now()
         await asyncio.wait({pump}, timeout=_PATIENCE)
 
     def _judged(self, end: End) -> End:

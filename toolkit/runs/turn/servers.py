@@ -37,7 +37,7 @@ class ServerFailedError(RunError):
     def __init__(self, server: str, why: str, stderr: str = "", *, is_remote: bool = False) -> None:
         lines = [line for line in stderr.splitlines() if line.strip()][-_STDERR_LINES:]
         if is_remote:
-            lines.append("from inside the jail only domains allowed by name can be reached, and none of this machine")
+            lines.append("from inside the jail only domains allowed by name can be reached")
         mend = "Allow its domain, or start it with a command" if is_remote else "Mend it"
         fix = f'{mend}, or let the run do without it: servers={{"{server}": {{…, "optional": True}}}}'
         super().__init__(f"the server '{server}' did not start: {why}", where=lines, fix=fix)
