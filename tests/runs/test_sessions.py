@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.real.toolset import PIXEL
+from toolkit import Image
 from toolkit.errors import RunError
 from toolkit.runs import (
     Conversation,
@@ -370,3 +372,38 @@ async def test_a_forgotten_conversation_is_told_anew(api: ScriptedAPI, toolkit_h
     assert "plum" not in _kept(toolkit_home)
     await asyncio.wait_for(talk.send("what was the word"), 60)
     assert once(api, "the word is plum", "what was the word")
+
+
+async def test_an_edited_history_tells_tool_calls_and_their_results_in_full(api: ScriptedAPI) -> None:
+    long = "plum " * 3000
+    options: dict[str, Any] = {"api_url": api.url, "api_key": "fake"}
+    past: list[dict[str, Any]] = [
+        {"role": "user", "content": "Read it."},
+        {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "I do."}]},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "Read", "input": {"path": "a.txt"}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": long, "is_error": True}]},
+    ]
+    result = await Conversation(past, **options).send(["And this?", Image(PIXEL)])
+    assert result.ok
+    blocks = api.requests[-1]["messages"][0]["content"]
+    told = "\n".join(block["text"] for block in blocks if block["type"] == "text")
+    assert f"User: [Tool error: {long}]" in told
+    assert 'Assistant: [Tool call Read: {"path": "a.txt"}]' in told
+    assert "hm" not in told
+    assert [block["source"]["media_type"] for block in blocks if block["type"] == "image"] == ["image/png"]
+
+
+async def test_a_conversation_keeps_what_its_tools_gave_and_is_found_with_and_without_it() -> None:
+    turns = ([tool_use("Bash", command="echo the plum")], [text("Seen.")], [text("Again.")], [text("Anew.")])
+    with ScriptedAPI(*turns) as api:
+        options: dict[str, Any] = {"api_url": api.url, "api_key": "fake"}
+        conversation = Conversation(**options)
+        first = await conversation.send("Look.")
+        assert [message["role"] for message in conversation.messages] == ["user", "assistant", "user", "assistant"]
+        kept = conversation.messages[2]["content"][0]
+        assert (kept["type"], "the plum" in str(kept["content"])) == ("tool_result", True)
+        plain = [{"role": "user", "content": "Look."}, {"role": "assistant", "content": first.text}]
+        assert (await Conversation(plain, **options).send("Go on.")).session == first.session
+        edited = [{"role": "user", "content": "Look well."}, *conversation.messages[1:]]
+        assert (await Conversation(edited, **options).send("And?")).session != first.session
+        assert api.requests[-1].contains("the plum")

@@ -4,7 +4,7 @@ A fingerprint of the history, our own replies included, tells whether the stored
 session has seen exactly that. If it has, the session is resumed and only the new
 message goes out; what a turn left in it that failed is left behind. If anything
 differs (edited, compacted, from another machine), a new session starts with the
-history rendered into its first message.
+whole history told in its first message: texts, tool calls with their results, pictures.
 """
 
 from __future__ import annotations
@@ -23,7 +23,16 @@ from toolkit.errors import RunError
 from toolkit.runs.kinds import OptionError
 from toolkit.runs.launch import run
 from toolkit.runs.outcome.result import RunResult
-from toolkit.runs.sessions.transcripts import SessionId, default_store, last_entry, one_at_a_time, sessions_home
+from toolkit.runs.prompts import Part, as_asked, check_parts
+from toolkit.runs.sessions.retelling import SENDABLE, as_prompt, blocks_of, text_of, with_history
+from toolkit.runs.sessions.transcripts import (
+    SessionId,
+    default_store,
+    last_entry,
+    last_exchange,
+    one_at_a_time,
+    sessions_home,
+)
 from toolkit.runs.spec import make_spec
 
 Message = Mapping[str, Any]
@@ -35,7 +44,7 @@ _OURS = ("resume", "fork", "at")
 
 def fingerprint(messages: Sequence[Message]) -> str:
     """SHA-256 of the history in canonical form: the order of keys and the spelling of plain text do not matter."""
-    canonical = [{"role": message["role"], "content": _blocks(message["content"])} for message in messages]
+    canonical = [{"role": message["role"], "content": blocks_of(message["content"])} for message in messages]
     text = json.dumps(canonical, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -58,8 +67,8 @@ class Conversation:
         """The history; after a turn that is ok it holds the new message and the reply."""
         self._options = options
 
-    async def send(self, text: str) -> RunResult[Any]:
-        """Say something and get the answer; history and session go on only if the turn is ok."""
+    async def send(self, text: str | Sequence[Part]) -> RunResult[Any]:
+        """Say something, as text or in parts, and get the answer; history and session go on only if the turn is ok."""
         return await Conversation.reply(self._with(text), into=self)
 
     async def reply(self, *, into: Conversation | None = None) -> RunResult[Any]:
@@ -73,19 +82,25 @@ class Conversation:
         if self.messages[-1]["role"] != "user":
             raise RunError("the last message is not from the user", fix='Add one: conversation.send("…")')
         past, new = self.messages[:-1], self.messages[-1]
-        for block in _blocks(new["content"]):
-            if block["type"] != "text":
-                raise RunError(f"the last message has a block of type '{block['type']}'", fix="Only text can be sent")
+        for block in blocks_of(new["content"]):
+            if block["type"] not in SENDABLE:
+                what = f"the last message has a block of type '{block['type']}'"
+                raise RunError(what, fix=f"What can be sent: {', '.join(SENDABLE)}")
         index = _Index(self._options.get("home"))
         # Histories that are the same are the same conversation: one at a time.
         async with one_at_a_time(fingerprint(past) if past else "new-" + os.urandom(8).hex(), index.home):
             result = await self._resumed(index.find(past), new)
             if result is None:
-                result = await run(_with_history(past, new), **self._options)
+                result = await run(with_history(past, new), **self._options)
             if result.ok and result.session is not None:
-                history = [*self.messages, {"role": "assistant", "content": result.text}]
                 session = SessionId(result.session)
-                index.moved(past, history, Seen(session, await last_entry(self._store, session)))
+                seen = Seen(session, await last_entry(self._store, session))
+                # Found by its texts alone as well: a caller may keep no more than what was said.
+                said = [*self.messages, {"role": "assistant", "content": result.text}]
+                done = await last_exchange(self._store, session)
+                history = [*self.messages, *done] if done else said
+                index.moved(past, history, seen)
+                index.moved(past, said, seen)
                 (into or self).messages[:] = history
         return result
 
@@ -97,7 +112,7 @@ class Conversation:
         if seen.last is not None and await last_entry(self._store, seen.session) != seen.last:
             back = {"fork": True, "at": seen.last}
         try:
-            result = await run(_text(new), resume=seen.session, **back, **self._options)
+            result = await run(as_prompt(new), resume=seen.session, **back, **self._options)
         except OptionError as error:
             if error.option != "at":
                 raise
@@ -108,8 +123,9 @@ class Conversation:
     def _store(self) -> SessionStore:
         return self._options.get("store") or default_store(self._options.get("home"))
 
-    def _with(self, text: str) -> Conversation:
-        return Conversation([*self.messages, {"role": "user", "content": text}], **self._options)
+    def _with(self, text: str | Sequence[Part]) -> Conversation:
+        content = text if isinstance(text, str) else list(as_asked(check_parts("prompt", text)).content)
+        return Conversation([*self.messages, {"role": "user", "content": content}], **self._options)
 
 
 class Seen(NamedTuple):
@@ -154,7 +170,7 @@ def _check(number: int, message: Message) -> None:
             f"message {number} has no content that can be read",
             fix='Give a text, or a list of blocks such as {"type": "text", "text": "…"}',
         )
-    if not _text(message).strip():
+    if not any(text_of(block).strip() for block in blocks_of(message.get("content")) or ()):
         raise RunError(f"message {number} is empty", fix="Leave it out, or give it content")
 
 
@@ -167,21 +183,3 @@ def _is_readable(content: Any) -> bool:
         and (block["type"] != "text" or isinstance(block.get("text"), str))
         for block in content
     )
-
-
-def _blocks(content: Any) -> Any:
-    return [{"type": "text", "text": content}] if isinstance(content, str) else content
-
-
-def _text(message: Message) -> str:
-    parts = _blocks(message.get("content")) or []
-    return "\n".join(str(part.get("text", f"[{part.get('type')}]")) for part in parts)
-
-
-def _with_history(past: Sequence[Message], new: Message) -> str:
-    """The history as text with role labels, each message once, and the new message last."""
-    if not past:
-        return _text(new)
-    labels = {"user": "User", "assistant": "Assistant"}
-    told = "\n\n".join(f"{labels[message['role']]}: {_text(message)}" for message in past)
-    return f"The conversation so far:\n\n{told}\n\nThe user now says:\n\n{_text(new)}"

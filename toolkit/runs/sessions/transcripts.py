@@ -187,6 +187,35 @@ async def last_entry(store: SessionStore, session: SessionId) -> str | None:
     return None
 
 
+async def last_exchange(store: SessionStore, session: SessionId) -> list[dict[str, Any]]:
+    """What followed the last prompt, as messages: texts, tool calls and their results.
+
+    Nothing where no tool was called, or no transcript is kept: then the reply is all there is to tell.
+    """
+    found: list[dict[str, Any]] = []
+    ids: list[Any] = []
+    for entry in cast("list[dict[str, Any]]", await store.load({"project_key": PROJECT, "session_id": session}) or []):
+        message = entry.get("message") or {}
+        content = message.get("content")
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
+        if entry.get("type") not in ("user", "assistant") or entry.get("isSidechain") or entry.get("isMeta"):
+            continue
+        results = [block for block in blocks if block.get("type") == "tool_result"]
+        if entry["type"] == "user" and not results:
+            found, ids = [], []  # a prompt
+            continue
+        kept = results or [block for block in blocks if block.get("type") in ("text", "tool_use")]
+        of = message.get("id") if entry["type"] == "assistant" else "user"
+        if not kept:
+            continue
+        if ids and ids[-1] == of:
+            found[-1]["content"] += kept
+        else:
+            found.append({"role": entry["type"], "content": list(kept)})
+            ids.append(of)
+    return found if any(block["type"] == "tool_use" for message in found for block in message["content"]) else []
+
+
 def jail_config() -> dict[str, str]:
     """What the SDK has to know to recognise transcripts from inside the jail."""
     from toolkit.sandbox.jail import CLI_HOME
