@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import shutil
 import time
 import uuid
 from collections import deque
@@ -32,6 +31,7 @@ from toolkit.runs.prompts import Asked
 from toolkit.runs.sessions.transcripts import SessionId, held, sessions_home
 from toolkit.runs.spec import RunSpec
 from toolkit.runs.storage.place import Place
+from toolkit.runs.storage.stored_run import remove_folder
 from toolkit.runs.turn.controls import Controls
 from toolkit.runs.turn.meter import TurnUsage
 from toolkit.runs.turn.options import confine_run, make_options, native_tools, offered, session_options
@@ -170,7 +170,8 @@ class Engine:
             await self._stack.aclose()
         finally:
             await self._locks.aclose()
-            await asyncio.to_thread(shutil.rmtree, self._home, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                await asyncio.to_thread(remove_folder, self._home)
 
     @property
     def client(self) -> ClaudeSDKClient:
