@@ -124,6 +124,10 @@ EXPLAINED: dict[tuple[str, str], str] = {
         "return [(name, value) for name in known if REQUEST_HEADERS[name].fullmatch(value := headers.all(name)[0])]",
         "0 → (-1)",
     ): "there is exactly one",
+    (
+        'if above is not None and (above.old is None or above.old.kind != "d"):',
+        'if above is not None and (above.old is None or above.old.kind != "d"): return None → pass',
+    ): "the host is asked in vain then: nothing is found below what is no folder",
     (_INCLUDED, "0 → 1"): _NEVER_READ,
     (_INCLUDED, "0 → (-1)"): _NEVER_READ,
     ("return False", "return False → return None"): _ONLY_ASKED,

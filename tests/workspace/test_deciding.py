@@ -25,7 +25,7 @@ def mode(path: Path) -> int:
     return path.lstat().st_mode & 0o7777
 
 
-@pytest.mark.parametrize("before", [0o654, 0o744, 0o604, 0o755])
+@pytest.mark.parametrize("before", [0o654, 0o645, 0o744, 0o604, 0o755])
 def test_an_edited_file_keeps_the_hosts_mode_to_the_bit(host: Path, before: int) -> None:
     (host / "a.txt").chmod(before)
     ws = prepare(host)
