@@ -327,6 +327,6 @@ async def test_no_key_and_no_address_is_said_with_the_variable_and_the_demo() ->
         await run("go")
     assert str(caught.value) == (
         "there is no key for the model API\n"
-        "  ANTHROPIC_API_KEY is not set, and neither is ANTHROPIC_BASE_URL\n"
+        "  ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, CLAUDE_CODE_OAUTH_TOKEN and ANTHROPIC_BASE_URL are not set\n"
         "  Set ANTHROPIC_API_KEY, or try it without one: toolkit demo"
     )
