@@ -46,7 +46,7 @@ def main() -> Iterator[Row]:
         shutil.rmtree(top / "tree/node_modules")
         yield Row("watch, median delay of a host edit", asyncio.run(_delay(top)), None, 150)
         make_tree(top / "many", 100_000, average=10)
-        yield Row("peak memory for 100,000 files above the interpreter", _memory(top / "many"), None, 60, "MB")
+        yield Row("peak memory for 100,000 files above the interpreter", _memory(top / "many"), None, 45, "MB")
     finally:
         subprocess.run(["rm", "-rf", top], check=True)
 

@@ -87,7 +87,7 @@ ROOMS = {
     ),
     "steps": Room(
         "workspace",
-        "Step",
+        "Move",
         (
             "tests/workspace/test_journal.py",
             "tests/workspace/test_applying.py",

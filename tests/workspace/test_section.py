@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from tests.workspace.hostile import Place, a_place, run_as
 from toolkit.workspace import HostMount, WorkspaceError, WorkspaceSection
+from toolkit_workspace import clean_workspaces, find_workspaces, found, state
 
 pytestmark = pytest.mark.usefixtures("crew")
 
@@ -174,3 +176,41 @@ def test_an_empty_workspace_is_a_workspace(tmp_path: Path) -> None:
     with WorkspaceSection([], parent=tmp_path) as section:
         assert list(section.temp_dir.iterdir()) == []
         assert "It is empty." in section.render()
+
+
+def test_a_workspace_that_cannot_be_removed_keeps_no_other_from_being_cleaned_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sections = []
+    for name in ("one", "two", "three"):
+        (tmp_path / name).mkdir()
+        section = WorkspaceSection([HostMount(tmp_path / name)], [tmp_path], parent=tmp_path, keep=True).prepare()
+        section.release()
+        sections.append(section)
+    stuck = sections[1].temp_dir.name
+    real = state.remove_pair
+
+    def fails(folder: Path, state_dir: Path) -> None:
+        if folder.name == stuck:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(folder))
+        real(folder, state_dir)
+
+    monkeypatch.setattr(found, "remove_pair", fails)
+    removed: list[Path] = []
+    with pytest.raises(WorkspaceError) as caught:
+        removed.extend(one.temp_dir for one in clean_workspaces(tmp_path, kept=True))
+    assert stuck in caught.value.where[0]
+    assert [section.temp_dir.exists() for section in sections] == [False, True, False]
+
+
+def test_a_workspace_whose_owner_cannot_be_read_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "host").mkdir()
+    section = WorkspaceSection([HostMount(tmp_path / "host")], [tmp_path], parent=tmp_path, keep=True).prepare()
+    section.release()
+    (section.state_dir / "owner.json").write_bytes(b"\0" * 20)
+    assert list(clean_workspaces(tmp_path)) == []
+    (section.state_dir / "owner.json").unlink()
+    (section.state_dir / "owner.json").mkdir()
+    assert [one.status for one in find_workspaces(tmp_path)] == ["unreadable"]
+    assert list(clean_workspaces(tmp_path, kept=True)) == []
+    assert section.temp_dir.is_dir()

@@ -28,7 +28,7 @@ from toolkit.runs.prompts import Asked, Part, Prompt, as_asked, content_of, is_s
 from toolkit.runs.spec import InPlace, RunSpec
 from toolkit.runs.storage.event_log import EventLog
 from toolkit.runs.storage.place import Place, find_place
-from toolkit.runs.storage.run_folder import RunFolder, new_run
+from toolkit.runs.storage.run_folder import RunFolder, cannot_store, new_run
 from toolkit.runs.turn.engine import Engine
 from toolkit.runs.turn.steering import Steering
 
@@ -75,7 +75,11 @@ class LiveRun(Steering, Generic[OutputT]):
         if self.spec.transport is None:
             self.spec.check_key()
         self._folder: RunFolder = new_run(self.spec)
-        self._log = EventLog(self._folder.events, self._fold, trace=self.spec.trace)
+        try:
+            self._log = EventLog(self._folder.events, self._fold, trace=self.spec.trace)
+        except OSError as error:
+            self._folder.let_go()
+            raise cannot_store(error, self._folder.folder) from error
         self._reader = self._log.follow()
         self._bus = Bus(self._log)
         self._approvals = self._make_approvals(self._log, policy)

@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from toolkit._base.unborn import UNBORN, is_stillborn
 from toolkit._base.words import count_text
 from toolkit.errors import WorkspaceError
 from toolkit_workspace.record.trouble import in_words
 from toolkit_workspace.state import (
     PREFIX,
     SUFFIX,
-    UNBORN,
     is_alive,
-    is_stillborn,
     is_unfinished,
     read_facts,
     remove_pair,

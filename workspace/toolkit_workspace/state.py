@@ -10,8 +10,6 @@ from __future__ import annotations
 import functools
 import json
 import os
-import stat
-import time
 from pathlib import Path
 from typing import Any
 
@@ -22,46 +20,12 @@ from toolkit._base.processes import boot_id, started_at
 
 PREFIX = "toolkit-workspace-"
 SUFFIX = ".state"
-UNBORN = ".new"
-_LONGEST_BIRTH = 3600
-"""Seconds after which a state folder without a lock is nobody's, if its name does not say whose."""
 _MOST_OWNER_BYTES = 1_000_000
 
 
 def state_dir_of(folder: Path) -> Path:
     """The folder beside a workspace that holds all that is known about it."""
     return folder.with_name(f".{folder.name}{SUFFIX}")
-
-
-def unborn_of(folder: Path) -> Path:
-    """Where the state folder is made. Until it has a lock, its name says who makes it."""
-    me = os.getpid()
-    return folder.with_name(f".{folder.name}-{me}-{started_at(me)}-{_process_space()}{UNBORN}")
-
-
-def is_stillborn(unborn: Path) -> bool:
-    """Whether nobody is making this state folder any more: its lock is free, or its maker is gone for sure."""
-    st = unborn.lstat()
-    if not stat.S_ISDIR(st.st_mode) or st.st_uid != os.geteuid():
-        return False
-    try:
-        lock = take_lock(unborn / "lock", create=False)
-    except FileNotFoundError:
-        *_, pid, started, space = ["", "", "", *unborn.name.removesuffix(UNBORN).split("-")]
-        if pid.isdigit() and space == _process_space():
-            return str(started_at(int(pid))) != started
-        return st.st_mtime < time.time() - _LONGEST_BIRTH
-    if lock is not None:
-        lock.release()
-    return lock is not None
-
-
-def _process_space() -> str:
-    """Which processes the number of one is unique among."""
-    try:
-        return str(Path("/proc/self/ns/pid").stat().st_ino)
-    except OSError:
-        return "unknown"
 
 
 def is_unfinished(state_dir: Path) -> bool:

@@ -21,6 +21,7 @@ from typing import Any
 from toolkit._base.files import is_there, write_json
 from toolkit._base.handles import READ_DIR
 from toolkit._base.locks import Lock, take_lock
+from toolkit._base.unborn import unborn_name
 from toolkit._base.words import safe_name
 from toolkit.errors import WorkspaceError
 from toolkit_workspace.record import ByteStore, MountRecord, Record, keep_bases
@@ -33,7 +34,6 @@ from toolkit_workspace.state import (
     remove_pair,
     state_dir_of,
     take_state,
-    unborn_of,
 )
 
 
@@ -53,7 +53,7 @@ class Workspace:
     def create(cls, parent: Path, mounts: Sequence[MountRecord]) -> Workspace:
         """Make an empty workspace (mode 0700) below `parent`, owned and locked by this process."""
         folder = parent / (PREFIX + secrets.token_hex(6))
-        unborn = unborn_of(folder)
+        unborn = parent / unborn_name(folder.name)
         what, fix = f"no workspace can be made below {safe_name(str(parent))}", "Choose another folder for it."
         with in_words(what, at=parent, fix=fix):
             unborn.mkdir(mode=0o700)

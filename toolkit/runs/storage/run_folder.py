@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolkit._base.files import state_home, write_whole
 from toolkit._base.locks import take_lock
+from toolkit._base.unborn import unborn_name
 from toolkit.errors import RunError
 from toolkit.runs.outcome.events import as_line
 from toolkit.runs.outcome.result import RunResult
@@ -140,6 +141,15 @@ class RunFolder:
         write_whole(self.folder / name, as_line(data) + "\n")
 
 
+def cannot_store(error: OSError, place: Path) -> RunError:
+    """The error for a run that cannot be written down from its beginning on."""
+    return RunError(
+        f"the run cannot be stored: {error.strerror}",
+        where=[str(place)],
+        fix="Make room there, or set TOOLKIT_HOME to a folder of yours",
+    )
+
+
 def new_run(spec: RunSpec) -> RunFolder:
     """A folder for a new run. Readers see it once it is locked and says what was asked for.
 
@@ -147,7 +157,7 @@ def new_run(spec: RunSpec) -> RunFolder:
         RunError: there is a run of that id, or a folder that cannot be made.
     """
     home = runs_home(spec.home)
-    unborn = home / f".{spec.run_id}.{secrets.token_hex(4)}.new"
+    unborn = home / unborn_name(f"{spec.run_id}.{secrets.token_hex(4)}")
     stored: RunFolder | None = None
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -163,9 +173,5 @@ def new_run(spec: RunSpec) -> RunFolder:
             raise RunError(
                 f"there is a run '{spec.run_id}' already", fix="Leave run_id out, or choose another"
             ) from error
-        raise RunError(
-            f"the run cannot be stored: {error.strerror}",
-            where=[str(home)],
-            fix="Set TOOLKIT_HOME to a folder of yours",
-        ) from error
+        raise cannot_store(error, home) from error
     return stored

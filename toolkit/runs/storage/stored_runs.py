@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from toolkit._base.unborn import UNBORN, is_stillborn
 from toolkit.errors import RunError
 from toolkit.runs.fields import LAST
 from toolkit.runs.storage.run_folder import runs_home
@@ -22,7 +23,7 @@ __all__ = ["State", "StoredRun", "find_run", "list_runs", "load_run", "remove_ol
 
 _log = logging.getLogger("toolkit.runs")
 _LEFT_OVER = 3600.0
-"""Seconds after which a half-made or half-removed folder belongs to nobody."""
+"""Seconds after which a half-removed folder belongs to nobody."""
 
 
 def list_runs(
@@ -102,8 +103,11 @@ def remove_older_than(seconds: float, home: Path | str | None = None) -> list[st
 
 def _sweep(home: Path, now: float) -> None:
     """Remove what a kill left half-made or half-removed."""
-    for pattern in (".*.new", ".*.gone"):
-        for rest in home.glob(pattern):
-            with contextlib.suppress(OSError):
-                if now - rest.stat().st_mtime > _LEFT_OVER and not StoredRun(rest).is_running():
-                    remove_folder(rest)
+    for rest in home.glob(f".*{UNBORN}"):
+        with contextlib.suppress(OSError):
+            if is_stillborn(rest):
+                remove_folder(rest)
+    for rest in home.glob(".*.gone"):
+        with contextlib.suppress(OSError):
+            if now - rest.stat().st_mtime > _LEFT_OVER and not StoredRun(rest).is_running():
+                remove_folder(rest)

@@ -22,7 +22,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from toolkit._base.files import write_whole
+from toolkit._base.files import replacing
 from toolkit._base.handles import READ_DIR, open_beneath
 from toolkit.errors import WorkspaceError
 
@@ -366,8 +366,10 @@ class Record:
                 "folders": [_text(path) for path in self.folders],
             }
             head = json.dumps(header).encode()
-            packed = [rows.dump() for rows in self.folders.values()]
-            write_whole(file, b"".join([_MAGIC, struct.pack("<Q", len(head)), head, *packed]), durable=durable)
+            with replacing(file, durable=durable) as out:  # folder by folder: all of it once more would be felt
+                out.write(b"".join([_MAGIC, struct.pack("<Q", len(head)), head]))
+                for rows in self.folders.values():
+                    out.write(rows.dump())
 
     @classmethod
     def load(cls, file: Path) -> Record:
