@@ -43,7 +43,7 @@ _ERRORS = {
     "throttled": Status(429, message="slow down"),
     "overloaded": Status(529),
     "server error": Status(500),
-    "image too large": Status(400, message="image exceeds 5 MB maximum: 6000000 bytes > 5242880 bytes"),
+    "no such model": Status(404),
     "forbidden": Status(403),
 }
 
