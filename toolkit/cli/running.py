@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolkit._base.words import safe_text
-from toolkit.cli.terminal.command import HEADER, MOUNT, Duration, check_roots, command, json_option
+from toolkit.cli.place import place_options, servers_of, variables_of, workspace_of
+from toolkit.cli.terminal.command import HEADER, MOUNT, Duration, command, json_option
 from toolkit.cli.terminal.results import as_json, take_stdout, write_result
 from toolkit.errors import ToolkitError
 from toolkit.runs.asking import MODES
 
 if TYPE_CHECKING:
-    from toolkit.runs import InPlace, RunResult, RunSpec
+    from toolkit.runs import RunResult, RunSpec
     from toolkit.tools import Toolbox
     from toolkit.workspace import WorkspaceSection
 
@@ -64,6 +65,7 @@ $ echo "List what is unclear." | toolkit run - --mount docs --mode read-only --j
     metavar="DIR",
     help="Let the agent change this folder itself: no copy, nothing to apply or undo.",
 )
+@place_options
 @click.option("--tools", "targets", multiple=True, metavar="TARGET", help="Tools of your own, as for 'serve'.")
 @click.option("--ready", multiple=True, metavar="NAME", help="A ready-made server: planning, files, notes, workspace.")
 @click.option("--deadline", type=Duration(), metavar="TIME", help="Wall-clock limit: 90s, 10m, 1h.")
@@ -176,7 +178,7 @@ def _spec(given: dict[str, Any]) -> RunSpec:
     schema = given["output_schema"]
     domains, settings = given["domains"], given["settings_file"]
     try:
-        workspace = _workspace(given)
+        workspace = workspace_of(given)
         section = workspace if isinstance(workspace, WorkspaceSection) else None
         ready = [_ready(name, section) for name in given["ready"]]
         return RunSpec(
@@ -184,7 +186,11 @@ def _spec(given: dict[str, Any]) -> RunSpec:
             workspace=workspace,
             tools=[*(load_target(target).toolbox for target in given["targets"]), *ready],
             limits=Limits(
-                seconds=given["deadline"], usd=given["max_usd"], tokens=given["max_tokens"], turns=given["max_turns"]
+                seconds=given["deadline"],
+                usd=given["max_usd"],
+                tokens=given["max_tokens"],
+                turns=given["max_turns"],
+                memory_bytes=given["memory"],
             ),
             output=_schema(Path(schema)) if schema else None,
             model=given["model"],
@@ -196,6 +202,10 @@ def _spec(given: dict[str, Any]) -> RunSpec:
             folders=given["folders"],
             profile=given["profile"] or ("allowlist" if domains else "offline"),
             domains=domains,
+            toolchain=not given["no_toolchain"],
+            readable=given["readable"],
+            env=variables_of(given),
+            servers=servers_of(given),
             settings=None if settings is None else SandboxSettings.load(settings),
             api_headers=dict(given["headers"]),
             mode=given["mode"],
@@ -241,23 +251,6 @@ def _policy(words: tuple[str, ...]) -> dict[str, str]:
             raise click.UsageError(f"--policy {word}: write TOOL=WORD, for example Bash=ask")
         policy.setdefault(tool, choice)
     return policy
-
-
-def _workspace(given: dict[str, Any]) -> WorkspaceSection | InPlace | None:
-    from toolkit.runs import InPlace
-    from toolkit.workspace import HostMount, WorkspaceSection
-
-    if given["in_place"] is not None:
-        if given["mounts"]:
-            raise click.UsageError("--mount makes a copy and --in-place does not: write one of them")
-        return InPlace(given["in_place"])
-    if not given["mounts"]:
-        return None
-    mounts = [
-        HostMount(host, where, exclude_glob=given["excludes"], gitignore=given["gitignore"])
-        for host, where in given["mounts"]
-    ]
-    return check_roots(WorkspaceSection(mounts, allowed_host_roots=given["roots"]), "--allow-root")
 
 
 def _session(name: str | None) -> str | None:

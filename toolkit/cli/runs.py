@@ -131,7 +131,7 @@ def _table(rows: list[dict[str, Any]]) -> str:
 
 
 def _story(run: StoredRun, state: str, facts: dict[str, Any], result: RunResult[Any]) -> list[str]:
-    from toolkit.cli.terminal.display import ending, gate_refusals, totals
+    from toolkit.cli.terminal.display import ending, gate_refusals, lent_lines, totals
     from toolkit.runs.outcome import detail_lines
 
     began = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(facts["began"]))
@@ -140,6 +140,8 @@ def _story(run: StoredRun, state: str, facts: dict[str, Any], result: RunResult[
     lines += [f"model      {safe_line(result.model, 80)}"] if result.model else []
     lines += [f"session    {result.session}"] if result.session else []
     lines += [f"workspace  {facts['workspace']}"] if "workspace" in facts else []
+    lines += [f"inside     {safe_line(facts['inside'], 200)}"] if facts.get("inside") else []
+    lines += lent_lines(facts)
     limits = ", ".join(f"{name} {value:g}" for name, value in (facts.get("limits") or {}).items())
     lines += [f"limits     {limits}"] if limits else []
     lines += ["", "Asked:", *_indented(facts.get("prompt") or "")]

@@ -209,6 +209,10 @@ class RunSpec:
         if self.at is not None and not self.fork:
             raise RunError("at=… goes back in a session, which needs a fork", fix="Write fork=True as well")
         self.host_ports()
+        if self.env and self.transport is None:
+            from toolkit.sandbox import checked_env  # with the jail's own variables, which take a moment to load
+
+            checked_env(self.env)
         if self.fallback_model is not None and self.fallback_model == self.model:
             raise RunError("the fallback model is the model itself", fix="Name another one, or leave it out")
         if self.agents and self.native is not None and "Agent" not in self.native:

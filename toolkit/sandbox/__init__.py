@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from toolkit.sandbox.confinement import (
         LITTER as LITTER,
         Confinement as Confinement,
+        checked_env as checked_env,
         confine as confine,
         remove_litter as remove_litter,
     )
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "toolkit.sandbox.checks": "check",
-    "toolkit.sandbox.confinement": "LITTER Confinement confine remove_litter",
+    "toolkit.sandbox.confinement": "LITTER Confinement checked_env confine remove_litter",
     "toolkit.sandbox.gate.gate": "Gate",
     "toolkit.sandbox.gate.refusals": "Refusal",
     "toolkit.sandbox.gate.usage": "GateUsage ModelCall SpendLimit",

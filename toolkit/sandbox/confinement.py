@@ -177,7 +177,7 @@ def confine(
             **_path(layout),
             **layout.environment,
             **api.placeholders(),
-            **_checked_env(env or {}),
+            **checked_env(env or {}),
         },
         limits=limits or JailLimits(),
         require=known_limits(require),
@@ -372,7 +372,12 @@ def remove_litter(workspace: Path, paths: Iterable[str] = (LITTER,)) -> None:
         os.close(root)
 
 
-def _checked_env(env: Mapping[str, str]) -> dict[str, str]:
+def checked_env(env: Mapping[str, str]) -> dict[str, str]:
+    """Variables for a jail, if they can be given to one.
+
+    Raises:
+        SandboxError: one is no variable, or is the jail's own.
+    """
     for name, value in env.items():
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or "\0" in value:
             raise SandboxError(f"env: {name!r} is no variable", fix="Use letters, digits and underscores.")

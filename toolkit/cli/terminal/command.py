@@ -130,6 +130,21 @@ class _Header(click.ParamType[tuple[str, str]]):
 HEADER = _Header()
 
 
+class _Named(click.ParamType[tuple[str, str]]):
+    """A name and what belongs to it: CI=1."""
+
+    name = "named"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        name, equals, text = value.partition("=")
+        if not equals or not name:
+            self.fail(f"write {param.metavar if param else 'NAME=VALUE'}", param, ctx)  # it may be a secret: not shown
+        return name, text
+
+
+NAMED = _Named()
+
+
 def check_roots(section: WorkspaceSection, option: str) -> WorkspaceSection:
     """The section, once every mount is proven to lie in a root; `option` is what allows one here."""
     try:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _CLEAR = "\r\x1b[K"
 _MOST_REFUSALS = 10
+GIT_HISTORY = "git history"
+"""What a stored run calls the host's objects, which are shown for git."""
 
 
 class Display:
@@ -73,6 +75,11 @@ class Display:
         elif event.name == "lifecycle.retry":
             self._line(f"the model API did not answer ({data.get('status')}); trying again")
 
+    def show_lent(self, facts: Mapping[str, Any]) -> None:
+        """What of the host the run was lent."""
+        for line in lent_lines(facts):
+            self._line(line)
+
     def tick(self) -> None:
         """Draw the line of the tools under way anew, with the time that has passed."""
         if not self._terminal or self._held is not None or not self._open:
@@ -127,6 +134,19 @@ class Display:
         if self._is_drawn:
             self._say(_CLEAR)
             self._is_drawn = False
+
+
+def lent_lines(facts: Mapping[str, Any]) -> list[str]:
+    """What of the host is shown to a run, one line each: what, where, and that git works."""
+    rows = facts.get("lent") or []
+    git = [row for row in rows if row["what"] == GIT_HISTORY]
+    lines = []
+    for row in (row for row in rows if row not in git):
+        what = "a folder of the mount" if row["what"] == "lent" else row["what"]
+        from_host = "" if row["host"] == row["inside"] else f" (on the host: {safe_text(row['host'])})"
+        lines.append(f"lent       {safe_text(row['inside'])}: {what}{from_host}")
+    lines += ["git        works: it has the history of the host, and cannot change it"] if git else []
+    return [line.replace("\n", " ") for line in lines]
 
 
 def summary(result: RunResult[Any], *, kept: bool = True) -> list[str]:

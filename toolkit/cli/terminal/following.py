@@ -16,7 +16,7 @@ import click
 
 from toolkit._base.words import count_text, safe_line, safe_text
 from toolkit.cli.terminal.display import Display, about_to_happen
-from toolkit.runs import Decision, LiveRun, Question, RunResult, RunSpec, start
+from toolkit.runs import Decision, LiveRun, Question, RunResult, RunSpec, load_run, start
 
 _SECOND = 1.0
 _ANSWERS = {
@@ -52,6 +52,8 @@ async def follow(
     try:
         async with live:
             async for event in live:
+                if not keys.has_begun and print_line is None:
+                    display.show_lent(load_run(live.id, spec.home).facts)
                 keys.has_begun = True
                 if print_line is None:
                     display.show(event)
