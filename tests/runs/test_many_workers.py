@@ -184,7 +184,7 @@ async def test_a_dask_cluster_loses_only_the_run_whose_worker_was_killed(toolkit
     with holding_api() as api:
         specs = [spec(api, HELD), spec(api, "a"), spec(api, "b")]
         cluster = await asyncio.to_thread(
-            distributed.LocalCluster, n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+            distributed.LocalCluster, n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
         )
         with cluster, distributed.Client(cluster) as client:
             executor: Executor = client.get_executor()
