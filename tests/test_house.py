@@ -69,7 +69,7 @@ MAY_USE: dict[str, set[str]] = {
         "toolkit_workspace.moments",
         "toolkit_workspace.record",
     },
-    "toolkit_workspace.changes": {"toolkit_workspace", "toolkit_workspace.record"},
+    "toolkit_workspace.changes": {"toolkit_workspace", "toolkit_workspace.record", "toolkit_workspace.selecting"},
     "toolkit_workspace.copying": {"toolkit_workspace", "toolkit_workspace.record", "toolkit_workspace.selecting"},
     "toolkit_workspace.git": set(),
     "toolkit_workspace.moments": {"toolkit_workspace", "toolkit_workspace.changes", "toolkit_workspace.record"},

@@ -27,6 +27,10 @@ def choose(
     _refuse_unknown(changes, wanted_mounts)
     wanted_paths = None if paths is None else [_meant(workspace, changes, str(path)) for path in paths]
     names_git = any(".git" in path.split("/") for path in wanted_paths or ())
+    ignored = {change.path for change in changes if change.ignored}
+    named = [
+        path for path in wanted_paths or () if path in ignored or any(above in ignored for above in _parents(path))
+    ]
     chosen: list[Change] = []
     left: list[tuple[str, str]] = []
     for change in changes:
@@ -34,7 +38,10 @@ def choose(
             continue
         if wanted_paths is not None and not any(change.is_below(path) for path in wanted_paths):
             continue
-        if reason := _why_left(change, names_git):
+        if change.ignored and not any(change.is_below(path) for path in named):
+            if change.path.rpartition("/")[0] not in ignored:  # what is in it goes without saying
+                left.append((change.path, "the project's own rules ignore it: name it in paths to apply it"))
+        elif reason := _why_left(change, names_git):
             left.append((change.path, reason))
         else:
             chosen.append(change)

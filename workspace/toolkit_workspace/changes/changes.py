@@ -7,11 +7,12 @@ and not by stamps. Reading changes runs nothing in the workspace: no git, no hoo
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, overload
 
 from toolkit.errors import WorkspaceError
+from toolkit_workspace.changes.ignored import IgnoreRules
 from toolkit_workspace.changes.marks import LinkReader, links_below, marks_of
 from toolkit_workspace.changes.patch import patch_of, why_not_in_patch
 from toolkit_workspace.changes.renames import pair_renames
@@ -55,6 +56,8 @@ class Change:
     """Where a link points now."""
     suspicious: tuple[str, ...] = ()
     """Reasons to look twice."""
+    ignored: bool = False
+    """Whether it is new and the project's own ignore rules name it; then it is applied only by its name."""
     before: Node | None = field(default=None, repr=False, compare=False)
     """The two versions themselves, for what reads their contents."""
     after: Node | None = field(default=None, repr=False, compare=False)
@@ -74,6 +77,7 @@ class Change:
         facts |= {name: f"{mode:o}" for name, mode in modes.items() if mode is not None}
         rest = {"old_size": self.old_size, "size": self.size, "target": self.target}
         facts |= {name: value for name, value in rest.items() if value is not None}
+        facts |= {"ignored": True} if self.ignored else {}
         return facts | {"suspicious": list(self.suspicious)}
 
 
@@ -137,6 +141,11 @@ class Changes(Sequence[Change]):
         return self.of_kind("renamed")
 
     @property
+    def ignored(self) -> Changes:
+        """The new paths that the project's own ignore rules name, such as `__pycache__`."""
+        return self._with(change for change in self if change.ignored)
+
+    @property
     def suspicious(self) -> Changes:
         """The changes to look at twice."""
         return self._with(change for change in self if change.suspicious)
@@ -179,7 +188,7 @@ def changes_of(workspace: Workspace) -> Changes:
     said = in_words("the workspace cannot be read", at=workspace.folder)
     with said, Hosts(workspace.record, workspace.store) as hosts, workspace.opened() as root:
         pairs = without_aside(scan(workspace, root, hosts), workspace.aside)
-        return changes_from(pairs, hosts.record, links_below(root))
+        return changes_from(pairs, hosts.record, links_below(root), IgnoreRules(hosts).name)
 
 
 def without_aside(pairs: Sequence[Pair], aside: Sequence[bytes]) -> Sequence[Pair]:
@@ -190,14 +199,20 @@ def without_aside(pairs: Sequence[Pair], aside: Sequence[bytes]) -> Sequence[Pai
     return [pair for pair in pairs if pair.path not in aside and not pair.path.startswith(below)]
 
 
-def changes_from(pairs: Sequence[Pair], record: Record, read_link: LinkReader) -> Changes:
+def changes_from(
+    pairs: Sequence[Pair],
+    record: Record,
+    read_link: LinkReader,
+    is_ignored: Callable[[Pair, MountRecord | None], bool] = lambda pair, mount: False,
+) -> Changes:
     """Differing paths as changes: the renames found, the kinds named, what is suspicious marked."""
     pairs = _split_by_kind(pairs)
     if any(pair.new is None for pair in pairs) and any(pair.old is None for pair in pairs):
         pairs = pair_renames(pairs)
     mounts = [_mount_of(record.mounts, pair.path) for pair in pairs]
     marks = marks_of(pairs, mounts, record, read_link)
-    items = [_change(*facts) for facts in zip(pairs, mounts, marks, strict=True)]
+    ignored = [is_ignored(pair, mount) for pair, mount in zip(pairs, mounts, strict=True)]
+    items = [_change(*facts) for facts in zip(pairs, mounts, marks, ignored, strict=True)]
     return Changes(items, tuple(mount.landing for mount in record.mounts))
 
 
@@ -222,7 +237,7 @@ def _mount_of(mounts: tuple[MountRecord, ...], path: bytes) -> MountRecord | Non
     return max(around, key=lambda mount: len(mount.at), default=None)
 
 
-def _change(pair: Pair, mount: MountRecord | None, marks: tuple[str, ...]) -> Change:
+def _change(pair: Pair, mount: MountRecord | None, marks: tuple[str, ...], ignored: bool) -> Change:
     old, new = pair.old, pair.new
     there = new or old
     assert there is not None
@@ -240,6 +255,7 @@ def _change(pair: Pair, mount: MountRecord | None, marks: tuple[str, ...]) -> Ch
         size=new.size if new and new.kind == "f" else None,
         target=os.fsdecode(new.target) if new and new.target is not None else None,
         suspicious=marks,
+        ignored=ignored,
         before=old,
         after=new,
     )

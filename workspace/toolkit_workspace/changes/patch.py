@@ -63,6 +63,8 @@ def why_not_in_patch(change: Change) -> str:
         return ""
     if change.type == "special":
         return "neither file nor link"
+    if change.ignored:
+        return "the project's own rules ignore it"
     if any(_git_refuses(os.fsencode(path)) for path in (change.path, change.old_path) if path):
         return "git takes no paths in .git"
     if change.type == "file" and change.before is not None and change.before.content is None:

@@ -16,14 +16,16 @@ _LETTERS = {"added": "A", "modified": "M", "deleted": "D", "renamed": "R", "mode
 _WORDS = {"mode": "mode changed", "link": "link changed"}
 _LARGEST_COUNTED = 1 << 20
 _WIDEST = 60
+_MOST_TOPS = 5
 
 
 def summary_table(changes: Changes, *, max_rows: int) -> str:
     """The table; `No changes.` when there are none."""
     told = _folders_told(changes)
-    telling = [change for change in changes if not _is_implied(change, told)]
+    quiet = [change for change in changes if change.ignored and not change.suspicious]
+    telling = [one for one in changes if not (one.ignored and not one.suspicious) and not _is_implied(one, told)]
     if not telling:
-        return "No changes."
+        return _ignored(quiet) or "No changes."
     # What is suspicious must not be lost among the rows that are cut off.
     ranked = sorted(telling, key=lambda change: not change.suspicious)[:max_rows]
     rows = sorted(ranked, key=lambda change: change.path)
@@ -32,7 +34,20 @@ def summary_table(changes: Changes, *, max_rows: int) -> str:
     lines = [_row(change, name, width) for change, name in zip(rows, names, strict=True)]
     if len(telling) > len(rows):
         lines.append(f"… and {len(telling) - len(rows)} more")
-    return "\n".join([*lines, _counts(telling)])
+    lines.append(_counts(telling))
+    return "\n".join([*lines, _ignored(quiet)] if quiet else lines)
+
+
+def _ignored(quiet: list[Change]) -> str:
+    """One line for what the project's own rules ignore: how much, and where."""
+    if not quiet:
+        return ""
+    files = sum(change.type != "folder" for change in quiet)
+    names = {change.path for change in quiet}
+    tops = [change for change in quiet if change.path.rpartition("/")[0] not in names]
+    shown = ", ".join(_name(change) for change in tops[:_MOST_TOPS])
+    more = f", … {len(tops) - _MOST_TOPS} more" if len(tops) > _MOST_TOPS else ""
+    return f"ignored by the project's own rules: {files} file{'s' if files != 1 else ''} in {shown}{more}"
 
 
 def _folders_told(changes: Changes) -> set[str]:

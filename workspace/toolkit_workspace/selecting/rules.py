@@ -187,14 +187,19 @@ def rules_at(
     """The rules in force at the top of a mount, its open folder; with `gitignore` its rule files count."""
     files = None
     if gitignore:
-        patterns = _read_if_there(folder, b".git/info/exclude")
+        patterns = rules_in(folder, b".git/info/exclude")
         files = Scope(RuleList(patterns)) if patterns else None
     include_rules = RuleList(read_globs(include, "include_glob")) if include else None
     exclude_rules = RuleList(read_globs(exclude, "exclude_glob")) if exclude else None
     return Rules(include_rules, exclude_rules, files, gitignore)
 
 
-def _read_if_there(folder: int, name: bytes) -> list[GitPattern]:
+def rules_in(folder: int, name: bytes) -> list[GitPattern]:
+    """The patterns of a rule file below an open folder; none where there is no such file.
+
+    Raises:
+        WorkspaceError: it is there and cannot be read.
+    """
     try:
         return read_rule_file(folder, name, os.fsdecode(name))
     except OSError as error:
