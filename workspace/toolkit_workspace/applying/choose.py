@@ -28,9 +28,7 @@ def choose(
     wanted_paths = None if paths is None else [_meant(workspace, changes, str(path)) for path in paths]
     names_git = any(".git" in path.split("/") for path in wanted_paths or ())
     ignored = {change.path for change in changes if change.ignored}
-    named = [
-        path for path in wanted_paths or () if path in ignored or any(above in ignored for above in _parents(path))
-    ]
+    named = [path for path in wanted_paths or () if not ignored.isdisjoint((path, *_parents(path)))]
     chosen: list[Change] = []
     left: list[tuple[str, str]] = []
     for change in changes:
