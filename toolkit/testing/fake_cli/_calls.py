@@ -117,12 +117,14 @@ class Caller:
             answer = await self._hook("PostToolUseFailure", call, error=call.error, is_interrupt=False)
         call.stops = call.stops or answer.get("continue") is False
 
-    def refuses_at_once(self, call: ToolCall) -> bool:
+    def refuses_at_once(self, call: ToolCall, *, only_if_missing: bool = False) -> bool:
         """Refuse a call for which nobody has to be asked: there is no such tool, or no way to be allowed it."""
         if not self.settings.knows_servers:
             return False
         if call.name not in self.offered():
             self._lack(call)
+        elif only_if_missing:
+            return False
         elif not self.settings.may_ask and not self.is_allowed(call) and not self.hooks.has("PreToolUse", call.name):
             self._deny(call, None)
         return call.block is not None

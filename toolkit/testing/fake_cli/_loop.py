@@ -183,9 +183,10 @@ class AgentLoop:
     def _refuse_at_once(self, block: Frame) -> None:
         """What is refused without anybody being asked is refused before the next block."""
         call = next((call for call in self._calls if call.id == block.get("id")), None)
-        if call is None or any(before.block is None for before in self._calls[: self._calls.index(call)]):
+        if call is None:
             return
-        if self._caller.refuses_at_once(call):
+        waits = any(before.block is None for before in self._calls[: self._calls.index(call)])
+        if self._caller.refuses_at_once(call, only_if_missing=waits) and not waits:
             self._say_result(call)
 
     async def _run_tools(self) -> None:
