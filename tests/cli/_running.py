@@ -7,6 +7,7 @@ import os
 import select
 import struct
 import subprocess
+import sys
 import termios
 import time
 from collections.abc import Iterator
@@ -128,6 +129,18 @@ class Terminal:
             return False
         self.shown += piece.decode(errors="replace")
         return bool(piece)
+
+
+def project(desk: Desk) -> Path:
+    """A repository with one commit, a virtual environment and a folder of data."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", desk.src / ".venv"], check=True, timeout=60)
+    (desk.src / "data").mkdir()
+    (desk.src / "data" / "table.csv").write_text("a,b\n", encoding="utf-8")
+    (desk.src / ".gitignore").write_text(".venv\ndata\n", encoding="utf-8")
+    git = ["git", "-C", str(desk.src), "-c", "user.name=n", "-c", "user.email=e@example.com"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "The first."]):
+        subprocess.run([*git, *words], check=True, timeout=60)
+    return desk.src
 
 
 def children_of(pid: int) -> set[int]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.cli._command import toolkit
+from tests.cli._running import Desk, project
 from toolkit.doctor import examine
 from toolkit.sandbox import CREDENTIALS
 
@@ -73,3 +75,35 @@ def test_every_credential_that_a_run_takes_is_found(
         monkeypatch.setenv(name, value)
     (finding,) = [one for one in examine() if one.name == "model API"]
     assert (finding.ok, finding.found) == (True, found)
+
+
+def test_a_project_is_told_what_an_agent_has_in_it_and_from_where(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    src = project(desk)
+    fake = src / ".venv" / "bin" / "pytest"
+    fake.write_text("#!/bin/sh\necho pytest 7.1\n[ ! -e /etc/shadow ] || exit 3\n", encoding="ascii")
+    fake.chmod(0o755)
+    done = desk.toolkit("doctor", "--json", "--mount", "src")
+    found = {finding["name"]: finding for finding in json.loads(done.out) if finding["name"].startswith("agent's ")}
+
+    version = ".".join(map(str, sys.version_info[:3]))
+    assert found["agent's python"]["found"] == f"Python {version} at <here>/src/.venv/bin/python (virtual environment)"
+    assert found["agent's pytest"]["found"] == "pytest 7.1 at <here>/src/.venv/bin/pytest (virtual environment)"
+    assert found["agent's git"]["found"].startswith("git version ")
+    assert found["agent's git"]["found"].endswith("/git (the system's)")
+    assert found["agent's history"]["found"] == "git has that of the mount"
+    assert {"agent's node", "agent's compiler"} < set(found)
+    assert not any(finding["stops"] for finding in found.values())
+
+
+def test_a_program_that_does_not_start_in_the_jail_or_is_missing_is_told_with_its_fix(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    (desk.src / ".venv" / "bin").mkdir(parents=True)
+    (desk.src / ".venv" / "pyvenv.cfg").write_text("home = /usr/bin\n", encoding="ascii")
+    program = desk.src / ".venv" / "bin" / "python"
+    program.write_text("#!/bin/sh\necho broken >&2\nexit 1\n", encoding="ascii")
+    program.chmod(0o755)
+    done = desk.toolkit("doctor", "--mount", "src")
+    python = "<here>/src/.venv/bin/python (virtual environment) does not start: broken"
+    assert f"note  agent's python      {python}\n{'':<26}→ Make an environment in the project" in done.out
+    assert "ok    agent's history     none: the mount is no git repository\n" in done.out

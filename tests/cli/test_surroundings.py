@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.cli._running import Desk
+from tests.cli._running import Desk, project
 from toolkit.testing import ScriptedAPI, text, tool_use
 
 Start = Callable[..., ScriptedAPI]
@@ -18,18 +16,6 @@ Start = Callable[..., ScriptedAPI]
 
 def bash(command: str) -> list[object]:
     return [tool_use("Bash", command=command)]
-
-
-def project(desk: Desk) -> Path:
-    """A repository with one commit, a virtual environment and a folder of data."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", desk.src / ".venv"], check=True, timeout=60)
-    (desk.src / "data").mkdir()
-    (desk.src / "data" / "table.csv").write_text("a,b\n", encoding="utf-8")
-    (desk.src / ".gitignore").write_text(".venv\ndata\n", encoding="utf-8")
-    git = ["git", "-C", str(desk.src), "-c", "user.name=n", "-c", "user.email=e@example.com"]
-    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "The first."]):
-        subprocess.run([*git, *words], check=True, timeout=60)
-    return desk.src
 
 
 def test_what_is_lent_is_named_first_and_works_and_cannot_be_written(tmp_path: Path, scripted_api: Start) -> None:

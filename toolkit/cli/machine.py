@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import get_completion_class
@@ -11,18 +13,36 @@ from click.shell_completion import get_completion_class
 from toolkit.cli.terminal.command import command, json_option
 from toolkit.cli.terminal.results import echo_json
 
+if TYPE_CHECKING:
+    from toolkit.runs import RunPlan
 
-@command(example="$ toolkit doctor")
+
+DOCTOR_EXAMPLE = """
+$ toolkit doctor
+$ toolkit doctor --mount .
+"""
+
+
+@command(example=DOCTOR_EXAMPLE)
+@click.option(
+    "--mount",
+    "mounts",
+    type=click.Path(exists=True, file_okay=False),
+    multiple=True,
+    metavar="DIR",
+    help="Say as well what an agent will have in this project.",
+)
 @json_option("As JSON.")
-def doctor(wants_json: bool) -> None:
+def doctor(mounts: tuple[str, ...], wants_json: bool) -> None:
     """Say what would stop a run on this machine, and the fix.
 
-    Ends with 1 when something would.
+    Ends with 1 when something would. With --mount: the agent's python, pytest, node, git and compiler, each started
+    once in the jail.
     """
-    from toolkit.doctor import examine
+    from toolkit.doctor import examine, examine_project
 
     findings = []
-    for finding in examine():
+    for finding in itertools.chain(examine(), examine_project(_plan(mounts)) if mounts else ()):
         findings.append(finding)
         if not wants_json:
             mark = "ok" if finding.ok else "stops" if finding.stops else "note"
@@ -32,6 +52,15 @@ def doctor(wants_json: bool) -> None:
     if wants_json:
         echo_json([asdict(finding) for finding in findings])
     sys.exit(any(finding.stops and not finding.ok for finding in findings))
+
+
+def _plan(mounts: tuple[str, ...]) -> RunPlan:
+    """What a run with these mounts would be given."""
+    from toolkit.runs import RunSpec, plan_run
+    from toolkit.workspace import HostMount, WorkspaceSection
+
+    section = WorkspaceSection([HostMount(mount) for mount in mounts], allowed_host_roots=mounts)
+    return plan_run(RunSpec("(none)", workspace=section))
 
 
 @command(example="$ toolkit demo")

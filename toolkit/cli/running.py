@@ -114,14 +114,16 @@ $ echo "List what is unclear." | toolkit run - --mount docs --mode read-only --j
 @click.option("--resume", metavar="SESSION|RUN", help="Go on with a conversation: its id, or a run's, or 'last'.")
 @click.option("--ask-elsewhere", is_flag=True, help="Wait for 'toolkit approvals answer' instead of asking here.")
 @click.option("--keep-workspace/--drop-workspace", default=True, show_default=True, help="Keep the copy afterwards.")
-@json_option("Print the result as JSON.")
+@click.option("--plan", "wants_plan", is_flag=True, help="Say what the agent would have, and start nothing.")
+@json_option("Print the result, or the plan, as JSON.")
 @click.option("--stream-json", is_flag=True, help="Print every event as a line of JSON, the result last.")
 def run(**given: Any) -> None:
     """Run an agent on PROMPT, confined, and print what it says.
 
     PROMPT is text, or - to read it from stdin. The agent works in a copy of what is mounted;
     'toolkit runs apply' takes its changes back. Ctrl-C ends the turn and keeps the result; a second one ends it at
-    once. Exit code: 0 done, 1 failed, 2 usage error, 3 a limit was reached, 4 not confined.
+    once. With --plan nothing is copied, started or sent, and no key is needed.
+    Exit code: 0 done, 1 failed, 2 usage error, 3 a limit was reached, 4 not confined.
     """
     stdout = take_stdout()
     import asyncio
@@ -131,6 +133,9 @@ def run(**given: Any) -> None:
     from toolkit.runs import load_run
 
     spec = _spec(given)
+    if given["wants_plan"]:
+        write_result(stdout, _plan(spec, wants_json=given["wants_json"]))
+        return
     print_line = (lambda line: write_result(stdout, line)) if given["stream_json"] else None
     result = asyncio.run(follow(spec, terminal=_terminal(given), print_line=print_line))
     text = _printed(result, given, terminal=stdout.isatty())
@@ -141,6 +146,15 @@ def run(**given: Any) -> None:
     if not given["keep_workspace"]:
         load_run(result.run).drop_workspace()
     sys.exit(_exit_code(result))
+
+
+def _plan(spec: RunSpec, *, wants_json: bool) -> str:
+    """What the agent would have."""
+    from toolkit.cli.terminal.planned import plan_lines
+    from toolkit.runs import plan_run
+
+    plan = plan_run(spec)
+    return as_json(plan.to_json()) if wants_json else "\n".join(plan_lines(plan))
 
 
 def _exit_code(result: RunResult[Any]) -> int:
@@ -174,7 +188,9 @@ def _spec(given: dict[str, Any]) -> RunSpec:
     from toolkit.workspace import WorkspaceSection
     from toolkit_servers.target import load_target
 
-    prompt = _prompt(given["prompt"], given["prompt_file"])
+    is_plan = given["wants_plan"]
+    has_none = given["prompt"] is None and given["prompt_file"] is None
+    prompt = "(none)" if is_plan and has_none else _prompt(given["prompt"], given["prompt_file"])
     schema = given["output_schema"]
     domains, settings = given["domains"], given["settings_file"]
     try:
@@ -184,7 +200,7 @@ def _spec(given: dict[str, Any]) -> RunSpec:
         return RunSpec(
             [prompt, *map(Image, given["images"])] if given["images"] else prompt,
             workspace=workspace,
-            tools=[*(load_target(target).toolbox for target in given["targets"]), *ready],
+            tools=[*(target if is_plan else load_target(target).toolbox for target in given["targets"]), *ready],
             limits=Limits(
                 seconds=given["deadline"],
                 usd=given["max_usd"],

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     )
     from toolkit.runs.sessions.transcripts import SessionId as SessionId
     from toolkit.runs.spec import InPlace as InPlace, Limits as Limits, RunSpec as RunSpec
+    from toolkit.runs.storage.planned import RunPlan as RunPlan, plan_run as plan_run
     from toolkit.runs.storage.stored_runs import (
         StoredRun as StoredRun,
         list_runs as list_runs,
@@ -56,6 +57,7 @@ _HOMES = {
     "toolkit.runs.sessions.transcripts": "SessionId",
     "toolkit.runs.prompts": "Prompt",
     "toolkit.runs.spec": "InPlace Limits RunSpec",
+    "toolkit.runs.storage.planned": "RunPlan plan_run",
     "toolkit.runs.storage.stored_runs": "StoredRun list_runs load_run remove_older_than",
 }
 

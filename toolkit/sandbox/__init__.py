@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         find_cli as find_cli,
         loopback_port as loopback_port,
         python_environment as python_environment,
+        usable_readable as usable_readable,
     )
     from toolkit.sandbox.jail.proof import CheckReport as CheckReport, CheckRow as CheckRow
     from toolkit.sandbox.jail.walls import Jail as Jail
@@ -62,7 +63,8 @@ _HOMES = {
     "toolkit.sandbox.gate.refusals": "Refusal",
     "toolkit.sandbox.gate.usage": "GateUsage ModelCall SpendLimit",
     "toolkit.sandbox.host": (
-        "CREDENTIALS CUSTOM_HEADERS ModelAPI checked_headers find_api find_cli loopback_port python_environment"
+        "CREDENTIALS CUSTOM_HEADERS ModelAPI checked_headers find_api find_cli loopback_port python_environment "
+        "usable_readable"
     ),
     "toolkit.sandbox.jail.proof": "CheckReport CheckRow",
     "toolkit.sandbox.jail.walls": "Jail",

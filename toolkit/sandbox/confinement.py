@@ -197,7 +197,7 @@ def confine(
 
 
 def _path(layout: Layout) -> dict[str, str]:
-    return {"PATH": ":".join([BIN, *layout.path, PATH])}
+    return {"PATH": ":".join([BIN, *layout.search_path])}
 
 
 class Confinement:

@@ -49,6 +49,8 @@ class ShellOptions:
     read_only: bool = False
     seconds: float | None = None
     """When to end it; None waits as long as it takes."""
+    lent: tuple[tuple[Path, str], ...] = ()
+    """Host paths to show read-only, each with its place inside."""
 
 
 def run_confined(command: Sequence[str], workspace: Path | str, options: ShellOptions | None = None) -> ShellRun:
@@ -65,6 +67,7 @@ def run_confined(command: Sequence[str], workspace: Path | str, options: ShellOp
     jail = Jail(
         workspace=work_in,
         readable=tuple(usable_readable(path, work_in) for path in options.readable),
+        lent=options.lent,
         environment=ENVIRONMENT,
         limits=options.limits,
         require=known_limits(options.require),

@@ -9,10 +9,11 @@ from toolkit_workspace.moments import Snapshot
 from toolkit_workspace.mount import HostMount
 from toolkit_workspace.section import WorkspaceSection
 from toolkit_workspace.selecting import LeftOut, MountPlan, Plan
+from toolkit_workspace.shown import Shown as Shown
 from toolkit_workspace.watching import WatchEvent, Watching
 from toolkit_workspace.workspace import Workspace as Workspace, default_parent as default_parent
 
-# What users may import. `Workspace` and its functions are for the rooms above this one.
+# What users may import. `Shown`, `Workspace` and its functions are for the rooms above this one.
 __all__ = [
     "Applied",
     "AppliedChange",

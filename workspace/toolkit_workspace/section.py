@@ -38,7 +38,7 @@ from toolkit_workspace.selecting import (
     plan_source,
     prompt_text,
 )
-from toolkit_workspace.shown import Shown, show
+from toolkit_workspace.shown import Shown, plan_shown, show
 from toolkit_workspace.watching import Direction, HostToWorkspace, Watching, Work, WorkspaceToEvents
 from toolkit_workspace.workspace import Workspace, default_parent
 
@@ -183,6 +183,15 @@ class WorkspaceSection:
                 for source in sources:
                     plans.append(plan_source(source, roots, strict=self._strict))
                 return Plan(tuple(plans))
+            finally:
+                close_sources(sources)
+
+    def plan_shown(self, plan: Plan) -> Shown:
+        """What a jail would have to show besides the copy that `plan` is of; what `shown` is once it is prepared."""
+        with in_words("the mounts cannot be read"), AllowedRoots(self.allowed_host_roots) as roots:
+            sources = open_sources(self.mounts, roots)
+            try:
+                return plan_shown(sources, plan, roots, self.places)
             finally:
                 close_sources(sources)
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from toolkit._base.handles import READ_DIR
 from toolkit._base.words import safe_name
 from toolkit.errors import WorkspaceError
-from toolkit_workspace.git import GitInside, Repository, find_repository, make_git
+from toolkit_workspace.git import GitInside, Repository, find_repository, make_git, plan_git
 from toolkit_workspace.places import Places
-from toolkit_workspace.selecting import AllowedRoots, Source, Tally
+from toolkit_workspace.selecting import AllowedRoots, Plan, Source, Tally
 from toolkit_workspace.workspace import Workspace
 
 NOTHING = "nothing"
@@ -77,6 +77,22 @@ def show(
                 git.append(one)
                 aside.append(one.at)
     return Shown(tuple(lent), tuple(git), tuple(aside))
+
+
+def plan_shown(sources: Sequence[Source], plan: Plan, roots: AllowedRoots, places: Places) -> Shown:
+    """What `show` would give, by looking only; raises as it does."""
+    lent: list[tuple[str, str]] = []
+    git: list[GitInside] = []
+    for source, mount in zip(sources, plan.mounts, strict=True):
+        at = _landing(source)
+        lent += [(_lendable(source, name, roots), places.to_agent(f"{at}{name}")) for name in source.mount.lend]
+        for below in mount.repositories if source.mount.git == "lend" else ():
+            repository = find_repository(Path(os.fsdecode(source.real_paths[0])) / below)
+            if repository is not None:
+                _check_stores(repository, roots)
+                place = str(PurePosixPath(at, below, ".git"))
+                git.append(plan_git(repository, place, first_store=sum(len(one.lent) for one in git)))
+    return Shown(tuple(lent), tuple(git))
 
 
 def _gits(workspace: Workspace, source: Source, tally: Tally, roots: AllowedRoots, stores: int) -> Iterator[GitInside]:

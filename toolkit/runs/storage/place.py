@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,10 +15,12 @@ from toolkit.runs.storage.run_folder import RunFolder
 from toolkit.sandbox import LITTER, Layout, Toolchain, find_toolchain, remove_litter
 
 if TYPE_CHECKING:
-    from toolkit_workspace import Changes, WorkspaceSection
+    from toolkit_workspace import Changes, Plan, Shown, WorkspaceSection
 
 EMPTY = "/work"
 """Where an empty workspace appears to the agent."""
+GIT_HISTORY = "git history"
+"""What a stored run calls the host's objects, which are shown for git."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +71,7 @@ class Place:
 
     def lent(self) -> list[dict[str, str]]:
         """What is shown from the host, in words."""
-        known = {one.inside: one.what for one in self.toolchain.lent}
-        rows = [(str(host), inside) for host, inside in self.layout.lent]
-        return [{"host": host, "inside": inside, "what": known.get(inside) or _what(inside)} for host, inside in rows]
+        return lent_rows(self.layout, self.toolchain)
 
     def changes(self) -> Changes | None:
         """What the agent changed of what it was given; None where that cannot be known: it works in place."""
@@ -100,32 +101,73 @@ def find_place(spec: RunSpec, stored: RunFolder) -> Place:
         inside = Layout(places=((".", EMPTY),), own_git=True) if spec.transport is None else Layout()
         return Place(stored.workspace, is_own=True, layout=inside)
     if isinstance(given, InPlace):
-        folder = Path(given.folder)
-        if not folder.is_dir():
-            raise RunError(f"the workspace '{folder}' is not a folder", fix="Name one that exists, or a section")
-        return Place(folder.resolve())
+        return Place(_existing(given))
     claimed = not given.is_held
     if spec.transport is not None:
         if claimed:
             given.prepare(parent=stored.folder, keep=True)
         return Place(given.temp_dir, given, claimed)
-    projects = [Path(mount.host_path).resolve() for mount in given.mounts]
-    toolchain = find_toolchain([one for one in projects if one.is_dir()]) if spec.toolchain else Toolchain()
+    toolchain = _toolchain(given, spec)
     if claimed:
-        for mount, project in zip(given.mounts, projects, strict=True):
-            given.lend_also(mount, toolchain.inside(project))
+        _lend(given, toolchain)
         given.prepare(parent=stored.folder, keep=True)
     given.show_inside()
-    return Place(given.temp_dir, given, claimed, layout=_layout(given, toolchain), toolchain=toolchain)
+    return Place(given.temp_dir, given, claimed, layout=_layout(given, toolchain, given.shown), toolchain=toolchain)
+
+
+def plan_place(spec: RunSpec) -> tuple[Layout, Toolchain, Plan | None]:
+    """How the place for a run would appear inside, and what would be copied; nothing is made.
+
+    There is no plan where nothing is copied any more: without mounts, and for a section that is prepared.
+    """
+    given = spec.workspace
+    if given is None:
+        return Layout(places=((".", EMPTY),), own_git=True), Toolchain(), None
+    if isinstance(given, InPlace):
+        folder = str(_existing(given))
+        return Layout(places=((".", folder),)), Toolchain(), None
+    toolchain = _toolchain(given, spec)
+    if given.is_prepared:
+        return _layout(given, toolchain, given.shown), toolchain, None
+    looked_at = copy.copy(given)  # what is lent to it is lent to this one only
+    _lend(looked_at, toolchain)
+    plan = looked_at.plan()
+    return _layout(looked_at, toolchain, looked_at.plan_shown(plan)), toolchain, plan
+
+
+def lent_rows(layout: Layout, toolchain: Toolchain) -> list[dict[str, str]]:
+    """What is shown from the host, in words."""
+    known = {one.inside: one.what for one in toolchain.lent}
+    rows = [(str(host), inside) for host, inside in layout.lent]
+    return [{"host": host, "inside": inside, "what": known.get(inside) or _what(inside)} for host, inside in rows]
+
+
+def _existing(given: InPlace) -> Path:
+    folder = Path(given.folder)
+    if not folder.is_dir():
+        raise RunError(f"the workspace '{folder}' is not a folder", fix="Name one that exists, or a section")
+    return folder.resolve()
+
+
+def _toolchain(section: WorkspaceSection, spec: RunSpec) -> Toolchain:
+    """The tools of the projects that are mounted."""
+    projects = [Path(mount.host_path).resolve() for mount in section.mounts]
+    return find_toolchain([one for one in projects if one.is_dir()]) if spec.toolchain else Toolchain()
+
+
+def _lend(section: WorkspaceSection, toolchain: Toolchain) -> None:
+    """Lend what of the tools lies in a mount."""
+    for mount in section.mounts:
+        section.lend_also(mount, toolchain.inside(Path(mount.host_path).resolve()))
 
 
 def _what(inside: str) -> str:
-    return "git history" if inside.startswith("/run/") else "lent"
+    return GIT_HISTORY if inside.startswith("/run/") else "lent"
 
 
-def _layout(section: WorkspaceSection, toolchain: Toolchain) -> Layout:
+def _layout(section: WorkspaceSection, toolchain: Toolchain, shown: Shown) -> Layout:
     places, mounts = section.places, [Path(mount.host_path).resolve() for mount in section.mounts]
-    lent = [(Path(host), inside) for host, inside in section.shown.all]
+    lent = [(Path(host), inside) for host, inside in shown.all]
     # What lies in a mount is lent with it; elsewhere it keeps its place. A mount that is shown elsewhere has its
     # tools at both, because their scripts name the interpreter by its path.
     inside = {place for _, place in lent}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from toolkit.errors import SandboxError
-from toolkit.sandbox.jail.walls import CLI_HOME, HOME
+from toolkit.sandbox.jail.walls import CLI_HOME, HOME, PATH
 
 # These are made for the jail itself, or hold what every jail needs.
 _TAKEN = ("/proc", "/sys", "/dev", "/etc", "/run", "/boot")
@@ -36,6 +36,11 @@ class Layout:
     """Variables that belong to what is lent, such as VIRTUAL_ENV."""
     own_git: bool = False
     """Whether the `.git` in it was made for the copy, so that the agent may use all of it."""
+
+    @property
+    def search_path(self) -> tuple[str, ...]:
+        """Where commands look for programs, in that order."""
+        return (*self.path, *PATH.split(":"))
 
     def __post_init__(self) -> None:
         for _, place in self.places:

@@ -11,7 +11,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from toolkit.errors import WorkspaceError
@@ -61,7 +61,7 @@ def make_git(
         WorkspaceError: the repository cannot be read, or the folder not written.
     """
     place = copy / ".git"
-    stores = [f"{STORES}/{number}" for number, _ in enumerate(repository.objects, first_store)]
+    made = plan_git(repository, at, first_store=first_store)
     try:
         for folder in ("", "objects", "objects/info", "objects/pack", "refs", "refs/heads", "refs/tags", "info"):
             (place / folder).mkdir(mode=0o755)
@@ -80,10 +80,14 @@ def make_git(
             where=[str(error.filename or place)],
             fix="Copy without git: HostMount(…, git='none')",
         ) from error
-    lent = list(zip(map(str, repository.objects), stores, strict=True))
-    borrowing = [inside for host, inside in lent if (Path(host) / "info" / "alternates").exists()]
-    lent += [(str(nothing), f"{inside}/info/alternates") for inside in borrowing]
-    return GitInside(at, tuple(lent), tuple(_remarks(repository)))
+    borrowing = [inside for host, inside in made.lent if (Path(host) / "info" / "alternates").exists()]
+    return replace(made, lent=(*made.lent, *((str(nothing), f"{inside}/info/alternates") for inside in borrowing)))
+
+
+def plan_git(repository: Repository, at: str, *, first_store: int) -> GitInside:
+    """What `make_git` would give, by looking only: without what hides further stores."""
+    stores = [f"{STORES}/{number}" for number, _ in enumerate(repository.objects, first_store)]
+    return GitInside(at, tuple(zip(map(str, repository.objects), stores, strict=True)), tuple(_remarks(repository)))
 
 
 def point_inside(place: Path, made: GitInside) -> None:

@@ -33,11 +33,17 @@ class MountPlan:
     """What stays behind or deserves a remark: the first 200 of each rule."""
     left_counts: LeftCounts
     """How many entries each reason and rule concerns."""
+    repositories: tuple[str, ...]
+    """Folders, relative to the mount, whose `.git` is not copied like anything else; "" for the mount itself."""
     outline: Outline
 
     @property
     def is_over_budget(self) -> bool:
         return self.max_bytes is not None and self.needed > self.max_bytes
+
+    def left_lines(self, *, most: int = 40) -> list[str]:
+        """What stays behind or deserves a remark, a line for each rule."""
+        return left_out_text(self.left_counts, self.left_out, most=most)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -84,7 +90,7 @@ class Plan:
             lines += [f"  {line}" for line in tree_text(mount.outline.draw(most_lines))]
             if mount.left_counts:
                 lines.append("  left out or remarked:")
-                lines += [f"    {line}" for line in left_out_text(mount.left_counts, mount.left_out)]
+                lines += [f"    {line}" for line in mount.left_lines()]
         return "\n".join(lines)
 
 
@@ -112,6 +118,7 @@ def plan_source(source: Source, roots: AllowedRoots, *, strict: bool = False) ->
         largest=tally.largest,
         left_out=tally.left.examples,
         left_counts=tally.left.counts,
+        repositories=tuple(map(os.fsdecode, sorted(walk.repositories))),
         outline=tally.outline,
     )
 

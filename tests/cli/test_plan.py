@@ -1,0 +1,88 @@
+"""`toolkit run --plan`: what the agent would have, which is what it has then, and nothing is done for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli._running import Desk, project
+from toolkit.testing import ScriptedAPI, text, tool_use
+
+Start = Callable[..., ScriptedAPI]
+
+
+@pytest.mark.parametrize(
+    "more", [[], ["--at", "/srv/project"], ["--no-toolchain", "--git", "none"]], ids=["own", "at", "bare"]
+)
+def test_what_is_planned_is_what_the_run_has(more: list[str], tmp_path: Path, scripted_api: Start) -> None:
+    api = scripted_api([tool_use("Bash", command='echo "PATH IS $PATH."; pwd')], [text("Done.")])
+    desk = Desk(tmp_path, api)
+    project(desk)
+    words = ["--mount", "src", "--lend", "data", "--deadline", "5m", *more]
+    plan = json.loads(desk.toolkit("run", "--plan", "--json", *words).out.replace("<here>", str(tmp_path)))
+    assert not desk.home.exists()
+    done = desk.toolkit("run", "Go.", *words)
+
+    assert done.code == 0, done.err
+    facts = desk.last().facts
+    assert (plan["start"], plan["lent"]) == (facts["inside"], facts["lent"])
+    assert plan["has_git"] == (not more or more[0] == "--at")
+    assert api.requests[-1].contains(f"PATH IS /run/toolkit/bin:{':'.join(plan['path'])}.")
+    assert plan["limits"]["seconds"] == 300
+    (mount,) = plan["copied"]["mounts"]
+    copied = [path for path in (Path(facts["workspace"]) / "src").rglob("*") if path.is_file()]
+    own = [path for path in copied if ".git" not in path.parts]
+    assert (mount["files"], mount["inside"]) == (len(own), plan["start"])
+
+
+def test_a_plan_needs_no_key_starts_nothing_and_loads_no_tools(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    (tmp_path / "tools.py").write_text("open('loaded', 'w')\n", encoding="utf-8")
+    (desk.src / "old.log").write_text("x" * 2000, encoding="utf-8")
+    words = ["--tools", "tools.py", "--server", "mine=touch started", "--env", "TOKEN=hidden-value"]
+    words += ["--allow-domain", "a.example.org", "--memory", "2GB", "--exclude", "*.log", "--readable", "tools.py"]
+    before = sorted(tmp_path.rglob("*"))
+    done = desk.toolkit("run", "--plan", "--mount", "src", *words)
+
+    assert done.code == 0, done.err
+    lines = done.out.splitlines()
+    assert lines[:3] == [
+        "starts in  <here>/src",
+        "copies     src: 1 file, 13 B, which the agent finds at <here>/src",
+        '             1 excluded by "exclude_glob *.log": old.log',
+    ]
+    assert {
+        "readable   <here>/tools.py",
+        "variable   TOKEN: as you gave it",
+        "tools      tools.py",
+        "server     mine, inside the jail",
+        "network    commands reach a.example.org; the CLI reaches the model API at api.anthropic.com",
+        "mode       yolo, profile allowlist",
+        "limit      memory_bytes 2.0 GB",
+    } <= set(lines)
+    assert "hidden-value" not in done.out + done.err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "copies     nothing: the agent begins in an empty folder"),
+        (["--in-place", "src"], "the agent changes this folder of the host itself"),
+    ],
+)
+def test_where_nothing_is_copied_the_plan_says_so(words: list[str], told: str, tmp_path: Path) -> None:
+    done = Desk(tmp_path).toolkit("run", "Go.", "--plan", *words)
+    assert done.code == 0, done.err
+    assert told in done.out
+
+
+def test_a_run_that_could_not_be_is_no_plan(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    (desk.src / ".git").symlink_to(tmp_path)
+    done = desk.toolkit("run", "--plan", "--mount", "src")
+    assert (done.code != 0, done.out) == (True, "")
+    assert "has a link for its .git" in done.err
