@@ -177,6 +177,9 @@ def confine(
             **_path(layout),
             **layout.environment,
             **api.placeholders(),
+            # A block of the CLI's before the system prompt that depends on the prompt, so that no other would share
+            # the API's cache. A subscription is asked with all that the CLI says about itself.
+            **({} if api.kinds == ("oauth_token",) else {"CLAUDE_CODE_ATTRIBUTION_HEADER": "0"}),
             **checked_env(env or {}),
         },
         limits=limits or JailLimits(),

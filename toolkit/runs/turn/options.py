@@ -34,8 +34,6 @@ _MOST_BUFFERED = 64 * 1024 * 1024
 """One line of the CLI's output: pictures in tool results are longer than the SDK expects."""
 
 _SWITCHES = {
-    # A block of the CLI's before the system prompt that depends on the prompt, and so would share no cache.
-    "CLAUDE_CODE_ATTRIBUTION_HEADER": "0",
     # The SDK refuses its option for this beside a session store: a resumed session has no checkpoints. A live one has.
     "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING": "1",
     # A result ends a turn of the CLI, not always the work: a subagent in the background may still owe another.
