@@ -53,6 +53,7 @@ def test_the_defaults_of_a_mount() -> None:
         "gitignore": False,
         "lend": (),
         "git": "lend",
+        "leave_out_secrets": False,
     }
     with pytest.raises(dataclasses.FrozenInstanceError):
         mount.max_bytes = 3  # type: ignore[misc]

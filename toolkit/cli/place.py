@@ -62,7 +62,14 @@ def workspace_of(given: dict[str, Any]) -> WorkspaceSection | InPlace | None:
     if not given["mounts"]:
         return None
     mounts = [
-        HostMount(host, where, exclude_glob=given["excludes"], gitignore=given["gitignore"], git=given["git"] or "lend")
+        HostMount(
+            host,
+            where,
+            exclude_glob=given["excludes"],
+            gitignore=given["gitignore"],
+            git=given["git"] or "lend",
+            leave_out_secrets=given["leave_out_secrets"],
+        )
         for host, where in given["mounts"]
     ]
     section = WorkspaceSection(_lending(mounts, given["lend"]), allowed_host_roots=given["roots"], at=given["at"])

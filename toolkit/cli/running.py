@@ -59,6 +59,7 @@ $ echo "List what is unclear." | toolkit run - --mount docs --mode read-only --j
 )
 @click.option("--exclude", "excludes", multiple=True, metavar="PATTERN", help="Leave behind, as in a .gitignore.")
 @click.option("--gitignore", is_flag=True, help="Also leave behind what .gitignore files say.")
+@click.option("--leave-out-secrets", is_flag=True, help="Leave behind what usually holds credentials: .env, keys …")
 @click.option(
     "--in-place",
     type=click.Path(exists=True, file_okay=False),

@@ -223,6 +223,8 @@ class LiveRun(Steering, Generic[OutputT]):
                 self._place = preparing.result()
             raise
         self._place = preparing.result()
+        for what in self._place.warnings():
+            self._warn(what)
         return self._place
 
     async def _turn(self, engine: Engine, place: Place, prompt: Asked) -> None:
@@ -269,10 +271,12 @@ class LiveRun(Steering, Generic[OutputT]):
         try:
             return await asyncio.to_thread(place.changes)
         except WorkspaceError as error:
-            what = f"the changes cannot be told: {error.what}"
-            warning = Event("lifecycle", "warning", time.time(), self.id, self.id, None, {"what": what})
-            self._begun(self._log).append(warning)
+            self._warn(f"the changes cannot be told: {error.what}")
             return None
+
+    def _warn(self, what: str) -> None:
+        warning = Event("lifecycle", "warning", time.time(), self.id, self.id, None, {"what": what})
+        self._begun(self._log).append(warning)
 
     async def _finish(self) -> None:
         try:

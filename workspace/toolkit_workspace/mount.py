@@ -41,6 +41,8 @@ class HostMount:
     """Also leave behind what the tree's own .gitignore files and .git/info/exclude name."""
     lend: tuple[str, ...]
     """Folders of it that are shown read-only from the host instead of being copied, such as '.venv'."""
+    leave_out_secrets: bool
+    """Leave behind files that usually hold credentials, such as `.env` and private keys."""
     git: GitChoice
     """What its `.git` becomes; see `GitChoice`."""
 
@@ -56,6 +58,7 @@ class HostMount:
         *,
         lend: str | Iterable[str] = (),
         git: GitChoice = "lend",
+        leave_out_secrets: bool = False,
     ) -> None:
         put = object.__setattr__
         put(self, "host_path", Path(host_path))
@@ -71,6 +74,7 @@ class HostMount:
         if git not in get_args(GitChoice):
             raise WorkspaceError(f"git={git!r} is no choice", fix="Write 'lend', 'copy' or 'none'.")
         put(self, "git", git)
+        put(self, "leave_out_secrets", bool(leave_out_secrets))
 
     @cached_property
     def landing(self) -> str:

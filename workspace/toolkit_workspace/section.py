@@ -28,6 +28,7 @@ from toolkit_workspace.selecting import (
     LeftOut,
     MountSummary,
     Plan,
+    Secret,
     Seen,
     Source,
     check_landings,
@@ -37,6 +38,7 @@ from toolkit_workspace.selecting import (
     over_budget,
     plan_source,
     prompt_text,
+    secrets_of,
 )
 from toolkit_workspace.shown import Shown, plan_shown, show
 from toolkit_workspace.watching import Direction, HostToWorkspace, Watching, Work, WorkspaceToEvents
@@ -81,6 +83,7 @@ class WorkspaceSection:
         self._snapshots: Snapshots | None = None
         self._summaries: tuple[MountSummary, ...] = ()
         self._shown = Shown()
+        self._secrets: tuple[Secret, ...] = ()
         self._is_inside = False
         self.at = None if at is None else checked_at(at)
         check_landings(self.mounts)
@@ -99,6 +102,7 @@ class WorkspaceSection:
             mounts = [_mount_of(one) for one in facts["mounts"]]
             section = cls(mounts, facts["roots"], parent=workspace.folder.parent, keep=True, at=facts["at"])
             section._shown = Shown.from_json(facts["shown"])
+            section._secrets = tuple(Secret(*one) for one in facts["secrets"])
             section._summaries = tuple(MountSummary.from_json(one["summary"]) for one in facts["mounts"])
         except OSError as error:
             workspace.release()
@@ -229,6 +233,7 @@ class WorkspaceSection:
         try:
             tallies = fill(workspace, sources, roots, strict=self._strict, progress=self._progress)
             self._summaries = tuple(map(MountSummary.of, sources, tallies))
+            self._secrets = tuple(secrets_of(sources, tallies))
             self._shown = show(workspace, sources, tallies, roots, self.places)
             workspace.write_facts(**self._facts())
         except BaseException as error:
@@ -257,7 +262,15 @@ class WorkspaceSection:
         pairs = zip(self.mounts, self._summaries, strict=True)
         roots = [os.path.abspath(root) for root in self.allowed_host_roots]  # noqa: PTH100 - links must stay
         mounts = [_facts_of(mount, summary) for mount, summary in pairs]
-        return {"roots": roots, "mounts": mounts, "at": self.at, "shown": self._shown.to_json()}
+        secrets = [[one.path, one.what, one.pattern] for one in self._secrets]
+        shown = self._shown.to_json()
+        return {"roots": roots, "mounts": mounts, "at": self.at, "shown": shown, "secrets": secrets}
+
+    @property
+    def secrets(self) -> tuple[Secret, ...]:
+        """Files that came along and usually hold credentials."""
+        self._prepared()
+        return self._secrets
 
     @property
     def left_out(self) -> tuple[tuple[str, LeftOut], ...]:
@@ -440,6 +453,7 @@ def _facts_of(mount: HostMount, summary: MountSummary) -> dict[str, Any]:
         "gitignore": mount.gitignore,
         "lend": mount.lend,
         "git": mount.git,
+        "leave_out_secrets": mount.leave_out_secrets,
         "summary": summary.to_json(),
     }
 
@@ -455,4 +469,5 @@ def _mount_of(facts: dict[str, Any]) -> HostMount:
         facts["gitignore"],
         lend=facts["lend"],
         git=facts["git"],
+        leave_out_secrets=facts["leave_out_secrets"],
     )

@@ -73,6 +73,14 @@ class Place:
         """What is shown from the host, in words."""
         return lent_rows(self.layout, self.toolchain)
 
+    def warnings(self) -> list[str]:
+        """What the owner should know before anything is sent."""
+        if self.section is None or not self.section.secrets:
+            return []
+        from toolkit_workspace import secrets_text
+
+        return [secrets_text(self.section.secrets)]
+
     def changes(self) -> Changes | None:
         """What the agent changed of what it was given; None where that cannot be known: it works in place."""
         if self.section is None:

@@ -69,7 +69,7 @@ def fill(
             tally = Tally()
             walk = Walk.of(source, roots, tally.left, strict=strict, never=never)
             copier.copy(_Mount(index, source, walk, tally))
-            tally.repositories = walk.repositories
+            tally.repositories, tally.secrets = walk.repositories, walk.secrets
         record.seal(root)
         # A host file changed just now could change again unseen: its bytes are kept at once.
         keep_bases(record, workspace.store, root, only_fresh=True)

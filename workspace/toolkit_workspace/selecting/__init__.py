@@ -3,6 +3,7 @@
 from toolkit_workspace.selecting.fingerprint import fingerprint_of
 from toolkit_workspace.selecting.pattern import GitPattern
 from toolkit_workspace.selecting.plan import MountPlan, Plan, plan_source
+from toolkit_workspace.selecting.secrets import Secret, secrets_of, secrets_text
 from toolkit_workspace.selecting.sources import AllowedRoots, Source, check_landings, close_sources, open_sources
 from toolkit_workspace.selecting.tally import LeftBehind, LeftOut, MountSummary, Seen, Tally, over_budget, prompt_text
 from toolkit_workspace.selecting.walk import Folder, Walk
@@ -16,6 +17,7 @@ __all__ = [
     "MountPlan",
     "MountSummary",
     "Plan",
+    "Secret",
     "Seen",
     "Source",
     "Tally",
@@ -27,4 +29,6 @@ __all__ = [
     "over_budget",
     "plan_source",
     "prompt_text",
+    "secrets_of",
+    "secrets_text",
 ]

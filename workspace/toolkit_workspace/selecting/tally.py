@@ -30,6 +30,7 @@ Why = Literal[
     "changed meanwhile",
     "has other names",
     "lent",
+    "holds credentials",
 ]
 """Reasons. An entry that "changed meanwhile" or "has other names" was copied all the same; one that is "lent" is
 there, read-only."""
@@ -168,6 +169,8 @@ class Tally:
         """Bytes to be written, holes not counted; only a plan knows."""
         self.outline = Outline()
         self.left = LeftBehind()
+        self.secrets: list[tuple[bytes, str, str]] = []
+        """Files that usually hold credentials: path, what, and a pattern for it."""
         self.repositories: list[bytes] = []
         """Folders whose `.git` was not copied like anything else."""
         self._largest: list[tuple[int, bytes]] = []

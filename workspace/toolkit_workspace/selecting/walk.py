@@ -23,6 +23,7 @@ from toolkit._base.handles import PATH_HANDLE, READ_DIR, DirStack, open_beneath,
 from toolkit._base.words import safe_name
 from toolkit.errors import WorkspaceError, WorkspaceSecurityError
 from toolkit_workspace.selecting.rules import Rules, rules_at
+from toolkit_workspace.selecting.secrets import looks_secret
 from toolkit_workspace.selecting.sources import AllowedRoots, Source
 from toolkit_workspace.selecting.tally import LeftBehind
 
@@ -97,6 +98,7 @@ class Walk:
         descend: Callable[[bytes], bool] | None = None,
         lent: frozenset[bytes] = frozenset(),
         takes_git: bool = True,
+        leaves_secrets: bool = False,
     ) -> None:
         self._handle, self._real_paths = handle, real_paths
         self._rules = rules
@@ -113,6 +115,9 @@ class Walk:
         self._above_lent = {path.rpartition(b"/")[0] for path in lent}
         self._takes_git = takes_git
         """Whether `.git` is copied like anything else."""
+        self._leaves_secrets = leaves_secrets
+        self.secrets: list[tuple[bytes, str, str]] = []
+        """Files that come along and usually hold credentials: path, what, and a pattern that leaves it out."""
         self.repositories: list[bytes] = []
         """Folders whose `.git` was not copied, as far as the walk has come."""
         self._followed: set[tuple[int, int]] = set()
@@ -144,6 +149,7 @@ class Walk:
             descend=descend,
             lent=frozenset(map(os.fsencode, mount.lend)),
             takes_git=mount.git == "copy",
+            leaves_secrets=mount.leave_out_secrets,
         )
 
     def takes(self, name: bytes) -> bool:
@@ -224,6 +230,7 @@ class Walk:
             links = rules.choose(path, links, self._left)
             others = rules.choose(path, others, self._left)
             folders = rules.choose(path, folders, self._left, are_folders=True)
+        files = self._without_secrets(handle, path, files)
         for name in others:
             self._note_special(handle, path, name)
         folders.reverse()
@@ -246,6 +253,16 @@ class Walk:
                 if path in self._lent:
                     names.remove(name)
                     self._left.add(path, "lent")
+
+    def _without_secrets(self, handle: int, path: bytes, files: list[str]) -> list[str]:
+        """Note the files that usually hold credentials; leave them out where that is wanted."""
+        secret = {name: found for name in files if (found := looks_secret(handle, name)) is not None}
+        for name, (what, pattern) in secret.items():
+            if self._leaves_secrets:
+                self._left.add(_join(path, name), "holds credentials", detail=what)
+            else:
+                self.secrets.append((_join(path, name), what, pattern))
+        return [name for name in files if name not in secret] if secret and self._leaves_secrets else files
 
     def _note_special(self, handle: int, path: bytes, name: str) -> None:
         try:
