@@ -132,6 +132,33 @@ async def test_the_prompt_is_there_to_the_letter_and_so_are_the_limits(tmp_path:
     assert "WebFetch is not allowed in this run" in await page.locator("#panel-limits").inner_text()
 
 
+LENT = [
+    {"host": "/p/.venv", "inside": "/p/.venv", "what": "virtual environment"},
+    {"host": "/p/data", "inside": "/work/data", "what": "lent"},
+    {"host": "/p/.git/objects", "inside": "/run/toolkit/git/0", "what": "git history"},
+]
+
+
+@pytest.mark.parametrize(
+    ("lent", "told"),
+    [
+        (LENT, ["virtual environment: /p/.venv, /p/data, git history: /p/.git/objects"]),
+        ("<b>odd</b>", []),
+        (None, []),
+    ],
+    ids=["lent", "odd", "none"],
+)
+async def test_what_the_host_lent_is_named(lent: object, told: list[str], opened: Opened) -> None:
+    ended: RunResult[str] = RunResult(run="run-written", code="ok", ms=5, cost=0.25, known_cost=0.25)
+    run = write_run([finished(ended)], facts={"lent": lent}, result=ended.to_data())
+    page = await opened(write_report(run))
+    await page.keyboard.press("4")
+    names = await texts(page, "#panel-limits .facts dt")
+    values = await texts(page, "#panel-limits .facts dd")
+    shown = [value for name, value in zip(names, values, strict=True) if name.startswith("Lent by the host")]
+    assert shown == told
+
+
 async def test_what_a_subagent_did_stands_below_the_call_it_worked_for(opened: Opened) -> None:
     def call(id: str, name: str, parent: str | None = None) -> dict[str, object]:
         return {"name": "tool.started", "id": id, "parent": parent, "data": {"name": name, "arguments": {}}}

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from toolkit.runs import Event, StoredRun
     from toolkit.workspace import Changes
 
-_FACTS = ("began", "ended", "cwd", "prompt", "model", "profile", "domains", "limits", "mode", "trace", "confined")
+_FACTS = (
+    *("began", "ended", "cwd", "prompt", "model", "profile", "domains", "limits", "mode", "trace", "confined"),
+    "lent",
+)
 _FILE_BYTES = 1 << 20
 """The longest patch of one file that is shown."""
 _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")

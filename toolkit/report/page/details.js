@@ -130,9 +130,15 @@ function confinement(facts, first) {
   return [
     ["Confined", "yes, in the jail"],
     ["Profile", facts.profile],
+    ["Lent by the host, read-only", lent(facts)],
     ["Network", domains.length ? "the model API and " + domains.map(str).join(", ") : "the model API only"],
     ...approval,
   ];
+}
+
+function lent(facts) {
+  const rows = Array.isArray(facts.lent) ? facts.lent.filter((row) => row && typeof row === "object") : [];
+  return rows.map((row) => (row.what === "lent" ? "" : str(row.what) + ": ") + str(row.host)).join(", ");
 }
 
 function runFacts(state, first, sums) {
