@@ -16,6 +16,7 @@ import pytest
 from toolkit import Toolbox, ToolContext, tool
 from toolkit.errors import WorkspaceSecurityError
 from toolkit.runs import Decision, InPlace, Limits, OptionError, Question, RunResult, run, start
+from toolkit.sandbox import find_cli
 from toolkit.testing import ScriptedAPI, Status, Turn, text, tool_use
 from toolkit.workspace import HostMount, WorkspaceSection
 
@@ -45,6 +46,16 @@ def src(tmp_path: Path) -> Path:
 
 async def go(api: ScriptedAPI, prompt: str = "go", **options: Any) -> RunResult[Any]:
     return await asyncio.wait_for(run(prompt, api_url=api.url, api_key="sk-the-real-one", **options), 90)
+
+
+async def test_a_cli_that_is_installed_where_the_workspace_appears_is_not_in_it(src: Path) -> None:
+    cli = find_cli(None)
+    section = WorkspaceSection([HostMount(src)], allowed_host_roots=[src.parent], at=str(cli.parent.parent))
+    command = f"ls -A; mv {cli.parent.name} other; ls -A {cli.parent}; touch made"
+    with ScriptedAPI([tool_use("Bash", command=command)], [text("done")]) as api:
+        done = await go(api, workspace=section, toolchain=False)
+        assert api.requests[-1].contains(f"cannot stat '{cli.parent.name}'")
+    assert (done.code, [change.path for change in done.changes or ()]) == ("ok", ["src/made"])
 
 
 async def test_the_snippet_of_the_readme_holds(src: Path) -> None:

@@ -18,6 +18,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -40,7 +41,7 @@ from toolkit.sandbox.jail.folder import MARK, JailFolder, sweep
 from toolkit.sandbox.jail.launcher import open_jail, write_script
 from toolkit.sandbox.jail.machine import find_program
 from toolkit.sandbox.jail.proof import CheckReport, demand_preflight, prove
-from toolkit.sandbox.jail.walls import APART, BIN, CLI_HOME, CLI_TMP, ENVIRONMENT, HOME, PATH, SOCKET, Jail
+from toolkit.sandbox.jail.walls import APART, BIN, CLI, CLI_HOME, CLI_TMP, ENVIRONMENT, HOME, PATH, SOCKET, Jail
 from toolkit.sandbox.jail.watchdog import Exceeded, Watchdog
 from toolkit.sandbox.lending.layout import Layout
 from toolkit.sandbox.lending.nested import nested_bwrap
@@ -168,7 +169,6 @@ def confine(
         start=layout.start,
         has_cli=True,
         cli_home=usable_home(home) if home is not None else None,
-        programs=(cli,),
         readable=tuple(usable_readable(path, work_in) for path in readable),
         lent=layout.lent,
         has_gate=True,
@@ -187,16 +187,28 @@ def confine(
         read_only=profile == "read-only",
         sole=True,
     )
+    jail, program = _with_cli(jail, cli)
     make_gate(Path("not-opened"))  # a bad URL is refused now; nothing listens yet
     usual = READ_ONLY_TOOLS if profile == "read-only" else TOOLS
     return Confinement(
         jail,
         settings=whole.as_json(),
         tools=usual if tools is None else tools,
-        command=(*bridge(has_domains=bool(domains), host_ports=host_ports, word=word), str(cli)),
+        command=(*bridge(has_domains=bool(domains), host_ports=host_ports, word=word), program),
         make_gate=make_gate,
         own_git=layout.own_git,
     )
+
+
+def _with_cli(jail: Jail, cli: Path) -> tuple[Jail, str]:
+    """The jail with the CLI in it, and where: at its own path, or aside where that lies in the workspace.
+
+    There the agent could move a folder above it, and its mount point would be left in the copy.
+    """
+    held = (*map(str, jail.readable), *(inside for _, inside in jail.lent))
+    if jail.within(str(cli)) is None or any(cli.is_relative_to(place) for place in held):
+        return replace(jail, programs=(cli,)), str(cli)
+    return replace(jail, lent=(*jail.lent, (cli, CLI))), CLI
 
 
 def _path(layout: Layout) -> dict[str, str]:
