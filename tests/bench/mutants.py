@@ -96,6 +96,12 @@ ROOMS = {
         ),
         "tests/workspace",
     ),
+    "versions": Room(
+        "workspace",
+        "HostVersion",
+        ("tests/workspace/test_journal.py", "tests/workspace/test_applying.py"),
+        "tests/workspace",
+    ),
     "usage": Room("toolkit/runs", "TurnUsage", ("tests/runs/test_meter.py", "tests/runs/test_turns.py"), "tests/runs"),
     "gate usage": Room(
         "toolkit/sandbox",

@@ -11,6 +11,11 @@ import pytest
 from tests.workspace.copies import make_tree, prepare, tree_of
 from toolkit.errors import WorkspaceConflictError
 from toolkit.workspace import WorkspaceSection
+from toolkit_workspace.applying.decide import Case, Decider
+from toolkit_workspace.changes import changes_of
+from toolkit_workspace.record.content import Hosts
+from toolkit_workspace.record.keeping import LARGEST_KEPT
+from toolkit_workspace.workspace import Workspace
 
 
 @pytest.fixture
@@ -209,3 +214,41 @@ def test_an_undo_goes_on_where_what_was_made_is_gone_already(host: Path) -> None
     shutil.rmtree(host / "x")
     assert ws.undo_apply()
     assert tree_of(host) == before
+
+
+@pytest.mark.parametrize("change", ["edit", "delete", "rename", "relink", "chmod"])
+def test_what_the_record_forgot_since_it_was_compared_is_a_conflict_and_no_step(host: Path, change: str) -> None:
+    ws = prepare(host)
+    src = ws.temp_dir / "src"
+    if change == "edit":
+        (src / "a.txt").write_text("edited\n")
+    elif change == "delete":
+        (src / "a.txt").unlink()
+    elif change == "rename":
+        (src / "a.txt").rename(src / "new.txt")
+    elif change == "relink":
+        relink(src / "link", "b.txt")
+    else:
+        (src / "a.txt").chmod(0o755)
+    workspace = Workspace(ws.temp_dir)
+    (changed,) = changes_of(workspace)
+    with Hosts(workspace.record, workspace.store) as hosts:
+        case = Case.of(changed, 0, hosts.record)
+        hosts.record.discard(os.fsencode(changed.old_path or changed.path))
+        decider = Decider(hosts)
+        decider.decide_all([case])
+    assert [path for path, _ in decider.conflicts] == [changed.path]
+    assert decider.steps == {}
+
+
+def test_bytes_too_many_to_be_kept_otherwise_are_kept_by_a_merge_and_merge_again(tmp_path: Path) -> None:
+    lines = [b"line %d\n" % number for number in range(30)]
+    host = make_tree(tmp_path / "host", {"text": b"".join(lines)})
+    ws = prepare(host)
+    (host / "text").write_bytes(b"".join([b"host\n", *lines[1:]]))
+    lines[29] = b"x" * LARGEST_KEPT + b"\n"
+    for number in (10, 20):
+        lines[number] = b"agent\n"
+        (ws.temp_dir / "src/text").write_bytes(b"".join(lines))
+        assert [one.action for one in ws.apply().changes] == ["merged"]
+        assert (host / "text").read_bytes() == b"".join([b"host\n", *lines[1:]])

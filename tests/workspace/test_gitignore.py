@@ -165,6 +165,36 @@ def test_without_gitignore_the_rule_files_are_only_files(tmp_path: Path) -> None
         assert sorted(_everything_below(section.temp_dir / "t")) == [b".gitignore", b"a", b"d", b"d/b"]
 
 
+def test_the_fingerprint_counts_what_rule_files_would_ignore(tmp_path: Path) -> None:
+    Tree({"": b"*.log\n"}, [b"a", b"b.log"]).make(tmp_path / "t")
+    with WorkspaceSection([HostMount(tmp_path / "t")], [tmp_path]) as section:
+        before = section.fingerprint()
+        (section.temp_dir / "t" / "b.log").write_bytes(b"changed")
+        assert section.fingerprint() != before
+
+
+@pytest.mark.parametrize("kind", ["folder", "FIFO"])
+def test_what_is_no_file_holds_no_rules_and_is_never_read(repository: Path, kind: str) -> None:
+    """With a writer at its other end, a FIFO has bytes to give that would be rules."""
+    (repository / "a").write_bytes(b"a")
+    exclude = repository / ".git" / "info" / "exclude"
+    exclude.unlink(missing_ok=True)
+    writer = -1
+    if kind == "folder":
+        exclude.mkdir()
+    else:
+        os.mkfifo(exclude)
+        writer = os.open(exclude, os.O_RDWR | os.O_NONBLOCK)
+        os.write(writer, b"a\n")
+    try:
+        with WorkspaceSection([HostMount(repository, gitignore=True)], [repository]) as section:
+            assert (section.temp_dir / "repository" / "a").is_file()
+        assert writer < 0 or os.read(writer, 10) == b"a\n"
+    finally:
+        if writer >= 0:
+            os.close(writer)
+
+
 def test_the_git_folder_comes_along_whatever_the_ignore_rules_say(repository: Path) -> None:
     (repository / ".gitignore").write_bytes(b"*\n!*.py\n")
     with WorkspaceSection([HostMount(repository, gitignore=True)], [repository]) as section:

@@ -62,8 +62,8 @@ class Case:
 
     @property
     def content(self) -> Content:
-        if self.node.content is None:
-            raise Conflict("its bytes cannot be read")
+        """Where the bytes of the file that the workspace has there are."""
+        assert self.node.content is not None
         return self.node.content
 
     def mode_for(self, host_mode: int) -> int:
@@ -106,7 +106,8 @@ class Decider:
         for case in going:
             self._try(case, self._delete_folder if case.change.type == "folder" else self._delete)
         for case in coming:
-            self._try(case, self._come)
+            if case.change.kind != "renamed" or case.change.old_path in self._origins:  # else a conflict already
+                self._try(case, self._come)
 
     def _try(self, case: Case, decide: Callable[[Case], Action | None]) -> None:
         path = case.change.path
@@ -146,10 +147,10 @@ class Decider:
         assert case.change.old_path is not None
         row = self._row(os.fsencode(case.change.old_path))
         origin = self.hosts.look(row.mount, row.host_path)
-        self._origins[case.change.old_path] = (row, origin)
         if origin is not None:
             self._step(row, HostVersion.of(origin), None)
         self._forget(row.path)
+        self._origins[case.change.old_path] = (row, origin)
 
     def _delete(self, case: Case) -> Action:
         seen = self._look(case.mount, case.host_path)

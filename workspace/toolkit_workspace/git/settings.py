@@ -64,8 +64,9 @@ def ignored_everywhere(repository: Repository) -> bytes:
 
 
 def _read(path: Path) -> bytes:
+    """The bytes of a file; none of a FIFO, which could make us wait for ever."""
     try:
-        return path.read_bytes()
+        return path.read_bytes() if path.is_file() else b""
     except OSError:
         return b""
 
