@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from tests.cli._running import Desk, children_of, wait_until_gone
 from tests.real.toolset import PIXEL
 from toolkit.cli import toolkit
-from toolkit.runs import Event, RunResult
+from toolkit.runs import Event, RunResult, list_runs
 from toolkit.testing import ScriptedAPI, Status, Turn, text, tool_use
 
 Start = Callable[..., ScriptedAPI]
@@ -353,6 +353,34 @@ def test_a_conversation_goes_on_by_the_run_it_began_in(tmp_path: Path, scripted_
     assert api.requests[-1].contains("The word is plum.")
     missing = desk.toolkit("run", "go", "--resume", "nothing")
     assert (missing.code, "there is no run 'nothing'" in missing.err) == (2, True)
+
+
+def test_a_resumed_run_goes_on_in_its_copy_and_says_what_the_host_changed(tmp_path: Path, scripted_api: Start) -> None:
+    api = scripted_api(
+        [tool_use("Bash", command="echo mine > new.txt")],
+        [text("Begun.")],
+        [tool_use("Bash", command="cat new.txt app.py")],
+        [text("Seen.")],
+        [tool_use("Bash", command="ls")],
+        [text("Afresh.")],
+    )
+    desk = Desk(tmp_path, api)
+    assert desk.toolkit("run", "Begin.", "--mount", "src").code == 0
+    first = desk.last().id
+    (desk.src / "app.py").write_text("print('edited')\n", encoding="utf-8")
+    done = desk.toolkit("run", "Go on.", "--resume", "last", "--drop-workspace")
+    assert (done.code, done.out) == (0, "Seen.\n")
+    assert "warning: The host's files changed since the last turn; brought in: <here>/src/app.py." in done.err
+    assert api.requests[-1].contains("mine\nprint('edited')")
+
+    dropped = desk.toolkit("run", "Go on.", "--resume", first)
+    assert (dropped.code, "was dropped, with what the agent had done in it" in dropped.err) == (1, True)
+    assert "--mount <here>/src" in dropped.err
+    fresh = desk.toolkit("run", "Go on.", "--resume", "last", "--mount", "src")
+    assert (fresh.code, fresh.out) == (0, "Afresh.\n")
+    assert not api.requests[-1].contains("app.py\nnew.txt")
+    every = [run.id for run in list_runs(desk.home)]
+    assert len(desk.toolkit("runs", "remove", *reversed(every)).out.splitlines()) == len(every) == 4
 
 
 def test_pictures_effort_thinking_and_folders_reach_the_model(tmp_path: Path, scripted_api: Start) -> None:

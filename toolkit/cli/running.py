@@ -281,7 +281,11 @@ def _session(name: str | None) -> str | None:
         return SessionId(name)
     except RunError:
         stored = load_run(name)
-    session = (stored.so_far() if stored.state == "running" else stored.result()).session
+    is_running = stored.state == "running"
+    if is_running:
+        click.echo(f"run {stored.id} is still running: this one waits for its end", err=True)
+    # One that was refused, for its workspace was gone, say, is still about the conversation it was to go on with.
+    session = (stored.so_far() if is_running else stored.result()).session or stored.facts.get("resume")
     if session is None:
         raise RunError(
             f"run {stored.id} ended before its conversation began", fix="Start a new one: toolkit run PROMPT"

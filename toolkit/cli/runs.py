@@ -270,13 +270,13 @@ def remove(names: tuple[str, ...], older_than: float | None, wants_json: bool) -
         raise click.UsageError("name the runs to remove, or give --older-than")
     stdout = take_stdout()
     from toolkit.runs import remove_older_than
-    from toolkit.runs.storage import find_run
+    from toolkit.runs.storage import find_run, latest_first
 
     if older_than is not None:
         removed = remove_older_than(older_than)
     else:
         chosen = {run.id: run for run in (find_run(name) for name in names)}
-        for run in chosen.values():
+        for run in latest_first(chosen.values()):
             run.remove()
         removed = list(chosen)
     if wants_json:

@@ -12,6 +12,7 @@ from toolkit.runs.live_run import LiveRun
 from toolkit.runs.outcome.result import RunResult
 from toolkit.runs.prompts import PromptLike
 from toolkit.runs.spec import RunSpec, make_spec
+from toolkit.runs.storage.going_on import has_copy_of
 
 OutputT = TypeVar("OutputT")
 T = TypeVar("T")
@@ -48,6 +49,21 @@ async def run(prompt: PromptLike | RunSpec, **options: Any) -> RunResult[Any]:
     async with LiveRun[Any](make_spec(prompt, options), looks_early=False) as live:
         await live.result()
     return await live.result()
+
+
+async def run_on(prompt: PromptLike | RunSpec, *, resume: str, **options: Any) -> RunResult[Any]:
+    """`run` for a conversation that says every time what it began with.
+
+    A section that is not prepared gives way to the copy of the same mounts that the conversation worked in, if that
+    is still there. Raises as `run` does.
+    """
+    from toolkit_workspace import WorkspaceSection
+
+    section = options.get("workspace")
+    if isinstance(section, WorkspaceSection) and not section.is_prepared:
+        has_copy = await asyncio.to_thread(has_copy_of, section.mounts, resume, options.get("home"))
+        options |= {"workspace": None} if has_copy else {}
+    return await run(prompt, resume=resume, **options)
 
 
 @overload

@@ -8,6 +8,7 @@ import inspect
 import logging
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
@@ -25,10 +26,12 @@ from toolkit.runs.outcome.events import Event, Stream
 from toolkit.runs.outcome.fold import Fold, is_refusal
 from toolkit.runs.outcome.result import RunResult
 from toolkit.runs.prompts import Asked, Part, Prompt, as_asked, content_of, is_stream
+from toolkit.runs.sessions.transcripts import SessionId, one_at_a_time
 from toolkit.runs.spec import InPlace, RunSpec
 from toolkit.runs.storage.event_log import EventLog
 from toolkit.runs.storage.place import Place, find_place
 from toolkit.runs.storage.run_folder import RunFolder, cannot_store, new_run
+from toolkit.runs.storage.stored_runs import run_of_session
 from toolkit.runs.turn.engine import Engine
 from toolkit.runs.turn.steering import Steering
 
@@ -67,6 +70,8 @@ class LiveRun(Steering, Generic[OutputT]):
         self._ready = asyncio.Event()
         self._is_over = False
         self._place: Place | None = None
+        self._locks = AsyncExitStack()
+        """What holds the conversation, until others can have its workspace too."""
 
     async def __aenter__(self) -> Self:
         boxes = load_boxes(self.spec)
@@ -185,9 +190,11 @@ class LiveRun(Steering, Generic[OutputT]):
         pending: asyncio.Future[RunResult[Any]] | None = first
         engine: Engine | None = None
         try:
+            await self._hold_session()
             place = await self._find_place()
             self._folder.started(place)
-            engine = Engine(self.spec, self._boxes, place, self._folder.home, log.append, self.approvals)
+            home = self._folder.home
+            engine = Engine(self.spec, self._boxes, place, home, log.append, self.approvals, self._locks)
             try:
                 prompt = await self._first_prompt(place)
                 await engine.open()
@@ -211,6 +218,11 @@ class LiveRun(Steering, Generic[OutputT]):
                 raise
         finally:
             await self._finish()
+
+    async def _hold_session(self) -> None:
+        """Wait until nobody else works in the conversation, and keep others from it; a fork leaves it alone."""
+        if self.spec.resume is not None and not self.spec.fork:
+            await self._locks.enter_async_context(one_at_a_time(SessionId(self.spec.resume), self.spec.home))
 
     async def _find_place(self) -> Place:
         """The place of the run; a copy under way is seen through when nobody wants it any more, to let go of it."""
@@ -290,6 +302,7 @@ class LiveRun(Steering, Generic[OutputT]):
                     close()
                 except OSError:  # a full disk: what cannot be stored is still given
                     _log.exception("the end of run %s cannot be stored", self.id)
+            await self._locks.aclose()
             self._refuse_what_waits()
         await self._tell_after_run()
 
@@ -358,7 +371,9 @@ class LiveRun(Steering, Generic[OutputT]):
                 raise OptionError("prompt", "the prompt is empty: its iterator gave nothing")
             given, asked = following.content, following
             self._folder.told(asked.text)
-        says = "" if isinstance(given, Prompt) or place.section is None else place.section.render()
+        # A conversation that goes on knows the workspace, but not what changed in it.
+        says = place.news if place.goes_on or place.section is None else place.section.render()
+        says = "" if isinstance(given, Prompt) else says
         added: Any = "" if self.spec.before_run is None else self.spec.before_run(self.spec)
         added = await added if inspect.isawaitable(added) else added
         return asked.with_text(before=added or "", after=says)
@@ -384,5 +399,7 @@ def _project_of(spec: RunSpec) -> str:
     if isinstance(given, InPlace):
         return str(Path(given.folder).resolve())
     if given is None or not given.mounts:
-        return str(Path.cwd())
+        earlier = run_of_session(spec.resume, spec.home) if given is None and spec.resume is not None else None
+        mounts = [] if earlier is None else earlier.facts.get("mounts", [])
+        return str(Path(mounts[0][0]).resolve() if mounts else Path.cwd())
     return str(Path(given.mounts[0].host_path).resolve())

@@ -41,7 +41,15 @@ from toolkit_workspace.selecting import (
     secrets_of,
 )
 from toolkit_workspace.shown import Shown, plan_shown, show
-from toolkit_workspace.watching import Direction, HostToWorkspace, Watching, Work, WorkspaceToEvents
+from toolkit_workspace.watching import (
+    Direction,
+    HostToWorkspace,
+    WatchEvent,
+    Watching,
+    Work,
+    WorkspaceToEvents,
+    bring_in,
+)
 from toolkit_workspace.workspace import Workspace, default_parent
 
 
@@ -168,9 +176,24 @@ class WorkspaceSection:
 
     def show_inside(self) -> None:
         """From now on it is spoken of as an agent in a jail sees it: in the prompt, and in its git folders."""
-        for one in self.shown.git:
-            point_inside(self.temp_dir / one.at, one)
+        if not self._is_inside and self.shown.git:
+            with in_words("the git folder of the workspace cannot be written"), self._prepared().opened() as root:
+                for one in self.shown.git:
+                    point_inside(root, one)
         self._is_inside = True
+
+    def update_from_host(self, *, besides: Iterable[Path] = ()) -> tuple[WatchEvent, ...]:
+        """Bring in once what changed on the host since: `copied`, `removed`, and `conflict` for what both changed.
+
+        What the agent changed stays as it is, and so do the git folders and what is lent. Folders of the host in
+        `besides` are not brought in unless they were copied before.
+
+        Raises:
+            WorkspaceSecurityError: a mount lies in no allowed root any more, or a link leads out of it.
+            WorkspaceError: a mount is gone, or something cannot be read or written.
+        """
+        with in_words("the host's changes cannot be brought in", at=self.temp_dir):
+            return bring_in(self.mounts, self.allowed_host_roots, self._with_bases(), besides=besides)
 
     def lend_also(self, mount: HostMount, folders: Iterable[str]) -> None:
         """Lend further folders of a mount; only before it is prepared."""

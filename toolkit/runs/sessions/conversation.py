@@ -21,7 +21,7 @@ from claude_agent_sdk import SessionStore
 from toolkit._base.files import write_whole
 from toolkit.errors import RunError
 from toolkit.runs.kinds import OptionError
-from toolkit.runs.launch import run
+from toolkit.runs.launch import run, run_on
 from toolkit.runs.outcome.result import RunResult
 from toolkit.runs.prompts import Part, as_asked, check_parts
 from toolkit.runs.sessions.retelling import SENDABLE, as_prompt, blocks_of, text_of, with_history
@@ -112,7 +112,7 @@ class Conversation:
         if seen.last is not None and await last_entry(self._store, seen.session) != seen.last:
             back = {"fork": True, "at": seen.last}
         try:
-            result = await run(as_prompt(new), resume=seen.session, **back, **self._options)
+            result = await run_on(as_prompt(new), resume=seen.session, **back, **self._options)
         except OptionError as error:
             if error.option != "at":
                 raise

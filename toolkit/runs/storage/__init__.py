@@ -9,12 +9,12 @@ from toolkit._base.lazy import lazy_names
 if TYPE_CHECKING:
     from toolkit.runs.storage.event_log import EventLog as EventLog
     from toolkit.runs.storage.run_folder import FORMAT as FORMAT, runs_home as runs_home
-    from toolkit.runs.storage.stored_runs import find_run as find_run
+    from toolkit.runs.storage.stored_runs import find_run as find_run, latest_first as latest_first
 
 _HOMES = {
     "toolkit.runs.storage.event_log": "EventLog",
     "toolkit.runs.storage.run_folder": "FORMAT runs_home",
-    "toolkit.runs.storage.stored_runs": "find_run",
+    "toolkit.runs.storage.stored_runs": "find_run latest_first",
 }
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from toolkit._base.locks import Lock
 from toolkit.errors import RunError
+from toolkit.runs.agents import shown_folders
 from toolkit.runs.spec import InPlace, RunSpec
+from toolkit.runs.storage.going_on import Taken, is_free_of_links, mounts_of, news_of, take_place, without_links
 from toolkit.runs.storage.run_folder import RunFolder
+from toolkit.runs.storage.stored_run import StoredRun
+from toolkit.runs.storage.stored_runs import run_of_session
 from toolkit.sandbox import LITTER, Layout, Toolchain, find_toolchain, remove_litter
 
 if TYPE_CHECKING:
@@ -37,6 +42,12 @@ class Place:
     """Where it appears inside, and what is lent."""
     toolchain: Toolchain = field(default_factory=Toolchain)
     """The owner's tools among that."""
+    goes_on: bool = False
+    """Whether the conversation has worked there before."""
+    news: str = ""
+    """What is different from what the conversation knows, in words."""
+    lock: Lock | None = None
+    """Held where somebody else made the folder and there is no section to hold."""
 
     @property
     def start(self) -> str:
@@ -69,17 +80,22 @@ class Place:
     def _parts(self) -> tuple[tuple[str, str], ...]:
         return self.layout.places or ((".", str(self.folder)),)
 
+    def mounts(self) -> list[tuple[str, str]]:
+        """The host paths that were copied, and where each lies in the folder."""
+        return mounts_of(() if self.section is None else self.section.mounts)
+
     def lent(self) -> list[dict[str, str]]:
         """What is shown from the host, in words."""
         return lent_rows(self.layout, self.toolchain)
 
     def warnings(self) -> list[str]:
         """What the owner should know before anything is sent."""
-        if self.section is None or not self.section.secrets:
-            return []
+        told = [self.news] if self.news else []
+        if self.section is None or not self.section.secrets or self.goes_on:
+            return told
         from toolkit_workspace import secrets_text
 
-        return [secrets_text(self.section.secrets)]
+        return [*told, secrets_text(self.section.secrets)]
 
     def changes(self) -> Changes | None:
         """What the agent changed of what it was given; None where that cannot be known: it works in place."""
@@ -98,29 +114,76 @@ class Place:
         """Let other processes have the copy; the section goes on working in this one."""
         if self.section is not None and self.claimed:
             self.section.release()
+        if self.lock is not None:
+            self.lock.release()
 
 
 def find_place(spec: RunSpec, stored: RunFolder) -> Place:
-    """The place for a run; a section that is not prepared yet is prepared inside the run's folder and kept there."""
+    """The place for a run; a section that is not prepared yet is prepared inside the run's folder and kept there.
+
+    A conversation that goes on and is given no workspace works where it worked before.
+    """
     given = spec.workspace
+    earlier = None if spec.resume is None else run_of_session(spec.resume, spec.home)
     if given is None:
-        stored.workspace.mkdir(mode=0o700)
-        # A transport starts nothing, so nothing stands elsewhere than on the host.
-        inside = Layout(places=((".", EMPTY),), own_git=True) if spec.transport is None else Layout()
-        return Place(stored.workspace, is_own=True, layout=inside)
+        taken = None if earlier is None else take_place(earlier, spec.run_id)
+        return _own_folder(spec, stored, earlier) if taken is None else _taken_up(spec, taken)
     if isinstance(given, InPlace):
         return Place(_existing(given))
-    claimed = not given.is_held
-    if spec.transport is not None:
-        if claimed:
-            given.prepare(parent=stored.folder, keep=True)
-        return Place(given.temp_dir, given, claimed)
+    claimed, is_fresh = not given.is_held, not given.is_prepared
+    if not is_fresh and claimed and earlier is not None and earlier.facts["workspace"] == str(given.temp_dir):
+        given.prepare()
+        return _taken_up(spec, Taken(given.temp_dir, given))
     toolchain = _toolchain(given, spec)
     if claimed:
         _lend(given, toolchain)
         given.prepare(parent=stored.folder, keep=True)
+    if spec.transport is not None:
+        return Place(given.temp_dir, given, claimed)
     given.show_inside()
     return Place(given.temp_dir, given, claimed, layout=_layout(given, toolchain, given.shown), toolchain=toolchain)
+
+
+def _own_folder(spec: RunSpec, stored: RunFolder, earlier: StoredRun | None) -> Place:
+    """An empty folder of the run's own."""
+    stored.workspace.mkdir(mode=0o700)
+    # A transport starts nothing, so nothing stands elsewhere than on the host.
+    inside = Layout(places=((".", EMPTY),), own_git=True) if spec.transport is None else Layout()
+    is_lost = earlier is not None and not Path(earlier.facts["workspace"]).is_dir()
+    news = "The files of the turns before were dropped: the folder is empty." if is_lost else ""
+    return Place(stored.workspace, is_own=True, layout=inside, news=news)
+
+
+def _taken_up(spec: RunSpec, taken: Taken) -> Place:
+    """The place of an earlier run, with what changed on the host since."""
+    section = taken.section
+    if section is None:
+        inside = Layout(places=((".", EMPTY),), own_git=True) if spec.transport is None else Layout()
+        return Place(taken.folder, is_own=True, layout=inside, goes_on=True, lock=taken.lock)
+    try:
+        toolchain = _toolchain(section, spec)
+        news = news_of(section.update_from_host(besides=[one.host for one in toolchain.lent]), section)
+        if spec.transport is not None:
+            return Place(taken.folder, section, claimed=True, goes_on=True, news=news)
+        section.show_inside()
+        for path in (*spec.readable, *shown_folders(spec)):
+            _refuse_link(section, Path(path).resolve())
+        layout = _layout(section, toolchain, section.shown, was_worked_in=True)
+        return Place(taken.folder, section, True, layout=layout, toolchain=toolchain, goes_on=True, news=news)
+    except BaseException:
+        taken.release()
+        raise
+
+
+def _refuse_link(section: WorkspaceSection, shown: Path) -> None:
+    """What is shown from the host below the workspace must not be led elsewhere by a link that the agent made."""
+    place = section.places.to_host(section.temp_dir, str(shown))
+    if place is not None and not is_free_of_links(section.temp_dir, str(place.relative_to(section.temp_dir))):
+        raise RunError(
+            f"{shown} cannot be shown to the agent: it has put a link in its place",
+            where=[str(place)],
+            fix="Leave it out, or start from the host's files: name the workspace again",
+        )
 
 
 def plan_place(spec: RunSpec) -> tuple[Layout, Toolchain, Plan | None]:
@@ -130,6 +193,12 @@ def plan_place(spec: RunSpec) -> tuple[Layout, Toolchain, Plan | None]:
     """
     given = spec.workspace
     if given is None:
+        earlier = None if spec.resume is None else run_of_session(spec.resume, spec.home)
+        if earlier is not None and earlier.facts.get("copied"):
+            raise RunError(
+                f"there is nothing to plan: this goes on in the workspace of run {earlier.id}",
+                fix=f"See what that has: toolkit runs show {earlier.id}",
+            )
         return Layout(places=((".", EMPTY),), own_git=True), Toolchain(), None
     if isinstance(given, InPlace):
         folder = str(_existing(given))
@@ -159,8 +228,10 @@ def _existing(given: InPlace) -> Path:
 
 def _toolchain(section: WorkspaceSection, spec: RunSpec) -> Toolchain:
     """The tools of the projects that are mounted."""
+    if not spec.toolchain or spec.transport is not None:
+        return Toolchain()
     projects = [Path(mount.host_path).resolve() for mount in section.mounts]
-    return find_toolchain([one for one in projects if one.is_dir()]) if spec.toolchain else Toolchain()
+    return find_toolchain([one for one in projects if one.is_dir()])
 
 
 def _lend(section: WorkspaceSection, toolchain: Toolchain) -> None:
@@ -173,13 +244,16 @@ def _what(inside: str) -> str:
     return GIT_HISTORY if inside.startswith("/run/") else "lent"
 
 
-def _layout(section: WorkspaceSection, toolchain: Toolchain, shown: Shown) -> Layout:
+def _layout(section: WorkspaceSection, toolchain: Toolchain, shown: Shown, *, was_worked_in: bool = False) -> Layout:
     places, mounts = section.places, [Path(mount.host_path).resolve() for mount in section.mounts]
     lent = [(Path(host), inside) for host, inside in shown.all]
     # What lies in a mount is lent with it; elsewhere it keeps its place. A mount that is shown elsewhere has its
     # tools at both, because their scripts name the interpreter by its path.
     inside = {place for _, place in lent}
     lent += [(one.host, one.inside) for one in toolchain.lent if one.inside not in inside]
+    if was_worked_in:
+        known = {*inside, *(one.inside for one in toolchain.lent if not _lies_in(mounts, one.inside))}
+        lent = without_links([one for one in lent if one[1] in known], section)
 
     def as_seen(path: str) -> str:
         for mount, project in zip(section.mounts, mounts, strict=True):
@@ -195,6 +269,10 @@ def _layout(section: WorkspaceSection, toolchain: Toolchain, shown: Shown) -> La
         environment={name: as_seen(value) for name, value in toolchain.environment.items()},
         own_git=all(mount.git != "copy" for mount in section.mounts),
     )
+
+
+def _lies_in(folders: Iterable[Path], path: str) -> bool:
+    return any(Path(path).is_relative_to(folder) for folder in folders)
 
 
 def _lent_only(path: Iterator[str], lent: list[tuple[Path, str]]) -> Iterator[str]:

@@ -8,6 +8,7 @@
       toolkit-workspace-…/   the agent's copy, where the run made one (its record is hidden beside it)
       workspace/     the empty folder it worked in, where it was given none
       home/          the agent's home, while the run lives
+      guests/        the later runs that went on in its workspace
       lock           held while the run lives
 
 A run whose lock is free and whose last turn has not finished has crashed.
@@ -90,6 +91,7 @@ class RunFolder:
             "mode": spec.mode,
             "trace": spec.trace,
             "confined": spec.transport is None,
+            "resume": None if spec.fork else spec.resume,
         }
         self._write("run.json", self._facts)
 
@@ -101,6 +103,7 @@ class RunFolder:
         """Write down where it works."""
         self._facts["workspace"] = str(place.folder)
         self._facts["copied"] = place.section is not None
+        self._facts["mounts"] = place.mounts()
         self._facts["inside"] = place.start
         self._facts["lent"] = place.lent()
         self._write("run.json", self._facts)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 State = Literal["running", "finished", "crashed"]
 _TRIES = 20
+_GUESTS = "guests"
+"""A folder with an empty file for each later run that works in the workspace."""
 _KILLED = "The process that ran it was killed before the run came to its end."
 
 
@@ -167,17 +169,19 @@ class StoredRun:
             return section.apply(paths=paths, mounts=mounts, dry_run=dry_run, conflict_markers=conflict_markers)
 
     def drop_workspace(self) -> bool:
-        """Remove the copy and keep the rest; False if it is gone, or is not the run's own.
+        """Remove the copy and keep the rest; False if it is gone, or no run made it.
 
         Raises:
-            RunError: it is still running, or the copy is in use.
+            RunError: it is still running, the copy is in use, or a later run went on in it.
         """
         from toolkit_workspace import WorkspaceSection
 
         with self._alone():
             place = Path(self.facts.get("workspace") or self._file("workspace"))
-            if place.parent != self.folder or not place.is_dir():
+            if (place.parent != self.folder and self.owner_of_workspace is None) or not place.is_dir():
                 return False
+            if place.parent == self.folder:
+                self._refuse_guests("it cannot be dropped here")
             if self.facts.get("copied"):
                 WorkspaceSection.open(place).cleanup()
             else:
@@ -198,10 +202,11 @@ class StoredRun:
         With `forgetting`, its conversation goes along when no other stored run belongs to it.
 
         Raises:
-            RunError: it is still running, its workspace is in use, or it cannot be removed.
+            RunError: it is still running, its workspace is in use, a later run went on in it, or it cannot be removed.
         """
         session = self.session if forgetting else None
         with self._alone():
+            self._refuse_guests("it cannot be removed")
             self._refuse_used_workspace()
             # Out of sight first: a removal that is interrupted leaves no half run behind.
             gone = self.folder.with_name(f".{self.id}.{secrets.token_hex(4)}.gone")
@@ -212,6 +217,46 @@ class StoredRun:
                 raise RunError(f"run {self.id} cannot be removed: {error.strerror}", where=[str(gone)]) from error
         if session is not None:
             forget_unused({session}, self.folder.parent)
+
+    @property
+    def owner_of_workspace(self) -> StoredRun | None:
+        """The run in whose folder its workspace lies: itself, or one it went on after; None where it lies elsewhere."""
+        place = Path(self.facts.get("workspace") or self._file("workspace"))
+        return StoredRun(place.parent) if place.parent.parent == self.folder.parent else None
+
+    @contextmanager
+    def visited(self) -> Iterator[None]:
+        """Keep a run that has ended from being removed for a moment.
+
+        Raises:
+            RunError: it is still running.
+        """
+        lock = self._take_lock(shared=True)
+        if lock is None:
+            raise self._still_running("its workspace is in use")
+        with lock:
+            yield
+
+    def note_guest(self, run_id: str) -> None:
+        """Remember that a later run works in its workspace."""
+        self._file(_GUESTS).mkdir(mode=0o700, exist_ok=True)
+        (self._file(_GUESTS) / run_id).touch(mode=0o600)
+
+    @property
+    def guests(self) -> list[StoredRun]:
+        """The stored runs that went on in its workspace."""
+        if not self._file(_GUESTS).is_dir():
+            return []
+        runs = [StoredRun(self.folder.parent / name.name) for name in sorted(self._file(_GUESTS).iterdir())]
+        return [run for run in runs if run.folder.is_dir()]
+
+    def _refuse_guests(self, so: str) -> None:
+        if guests := self.guests:
+            raise RunError(
+                f"later runs went on in the workspace of run {self.id}: {so}",
+                where=[guest.id for guest in guests],
+                fix=f"Remove those first: toolkit runs remove {' '.join(guest.id for guest in guests)}",
+            )
 
     @contextmanager
     def _workspace(self) -> Iterator[WorkspaceSection]:

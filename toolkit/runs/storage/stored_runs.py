@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from toolkit._base.unborn import UNBORN, is_stillborn
@@ -19,7 +19,16 @@ from toolkit.runs.fields import LAST
 from toolkit.runs.storage.run_folder import runs_home
 from toolkit.runs.storage.stored_run import State, StoredRun, forget_unused, remove_folder, stored_in
 
-__all__ = ["State", "StoredRun", "find_run", "list_runs", "load_run", "remove_older_than"]
+__all__ = [
+    "State",
+    "StoredRun",
+    "find_run",
+    "latest_first",
+    "list_runs",
+    "load_run",
+    "remove_older_than",
+    "run_of_session",
+]
 
 _log = logging.getLogger("toolkit.runs")
 _LEFT_OVER = 3600.0
@@ -76,14 +85,23 @@ def load_run(name: str, home: Path | str | None = None) -> StoredRun:
     return run
 
 
+def run_of_session(session: str, home: Path | str | None = None) -> StoredRun | None:
+    """The latest run of a conversation that had a place to work in; None where no stored run knows of it."""
+    for run in list_runs(home, on_damaged=lambda damage: None):
+        facts = run.facts
+        if facts.get("workspace") is not None and session in (facts.get("resume"), run.session):
+            return run
+    return None
+
+
 def remove_older_than(seconds: float, home: Path | str | None = None) -> list[str]:
     """Remove the runs that ended longer ago than this, with their workspaces, and give their ids.
 
-    Runs that live, and those whose workspace is in use, are left as they are. Conversations to which no run
-    belongs any more go along.
+    Runs that live, and those whose workspace is in use or was taken up by a run that stays, are left as they are.
+    Conversations to which no run belongs any more go along.
     """
     now, removed, sessions = time.time(), [], set[str]()
-    for run in stored_in(runs_home(home)):
+    for run in latest_first(stored_in(runs_home(home))):
         ended = run.ended
         if ended is None or now - ended < seconds:
             continue
@@ -99,6 +117,18 @@ def remove_older_than(seconds: float, home: Path | str | None = None) -> list[st
         forget_unused(sessions, runs_home(home))
     _sweep(runs_home(home), now)
     return removed
+
+
+def latest_first(runs: Iterable[StoredRun]) -> list[StoredRun]:
+    """Runs in an order in which they can be removed: one that went on in the workspace of another comes before it."""
+    return sorted(runs, key=_began, reverse=True)
+
+
+def _began(run: StoredRun) -> float:
+    try:
+        return float(run.facts["began"])
+    except (RunError, KeyError, TypeError, ValueError):
+        return 0.0
 
 
 def _sweep(home: Path, now: float) -> None:

@@ -72,7 +72,14 @@ class Engine:
     """The CLI in its jail, between `open` and `close`."""
 
     def __init__(
-        self, spec: RunSpec, boxes: list[Toolbox], place: Place, home: Path, emit: Emit, approvals: Approvals
+        self,
+        spec: RunSpec,
+        boxes: list[Toolbox],
+        place: Place,
+        home: Path,
+        emit: Emit,
+        approvals: Approvals,
+        locks: AsyncExitStack,
     ) -> None:
         self._spec = spec
         self._boxes = boxes
@@ -80,7 +87,8 @@ class Engine:
         self._home = home
         self._emit = emit
         self._stack = AsyncExitStack()
-        self._locks = AsyncExitStack()
+        self._locks = locks
+        """Takes what holds a conversation, until nothing of the run is left."""
         self._stderr: deque[str] = deque(maxlen=_STDERR_LINES)
         """The last lines the CLI wrote there: often the only place that names a cause."""
         self._client: ClaudeSDKClient | None = None
@@ -137,7 +145,7 @@ class Engine:
             ClaudeSDKError: the CLI could not be started.
         """
         spec = self._spec
-        more = await session_options(spec, self._home, self._place.start, self._locks)
+        more = await session_options(spec, self._home, self._place.start)
         if spec.transport is None:
             jail = confine_run(spec, self._native, self._place, self._home)
             self._jail = await self._stack.enter_async_context(jail)
@@ -169,7 +177,6 @@ class Engine:
         try:
             await self._stack.aclose()
         finally:
-            await self._locks.aclose()
             with contextlib.suppress(OSError):
                 await asyncio.to_thread(remove_folder, self._home)
 

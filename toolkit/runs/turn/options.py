@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from toolkit.runs.sessions.transcripts import (
     jail_config,
     last_entry_of,
     lay_out,
-    one_at_a_time,
 )
 from toolkit.runs.spec import RunSpec
 from toolkit.runs.storage.place import Place
@@ -100,10 +98,8 @@ def offered(native: Iterable[str], boxes: Iterable[Toolbox]) -> list[str]:
     return names
 
 
-async def session_options(spec: RunSpec, home: Path, start: str, locks: AsyncExitStack) -> dict[str, Any]:
+async def session_options(spec: RunSpec, home: Path, start: str) -> dict[str, Any]:
     """The SDK's options for the session: kept outside, laid out in the jail's home where one is resumed.
-
-    A session that is resumed is held by `locks`.
 
     Raises:
         NoSessionError: there is no such session.
@@ -112,8 +108,6 @@ async def session_options(spec: RunSpec, home: Path, start: str, locks: AsyncExi
     more: dict[str, Any] = {}
     if spec.resume is not None:
         session = SessionId(spec.resume)
-        if not spec.fork:
-            await locks.enter_async_context(one_at_a_time(session, spec.home))
         more |= {"resume": session, "fork_session": spec.fork}
     if spec.transport is not None:
         return more

@@ -2,7 +2,7 @@
 
 from toolkit_workspace.changes.changes import Change, Changes, changes_of
 from toolkit_workspace.changes.patch import Version, file_patch
-from toolkit_workspace.changes.scan import Pair
+from toolkit_workspace.changes.scan import Pair, settle
 from toolkit_workspace.record.content import is_binary
 
-__all__ = ["Change", "Changes", "Pair", "Version", "changes_of", "file_patch", "is_binary"]
+__all__ = ["Change", "Changes", "Pair", "Version", "changes_of", "file_patch", "is_binary", "settle"]

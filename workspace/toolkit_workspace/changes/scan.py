@@ -13,14 +13,14 @@ import errno
 import os
 import stat
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from toolkit._base.handles import PATH_HANDLE, READ_DIR, open_beneath
 from toolkit_workspace.record.content import Hosts, Node, node_of
-from toolkit_workspace.record.record import Kind, Record, Rows
+from toolkit_workspace.record.record import Kind, Record, Rows, Stamp
 from toolkit_workspace.record.trouble import unreadable
 from toolkit_workspace.workspace import Workspace
 
@@ -62,17 +62,40 @@ def scan(workspace: Workspace, root: int, hosts: Hosts) -> list[Pair]:
     Raises:
         WorkspaceError: something cannot be read, so nobody can say whether it differs.
     """
-    record = hosts.record
+    touched = _looked_at(workspace, root)
+    return [pair for pair in _pairs(workspace, touched, hosts) if pair.differs]
+
+
+def settle(workspace: Workspace) -> None:
+    """Take what was touched, and is still what was recorded, for untouched: files that got another owner, say.
+
+    Only while nobody works in it. Raises as `scan` does.
+    """
+    record = workspace.record
+    with Hosts(record, workspace.store) as hosts, workspace.opened() as root:
+        touched = _looked_at(workspace, root)
+        known = {path: one for path, one in touched.items() if one.is_known and one.now is not None}
+        for pair in _pairs(workspace, known, hosts):
+            row, now = record.get(pair.path), known[pair.path].now
+            if row is not None and now is not None and row.kind != "d" and not pair.differs:
+                record.put(row._replace(copy=Stamp.of(now)))
+
+
+def _looked_at(workspace: Workspace, root: int) -> dict[bytes, _Touched]:
     try:
-        with record.lock:
-            touched = _touched(record, root)
+        with workspace.record.lock:
+            return _touched(workspace.record, root)
     except OSError as error:
         raise unreadable(error.filename or str(workspace.folder), error) from error
+
+
+def _pairs(workspace: Workspace, touched: Mapping[bytes, _Touched], hosts: Hosts) -> list[Pair]:
+    """Both versions of every path that was touched."""
+    record = hosts.record
     rows = [record.get(path) for path, one in touched.items() if one.is_known]
     old = {row.path: hosts.recorded(row) for row in rows if row is not None}
     new = {path: node_of(one.now, one.target, workspace.open, path) for path, one in touched.items() if one.now}
-    pairs = [Pair(path, old.get(path), new.get(path)) for path in sorted(touched)]
-    return [pair for pair in pairs if pair.differs]
+    return [Pair(path, old.get(path), new.get(path)) for path in sorted(touched)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ host's repository is only read.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import stat
@@ -14,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from toolkit._base.handles import CREATE_FILE, READ_DIR, open_beneath
 from toolkit.errors import WorkspaceError
 from toolkit_workspace.git.program import git
 from toolkit_workspace.git.repository import Repository
@@ -22,6 +24,7 @@ from toolkit_workspace.git.settings import clean_settings, ignored_everywhere
 STORES = "/run/toolkit/git"
 """Where object stores of the host appear inside a jail."""
 _LARGEST_NOTE = 1 << 20
+_ALTERNATES = "alternates"
 # What git keeps about a merge, rebase, pick or bisect that is under way.
 _UNDER_WAY = """
 MERGE_HEAD MERGE_MSG MERGE_MODE AUTO_MERGE CHERRY_PICK_HEAD REVERT_HEAD REBASE_HEAD ORIG_HEAD SQUASH_MSG
@@ -90,14 +93,31 @@ def plan_git(repository: Repository, at: str, *, first_store: int) -> GitInside:
     return GitInside(at, tuple(zip(map(str, repository.objects), stores, strict=True)), tuple(_remarks(repository)))
 
 
-def point_inside(place: Path, made: GitInside) -> None:
-    """Let a git folder borrow from where the object stores appear in a jail. Before that it works on the host."""
-    _write_alternates(place, [inside for _, inside in made.lent if not inside.endswith("/alternates")])
+def point_inside(workspace: int, made: GitInside) -> None:
+    """Let a git folder borrow from where the object stores appear in a jail. Before that it works on the host.
+
+    Somebody may have worked in the open workspace: a git folder that is gone, or leads elsewhere, is left alone.
+    """
+    stores = [inside for _, inside in made.lent if not inside.endswith("/alternates")]
+    try:
+        info = open_beneath(workspace, os.fsencode(f"{made.at}/objects/info"), READ_DIR)
+    except OSError:
+        return
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(_ALTERNATES, dir_fd=info)
+        with os.fdopen(os.open(_ALTERNATES, CREATE_FILE, 0o644, dir_fd=info), "wb") as file:
+            file.write(_lines(stores))
+    finally:
+        os.close(info)
 
 
 def _write_alternates(place: Path, stores: Iterable[str]) -> None:
-    text = "".join(f"{store}\n" for store in stores)
-    (place / "objects" / "info" / "alternates").write_text(text, encoding="utf-8", errors="surrogateescape")
+    (place / "objects" / "info" / _ALTERNATES).write_bytes(_lines(stores))
+
+
+def _lines(stores: Iterable[str]) -> bytes:
+    return b"".join(os.fsencode(store) + b"\n" for store in stores)
 
 
 def _head(repository: Repository) -> str:
