@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from claude_agent_sdk import AssistantMessage, CLIJSONDecodeError, ProcessError, ResultMessage
 
+from toolkit._base.handles import READ_DIR, make_folders
 from toolkit.errors import TestingError
 from toolkit.testing import RealCLI, ScriptedAPI, Turn, text, tool_use
 from toolkit.testing.real_cli import FAKE_KEY, find_cli
@@ -139,6 +141,15 @@ async def test_a_process_that_outlives_its_run_is_ended_and_reported(temp_folder
             await cli.aclose()
     assert "sleep 300" in caught.value.where[0]
     assert pid not in cli.processes()
+    assert listing(temp_folder) == []
+
+
+def test_folders_deeper_than_python_can_recurse_go_with_the_cli(temp_folder: Path) -> None:
+    with RealCLI("http://127.0.0.1:9") as cli:
+        workspace = os.open(cli.workspace, READ_DIR)
+        os.close(make_folders(workspace, b"/".join([b"d"] * 3_000)))
+        os.close(workspace)
+        (cli.workspace / "locked").mkdir(mode=0o500)
     assert listing(temp_folder) == []
 
 

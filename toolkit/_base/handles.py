@@ -306,6 +306,15 @@ def remove_tree(parent: int, name: str | bytes) -> None:
     _remove(os.rmdir, name, parent)
 
 
+def remove_folder(folder: Path) -> None:
+    """Remove a folder in which an agent worked: `remove_tree` where there is no handle of its parent."""
+    parent = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        remove_tree(parent, folder.name)
+    finally:
+        os.close(parent)
+
+
 def _open_for_removal(parent: int, name: str | bytes) -> int | None:
     """Open a folder that is to be emptied, taking the right to do so; None if it is gone, and no folder any more."""
     try:

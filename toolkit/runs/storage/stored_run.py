@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from toolkit._base.handles import remove_tree
+from toolkit._base.handles import remove_folder
 from toolkit._base.locks import Lock, take_lock
 from toolkit.errors import RunError
 from toolkit.runs.outcome.events import Event
@@ -362,12 +362,3 @@ def forget_unused(sessions: set[str], folder: Path) -> None:
     used = {run.session for run in stored_in(folder)}
     for session in sessions - used:
         forget(sessions_home(folder.parent), session)
-
-
-def remove_folder(folder: Path) -> None:
-    """Remove a folder in which an agent worked: whatever modes and odd files it left."""
-    parent = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        remove_tree(parent, folder.name)
-    finally:
-        os.close(parent)

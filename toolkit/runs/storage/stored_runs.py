@@ -13,11 +13,12 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from toolkit._base.handles import remove_folder
 from toolkit._base.unborn import UNBORN, is_stillborn
 from toolkit.errors import RunError
 from toolkit.runs.fields import LAST
 from toolkit.runs.storage.run_folder import runs_home
-from toolkit.runs.storage.stored_run import State, StoredRun, forget_unused, remove_folder, stored_in
+from toolkit.runs.storage.stored_run import State, StoredRun, forget_unused, stored_in
 
 __all__ = [
     "State",

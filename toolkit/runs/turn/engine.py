@@ -20,6 +20,7 @@ from typing import Any
 
 from claude_agent_sdk import ClaudeSDKClient, ResultMessage, SystemMessage
 
+from toolkit._base.handles import remove_folder
 from toolkit.errors import RunError
 from toolkit.runs.asking.approvals import Approvals
 from toolkit.runs.asking.guard import Guard, before_deadline, only_offered, within_budget
@@ -31,7 +32,6 @@ from toolkit.runs.prompts import Asked
 from toolkit.runs.sessions.transcripts import SessionId, held, sessions_home
 from toolkit.runs.spec import RunSpec
 from toolkit.runs.storage.place import Place
-from toolkit.runs.storage.stored_run import remove_folder
 from toolkit.runs.turn.controls import Controls
 from toolkit.runs.turn.meter import TurnUsage
 from toolkit.runs.turn.options import confine_run, make_options, native_tools, offered, session_options

@@ -12,16 +12,16 @@ import asyncio
 import os
 import re
 import shlex
-import shutil
 import tempfile
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from toolkit._base.files import write_whole
+from toolkit._base.handles import remove_folder
 from toolkit.errors import SandboxError, TestingError
 from toolkit.testing.real_cli import _processes
 
@@ -287,7 +287,8 @@ class RealCLI:
         abandoned = self._unfinished > 0
         left = _processes.wait_until_gone(self._mark, 0.0 if abandoned else 2.0)
         _processes.end(self._mark)
-        shutil.rmtree(self._root, ignore_errors=True)
+        with suppress(OSError):  # as much of it as can be removed
+            remove_folder(self._root)
         self._root = None
         if left and not abandoned:
             raise TestingError(
