@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -100,28 +99,14 @@ async def _ask_over_stdio(place: Path) -> None:
 
 @example("unattended_workspace")
 def test_an_agent_works_on_a_copy_and_its_work_comes_back(place: Path) -> None:
-    def edit(request: Any) -> Any:
-        wrong, right = "(0.1 if member else 1)", "(0.9 if member else 1)"
-        return [
-            tool_use("Edit", file_path=f"{_workspace_in(request)}/shop/prices.py", old_string=wrong, new_string=right)
-        ]
-
-    def read(request: Any) -> Any:
-        return [tool_use("Read", file_path=f"{_workspace_in(request)}/shop/prices.py")]
-
+    prices = str(place / "shop" / "prices.py")  # in the jail the copy stands there
+    edit = tool_use("Edit", file_path=prices, old_string="(0.1 if member else 1)", new_string="(0.9 if member else 1)")
     report = tool_use("StructuredOutput", cause="the rest was left out", fixed=True)
-    with ScriptedAPI(read, edit, [report]) as api:
+    with ScriptedAPI([tool_use("Read", file_path=prices)], [edit], [report]) as api:
         printed = run(place, "main.py", api=api)
     assert "ok Review(cause='the rest was left out', fixed=True)" in printed
     assert "prices.py" in printed
     assert "0.9 if member" in (place / "shop" / "prices.py").read_text(encoding="utf-8")
-
-
-def _workspace_in(request: Any) -> str:
-    """The folder the prompt says the agent works in."""
-    found = re.search(r"(/[^\s\"'\\]*toolkit-workspace-[0-9a-f]+)", json.dumps(request["messages"]))
-    assert found is not None
-    return found[1]
 
 
 @example("test_your_tools_offline")

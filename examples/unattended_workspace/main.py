@@ -22,7 +22,7 @@ async def main() -> None:
     shop = HostMount(HERE / "shop", exclude_glob=("__pycache__/",), max_bytes=1_000_000)
     with WorkspaceSection([shop], allowed_host_roots=[HERE]) as workspace:
         result = await run(
-            "Members pay too little in shop/prices.py. Find out why and fix it.",
+            "Members pay too little in prices.py. Find out why and fix it.",
             workspace=workspace,
             limits=Limits(seconds=600, tokens=200_000, usd=2),
             output=Review,

@@ -69,6 +69,7 @@ def hostile_events(attack: Attacks) -> list[dict[str, Any]]:
         ("lifecycle.started", "run", None, {**fill(started), "servers": {attack(): attack()}}),
         ("lifecycle.retry", "run", None, fill({"attempt": "", "delay_ms": 100, "status": "", "error": ""})),
         ("lifecycle.warning", "run", None, fill({"what": ""})),
+        ("lifecycle.changed", "run", None, fill({"what": "", "value": ""})),
         ("assistant.started", message, None, fill({"model": ""})),
         ("assistant.thinking", message, None, fill({"text": ""})),
         ("assistant.block", message, None, {"type": "thinking", "text": attack()}),

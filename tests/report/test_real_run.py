@@ -26,12 +26,12 @@ async def test_a_confined_run_with_a_subagent_is_shown_as_it_was(tmp_path: Path,
     (project / "a.py").write_text("x = 1\n", encoding="utf-8")
     section = WorkspaceSection([HostMount(project)], allowed_host_roots=[tmp_path])
     helper = {"description": "look", "prompt": "HELPER PROMPT", "subagent_type": "general-purpose"}
-    look = tool_use("Bash", command="cat project/a.py", description="Look")
+    look = tool_use("Bash", command="cat a.py", description="Look")
     with ScriptedAPI(
         Turn([look], when=is_helper),
         Turn([text("It says x = 1.")], when=is_helper),
         [text("I ask a helper."), tool_use("Agent", helper, run_in_background=False)],
-        [tool_use("Bash", command="echo 'x = 2' > project/a.py; cat /etc/shadow", description="Write")],
+        [tool_use("Bash", command="echo 'x = 2' > a.py; cat /etc/shadow", description="Write")],
         [text("It is two now.")],
     ) as api:
         limits = Limits(seconds=90, memory_bytes=2 << 30)

@@ -318,20 +318,17 @@ def test_of_runs_that_start_at_once_in_one_folder_exactly_one_goes_on(workspace:
 
 @needs_jail
 @needs_root
-def test_somebody_else_cannot_say_that_a_workspace_is_in_use(
-    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    jails = tmp_path / "jails"
-    jails.mkdir(mode=0o755)
-    monkeypatch.setattr(tempfile, "tempdir", str(jails))
-    with a_jail(workspace) as jail:
-        lie = jail.folder.path
-        os.chown(lie, 12345, 12345)
-        try:
-            assert not rivals(workspace, jails / "our own")
-        finally:
-            os.chown(lie, 0, 0)
-        assert rivals(workspace, jails / "our own")
+def test_somebody_else_cannot_say_that_a_workspace_is_in_use(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory(prefix="t-") as jails:  # short, for the socket in it
+        monkeypatch.setattr(tempfile, "tempdir", jails)
+        with a_jail(workspace) as jail:
+            lie = jail.folder.path
+            os.chown(lie, 12345, 12345)
+            try:
+                assert not rivals(workspace, Path(jails, "our own"))
+            finally:
+                os.chown(lie, 0, 0)
+            assert rivals(workspace, Path(jails, "our own"))
 
 
 @needs_jail
