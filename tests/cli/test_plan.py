@@ -67,6 +67,20 @@ def test_a_plan_needs_no_key_starts_nothing_and_loads_no_tools(tmp_path: Path) -
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_what_may_hold_credentials_is_in_the_plan_as_in_the_run(tmp_path: Path, scripted_api: Start) -> None:
+    desk = Desk(tmp_path, scripted_api([text("Done.")]))
+    (desk.src / ".env").write_text("TOKEN=x\n", encoding="utf-8")
+    planned = json.loads(desk.toolkit("run", "--plan", "--json", "--mount", "src").out)
+    told = desk.toolkit("run", "--plan", "--mount", "src").out
+    (warning,) = planned["warnings"]
+    assert "src/.env (environment variables)" in warning
+    assert f"warning    {warning}\n" in told
+    assert f"warning: {warning}\n" in desk.toolkit("run", "Go.", "--mount", "src").err
+    without = desk.toolkit("run", "--plan", "--mount", "src", "--leave-out-secrets").out
+    assert "warning" not in without
+    assert "1 holds credentials: .env" in without
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

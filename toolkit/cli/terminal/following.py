@@ -52,9 +52,10 @@ async def follow(
     try:
         async with live:
             async for event in live:
-                if not keys.has_begun and print_line is None:
-                    display.show_lent(load_run(live.id, spec.home).facts)
-                keys.has_begun = True
+                if event.name == "lifecycle.started" and not keys.has_begun:
+                    keys.has_begun = True
+                    if print_line is None:
+                        display.show_lent(load_run(live.id, spec.home).facts)
                 if print_line is None:
                     display.show(event)
                 elif is_heard and not print_line(event.to_json()):

@@ -28,6 +28,7 @@ def plan_lines(plan: RunPlan) -> list[str]:
     lines += [f"tools      {name}" for name in plan.tools]
     lines += [f"server     {name}, inside the jail" for name in plan.servers]
     lines += [f"network    {_network(plan)}", f"mode       {plan.mode}, profile {plan.profile}", *_limits(plan)]
+    lines += [f"warning    {what}" for what in plan.warnings()]
     return [safe_text(line).replace("\n", " ") for line in lines]
 
 

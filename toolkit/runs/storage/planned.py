@@ -58,6 +58,14 @@ class RunPlan:
         """Whether git would work in a mount, over the host's history."""
         return any(row["what"] == GIT_HISTORY for row in self.lent)
 
+    def warnings(self) -> list[str]:
+        """What the owner would be told before anything is sent."""
+        if self.copied is None or not self.copied.secrets:
+            return []
+        from toolkit_workspace import secrets_text
+
+        return [secrets_text(self.copied.secrets)]
+
     def place_of(self, landing: str) -> str:
         """Where the agent would find a mount."""
         for part, inside in self.layout.places:
@@ -79,6 +87,7 @@ class RunPlan:
             **{name: getattr(self, name) for name in names},
             **{name: list(getattr(self, name)) for name in lists},
             "copied": copied,
+            "warnings": self.warnings(),
         }
 
 

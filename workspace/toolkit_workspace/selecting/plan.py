@@ -8,6 +8,7 @@ from typing import Any
 
 from toolkit._base.words import count_text, safe_name, size_text
 from toolkit_workspace.record import join
+from toolkit_workspace.selecting.secrets import Secret, secrets_of
 from toolkit_workspace.selecting.sources import AllowedRoots, Source
 from toolkit_workspace.selecting.tally import LeftCounts, LeftOut, Outline, Tally, left_out_text, tree_text
 from toolkit_workspace.selecting.walk import Folder, Walk
@@ -35,6 +36,8 @@ class MountPlan:
     """How many entries each reason and rule concerns."""
     repositories: tuple[str, ...]
     """Folders, relative to the mount, whose `.git` is not copied like anything else; "" for the mount itself."""
+    secrets: tuple[Secret, ...]
+    """Files that would come along and usually hold credentials."""
     outline: Outline
 
     @property
@@ -57,6 +60,7 @@ class MountPlan:
             "max_bytes": self.max_bytes,
             "largest": [{"path": path, "bytes": size} for path, size in self.largest],
             "left_out": [{"path": one.path, "why": one.why, "detail": one.detail} for one in self.left_out],
+            "secrets": [{"path": one.path, "what": one.what, "pattern": one.pattern} for one in self.secrets],
             "left_counts": [
                 {"why": why, "rule": rule, "count": count} for (why, rule), count in self.left_counts.items()
             ],
@@ -72,6 +76,11 @@ class Plan:
     @property
     def files(self) -> int:
         return sum(mount.files for mount in self.mounts)
+
+    @property
+    def secrets(self) -> tuple[Secret, ...]:
+        """Files that would come along and usually hold credentials, with paths of the workspace."""
+        return tuple(one for mount in self.mounts for one in mount.secrets)
 
     @property
     def size(self) -> int:
@@ -106,6 +115,7 @@ def plan_source(source: Source, roots: AllowedRoots, *, strict: bool = False) ->
         st = os.stat(name, dir_fd=source.handle, follow_symlinks=False)
         tally.needed = bytes_to_write(st)
         tally.count(b"", [(os.fsdecode(name), st.st_size)], keep_largest=True)
+    tally.secrets = walk.secrets
     return MountPlan(
         host_path=str(source.mount.host_path),
         mount_path=source.mount.landing,
@@ -118,6 +128,7 @@ def plan_source(source: Source, roots: AllowedRoots, *, strict: bool = False) ->
         largest=tally.largest,
         left_out=tally.left.examples,
         left_counts=tally.left.counts,
+        secrets=tuple(secrets_of([source], [tally])),
         repositories=tuple(map(os.fsdecode, sorted(walk.repositories))),
         outline=tally.outline,
     )
