@@ -368,6 +368,8 @@ def test_a_resumed_run_goes_on_in_its_copy_and_says_what_the_host_changed(tmp_pa
     assert desk.toolkit("run", "Begin.", "--mount", "src").code == 0
     first = desk.last().id
     (desk.src / "app.py").write_text("print('edited')\n", encoding="utf-8")
+    planned = desk.toolkit("run", "Go on.", "--resume", "last", "--plan")
+    assert (planned.code, f"this goes on in the workspace of run {first}" in planned.err) == (1, True)
     done = desk.toolkit("run", "Go on.", "--resume", "last", "--drop-workspace")
     assert (done.code, done.out) == (0, "Seen.\n")
     assert "warning: The host's files changed since the last turn; brought in: <here>/src/app.py." in done.err

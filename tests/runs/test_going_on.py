@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -137,6 +138,34 @@ async def test_a_link_the_agent_left_in_its_git_folder_writes_nothing_on_the_hos
     first = await first_turn(api, shop)
     assert (await ask(api, "Go on.", resume=first.session)).ok
     assert precious.read_text() == "mine"
+
+
+async def test_a_link_above_a_lent_folder_does_not_decide_where_it_is_shown(
+    shop: Path, scripted_api: Start, tmp_path: Path
+) -> None:
+    (shop / "vendor" / "tools").mkdir(parents=True)
+    (shop / "vendor" / "tools" / "tool.txt").write_text("lent")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    look = bash("cat vendor/tools/tool.txt || readlink vendor")
+    api = scripted_api(look, [text("one")], look, [text("two")], look, [text("three")])
+    section = WorkspaceSection([HostMount(shop, lend=("vendor/tools",))], [shop.parent])
+    first = await ask(api, "Begin.", workspace=section)
+    assert shown(api) == ["lent"]
+    await ask(api, "Go on.", resume=first.session)
+    assert shown(api) == ["lent"]
+    vendor = Path(load_run(first.run).facts["workspace"]) / "shop" / "vendor"
+    shutil.rmtree(vendor)
+    vendor.symlink_to(outside)
+    third = await ask(api, "Go on.", resume=first.session)
+    assert third.ok
+    assert shown(api)[-1] == str(outside)
+    assert not [one for one in load_run(third.run).facts["lent"] if "vendor" in one["inside"]]
+    warnings = [event.data["what"] for event in load_run(third.run).events() if event.name == "lifecycle.warning"]
+    assert warnings == [f"No longer shown from the host: {shop}/vendor/tools."]
+    assert not list(outside.iterdir())
+    with pytest.raises(RunError, match="it has put a link in its place"):
+        await ask(api, "Go on.", resume=first.session, readable=[shop / "vendor" / "tools"])
 
 
 async def test_a_dropped_copy_is_an_error_before_anything_is_sent_and_the_hosts_files_are_offered(

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from toolkit._base.locks import Lock
+from toolkit._base.words import safe_name
 from toolkit.errors import RunError
 from toolkit.runs.agents import shown_folders
 from toolkit.runs.spec import InPlace, RunSpec
@@ -169,6 +170,9 @@ def _taken_up(spec: RunSpec, taken: Taken) -> Place:
         for path in (*spec.readable, *shown_folders(spec)):
             _refuse_link(section, Path(path).resolve())
         layout = _layout(section, toolchain, section.shown, was_worked_in=True)
+        lost = [inside for _, inside in section.shown.lent if inside not in {place for _, place in layout.lent}]
+        if lost:
+            news = f"{news} No longer shown from the host: {', '.join(map(safe_name, lost))}.".lstrip()
         return Place(taken.folder, section, True, layout=layout, toolchain=toolchain, goes_on=True, news=news)
     except BaseException:
         taken.release()

@@ -1,0 +1,106 @@
+"""Bring in once what changed on the host, into a workspace that was worked in."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from toolkit.errors import WorkspaceError
+from toolkit.workspace import HostMount, WorkspaceSection
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    shop = tmp_path / "shop"
+    (shop / "src").mkdir(parents=True)
+    for name in ("a", "b", "src/c"):
+        (shop / f"{name}.txt").write_text(f"{name} as it was\n")
+    return shop
+
+
+def kept(shop: Path, mount: HostMount | None = None) -> Path:
+    """A workspace that was prepared and let go of."""
+    with WorkspaceSection([mount or HostMount(shop)], [shop.parent], parent=shop.parent, keep=True) as section:
+        return section.temp_dir
+
+
+def told(section: WorkspaceSection, **options: list[Path]) -> set[tuple[str, str]]:
+    return {(event.kind, event.path) for event in section.update_from_host(**options)}
+
+
+def test_what_nobody_touched_is_updated_and_what_both_changed_stays(shop: Path) -> None:
+    copy = kept(shop)
+    (copy / "shop" / "b.txt").write_text("the agent's\n")
+    (shop / "a.txt").write_text("the host's\n")
+    (shop / "b.txt").write_text("the host's\n")
+    (shop / "src" / "c.txt").unlink()
+    (shop / "src" / "d.txt").write_text("new\n")
+    section = WorkspaceSection.open(copy)
+    expected = {("copied", "shop/a.txt"), ("conflict", "shop/b.txt"), ("removed", "shop/src/c.txt")}
+    assert told(section) == {*expected, ("copied", "shop/src/d.txt")}
+    assert (copy / "shop" / "a.txt").read_text() == "the host's\n"
+    assert (copy / "shop" / "b.txt").read_text() == "the agent's\n"
+    assert [change.path for change in section.changes()] == ["shop/b.txt"]
+    assert told(section) == {("conflict", "shop/b.txt")}
+
+
+def test_a_file_that_only_got_another_time_is_still_untouched(shop: Path) -> None:
+    copy = kept(shop)
+    os.utime(copy / "shop" / "a.txt")
+    (copy / "shop" / "b.txt").chmod(0o600)
+    (copy / "shop" / "b.txt").chmod(0o644)
+    (shop / "a.txt").write_text("the host's\n")
+    section = WorkspaceSection.open(copy)
+    assert told(section) == {("copied", "shop/a.txt")}
+    assert not list(section.changes())
+
+
+def test_an_edit_whose_time_and_size_were_set_back_is_not_overwritten(shop: Path) -> None:
+    copy = kept(shop)
+    before = (copy / "shop" / "a.txt").stat()
+    (copy / "shop" / "a.txt").write_text("A as it was\n")
+    os.utime(copy / "shop" / "a.txt", ns=(before.st_atime_ns, before.st_mtime_ns))
+    (shop / "a.txt").write_text("the host's\n")
+    assert told(WorkspaceSection.open(copy)) == {("conflict", "shop/a.txt")}
+    assert (copy / "shop" / "a.txt").read_text() == "A as it was\n"
+
+
+def test_the_same_edit_on_both_sides_is_no_conflict(shop: Path) -> None:
+    copy = kept(shop)
+    for folder in (shop, copy / "shop"):
+        (folder / "a.txt").write_text("the same\n")
+        (folder / "new.txt").write_text("the same\n")
+    assert told(WorkspaceSection.open(copy)) == set()
+
+
+def test_a_git_folder_that_was_copied_is_left_alone(shop: Path) -> None:
+    command = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*command, "init", "-q"], cwd=shop, check=True, timeout=30)
+    copy = kept(shop, HostMount(shop, git="copy"))
+    before = {path.relative_to(copy) for path in (copy / "shop" / ".git").rglob("*")}
+    for words in (["add", "-A"], ["commit", "-qm", "on the host"]):
+        subprocess.run([*command, *words], cwd=shop, check=True, timeout=30)
+    (shop / "a.txt").write_text("the host's\n")
+    assert told(WorkspaceSection.open(copy)) == {("copied", "shop/a.txt")}
+    assert {path.relative_to(copy) for path in (copy / "shop" / ".git").rglob("*")} == before
+
+
+def test_new_folders_that_are_named_stay_outside_and_copied_ones_go_on_being_updated(shop: Path) -> None:
+    copy = kept(shop)
+    (shop / ".venv").mkdir()
+    (shop / ".venv" / "large").write_text("not for the copy")
+    (shop / "src" / "c.txt").write_text("the host's\n")
+    section = WorkspaceSection.open(copy)
+    assert told(section, besides=[shop / ".venv", shop / "src"]) == {("copied", "shop/src/c.txt")}
+    assert not (copy / "shop" / ".venv").exists()
+
+
+def test_a_mount_that_is_gone_is_an_error_and_the_copy_stays(shop: Path) -> None:
+    copy = kept(shop)
+    shop.rename(shop.with_name("elsewhere"))
+    with pytest.raises(WorkspaceError):
+        WorkspaceSection.open(copy).update_from_host()
+    assert (copy / "shop" / "a.txt").read_text() == "a as it was\n"
