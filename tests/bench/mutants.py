@@ -137,6 +137,7 @@ EXPLAINED: dict[tuple[str, str], str] = {
     (_INCLUDED, "0 → 1"): _NEVER_READ,
     (_INCLUDED, "0 → (-1)"): _NEVER_READ,
     ("return False", "return False → return None"): _ONLY_ASKED,
+    ("return []", "return [] → return None"): "callers only ask whether there are any",
     (
         "if self.limit.price is not None and usd is not None:",
         "self.limit.price is not None and usd is not None → (self.limit.price is not None or usd is not None)",

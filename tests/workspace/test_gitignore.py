@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.workspace.hostile import a_place, run_as
 from tests.workspace.judge import Tree, fuzzed_tree, git, ignored_by_git
 from toolkit.workspace import HostMount, WorkspaceError, WorkspaceSection
 
@@ -208,6 +209,19 @@ def test_rules_too_large_to_be_read_refuse_the_copy(tmp_path: Path) -> None:
     with pytest.raises(WorkspaceError):
         WorkspaceSection([HostMount(tmp_path / "t", gitignore=True)], [tmp_path], parent=tmp_path).prepare()
     assert [entry.name for entry in tmp_path.iterdir()] == ["t"]
+
+
+def test_rules_that_may_not_be_read_refuse_the_copy() -> None:
+    def copy() -> None:
+        Tree({}, [b"a", b".git/info/exclude"]).make(place.project)
+        (place.project / ".git/info/exclude").chmod(0)
+        mount = HostMount(place.project, gitignore=True, git="none")
+        with pytest.raises(WorkspaceError, match="info/exclude"):
+            WorkspaceSection([mount], [place.top], parent=place.top).prepare()
+        assert [entry.name for entry in place.top.iterdir()] == ["project"]
+
+    with a_place(plain=True) as place:
+        run_as(True, copy)
 
 
 def test_rules_that_fill_the_automaton_are_asked_one_by_one(tmp_path: Path) -> None:
