@@ -252,3 +252,17 @@ def test_bytes_too_many_to_be_kept_otherwise_are_kept_by_a_merge_and_merge_again
         (ws.temp_dir / "src/text").write_bytes(b"".join(lines))
         assert [one.action for one in ws.apply().changes] == ["merged"]
         assert (host / "text").read_bytes() == b"".join([b"host\n", *lines[1:]])
+
+
+@pytest.mark.parametrize(("size", "kept"), [(LARGEST_KEPT, LARGEST_KEPT), (LARGEST_KEPT + 1, 0)])
+def test_bytes_that_the_host_holds_are_kept_a_second_time_only_where_they_are_few(
+    host: Path, size: int, kept: int
+) -> None:
+    ws = prepare(host)
+    store = Workspace(ws.temp_dir).store.file
+    before = store.stat().st_size
+    (ws.temp_dir / "src/new").write_bytes(b"x" * size)
+    assert [one.action for one in ws.apply().changes] == ["created"]
+    assert store.stat().st_size == before + kept
+    (ws.temp_dir / "src/new").write_bytes(b"y")
+    assert [one.action for one in ws.apply().changes] == ["replaced"]
