@@ -124,6 +124,7 @@ def test_a_folder_that_the_host_lost_is_made_again_for_what_is_new_in_it(host: P
     shutil.rmtree(host / "d")
     ws.apply(paths=["src/d/new"])
     assert tree_of(host / "d") == {b"new": ("-", b"n\n")}
+    assert mode(host / "d") == mode(host)  # that of any new folder
     assert ws.undo_apply()
     assert not (host / "d").exists()
     ws.apply(paths=["src/d/deeper"])
