@@ -257,8 +257,12 @@ async def test_a_conversation_goes_on_in_its_copy_in_the_same_process_and_in_ano
     talk = Conversation(workspace=section, api_url=api.url, api_key="fake")
     assert (await talk.send("Begin.")).ok
     (shop / "app.txt").write_text("edited on the host\n")
-    await talk.send("What is there?")
+    second = await talk.send("What is there?")
     assert shown(api) == ["mine", "edited on the host"]
+    owner = load_run(second.run).owner_of_workspace
+    assert owner is not None
+    with pytest.raises(RunError, match="later runs went on in the workspace"):
+        owner.remove()
     done = await asyncio.to_thread(
         subprocess.run,
         [sys.executable, "-c", TALK, json.dumps(talk.messages), str(shop), api.url],

@@ -73,6 +73,12 @@ def take_place(earlier: StoredRun, run_id: str) -> Taken | None:
     return taken
 
 
+def note_stay(folder: Path, run: Path) -> None:
+    """Remember that a run works in a folder, where that lies in the folder of another run."""
+    if folder.parent != run and folder.parent.parent == run.parent:
+        StoredRun(folder.parent).note_guest(run.name)
+
+
 def _holds_anything(folder: Path) -> bool:
     """Whether an agent left something there; folders alone, and what a jail left to show a file there, are nothing."""
     for above, folders, names in os.walk(folder):

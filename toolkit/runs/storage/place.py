@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,15 @@ from toolkit._base.words import safe_name
 from toolkit.errors import RunError
 from toolkit.runs.agents import shown_folders
 from toolkit.runs.spec import InPlace, RunSpec
-from toolkit.runs.storage.going_on import Taken, is_free_of_links, mounts_of, news_of, take_place, without_links
+from toolkit.runs.storage.going_on import (
+    Taken,
+    is_free_of_links,
+    mounts_of,
+    news_of,
+    note_stay,
+    take_place,
+    without_links,
+)
 from toolkit.runs.storage.run_folder import RunFolder
 from toolkit.runs.storage.stored_run import StoredRun
 from toolkit.runs.storage.stored_runs import run_of_session
@@ -134,15 +142,20 @@ def find_place(spec: RunSpec, stored: RunFolder) -> Place:
     claimed, is_fresh = not given.is_held, not given.is_prepared
     if not is_fresh and claimed and earlier is not None and earlier.facts["workspace"] == str(given.temp_dir):
         given.prepare()
+        note_stay(given.temp_dir, stored.folder)
         return _taken_up(spec, Taken(given.temp_dir, given))
+    if not is_fresh:
+        _refuse_links(given, spec)
     toolchain = _toolchain(given, spec)
     if claimed:
         _lend(given, toolchain)
         given.prepare(parent=stored.folder, keep=True)
+    note_stay(given.temp_dir, stored.folder)
     if spec.transport is not None:
         return Place(given.temp_dir, given, claimed)
     given.show_inside()
-    return Place(given.temp_dir, given, claimed, layout=_layout(given, toolchain, given.shown), toolchain=toolchain)
+    layout = _layout(given, toolchain, given.shown, was_worked_in=not is_fresh)
+    return Place(given.temp_dir, given, claimed, layout=layout, toolchain=toolchain)
 
 
 def _own_folder(spec: RunSpec, stored: RunFolder, earlier: StoredRun | None) -> Place:
@@ -167,9 +180,11 @@ def _taken_up(spec: RunSpec, taken: Taken) -> Place:
         if spec.transport is not None:
             return Place(taken.folder, section, claimed=True, goes_on=True, news=news)
         section.show_inside()
-        for path in (*spec.readable, *shown_folders(spec)):
-            _refuse_link(section, Path(path).resolve())
-        layout = _layout(section, toolchain, section.shown, was_worked_in=True)
+        _refuse_links(section, spec)
+        # Tools that came into a mount since are not shown: the agent may have something of its own in their place.
+        mounts = [Path(mount.host_path).resolve() for mount in section.mounts]
+        outside = tuple(one for one in toolchain.lent if not _lies_in(mounts, one.inside))
+        layout = _layout(section, replace(toolchain, lent=outside), section.shown, was_worked_in=True)
         lost = [inside for _, inside in section.shown.lent if inside not in {place for _, place in layout.lent}]
         if lost:
             news = f"{news} No longer shown from the host: {', '.join(map(safe_name, lost))}.".lstrip()
@@ -179,15 +194,17 @@ def _taken_up(spec: RunSpec, taken: Taken) -> Place:
         raise
 
 
-def _refuse_link(section: WorkspaceSection, shown: Path) -> None:
-    """What is shown from the host below the workspace must not be led elsewhere by a link that the agent made."""
-    place = section.places.to_host(section.temp_dir, str(shown))
-    if place is not None and not is_free_of_links(section.temp_dir, str(place.relative_to(section.temp_dir))):
-        raise RunError(
-            f"{shown} cannot be shown to the agent: it has put a link in its place",
-            where=[str(place)],
-            fix="Leave it out, or start from the host's files: name the workspace again",
-        )
+def _refuse_links(section: WorkspaceSection, spec: RunSpec) -> None:
+    """What is shown from the host below the workspace must not be led elsewhere by a link that an agent made."""
+    for path in (*spec.readable, *shown_folders(spec)):
+        shown = Path(path).resolve()
+        place = section.places.to_host(section.temp_dir, str(shown))
+        if place is not None and not is_free_of_links(section.temp_dir, str(place.relative_to(section.temp_dir))):
+            raise RunError(
+                f"{shown} cannot be shown to the agent: it has put a link in its place",
+                where=[str(place)],
+                fix="Leave it out, or start from the host's files: name the workspace again",
+            )
 
 
 def plan_place(spec: RunSpec) -> tuple[Layout, Toolchain, Plan | None]:
@@ -256,8 +273,7 @@ def _layout(section: WorkspaceSection, toolchain: Toolchain, shown: Shown, *, wa
     inside = {place for _, place in lent}
     lent += [(one.host, one.inside) for one in toolchain.lent if one.inside not in inside]
     if was_worked_in:
-        known = {*inside, *(one.inside for one in toolchain.lent if not _lies_in(mounts, one.inside))}
-        lent = without_links([one for one in lent if one[1] in known], section)
+        lent = without_links(lent, section)
 
     def as_seen(path: str) -> str:
         for mount, project in zip(section.mounts, mounts, strict=True):

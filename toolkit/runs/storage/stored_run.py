@@ -206,8 +206,8 @@ class StoredRun:
         """
         session = self.session if forgetting else None
         with self._alone():
-            self._refuse_guests("it cannot be removed")
             self._refuse_used_workspace()
+            self._refuse_guests("it cannot be removed")
             # Out of sight first: a removal that is interrupted leaves no half run behind.
             gone = self.folder.with_name(f".{self.id}.{secrets.token_hex(4)}.gone")
             try:
