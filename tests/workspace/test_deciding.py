@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.workspace.copies import make_tree, prepare, tree_of
-from toolkit.errors import WorkspaceConflictError
+from tests.workspace.hostile import a_place, run_as
+from toolkit.errors import WorkspaceConflictError, WorkspaceError
 from toolkit.workspace import WorkspaceSection
 from toolkit_workspace.applying.decide import Case, Decider
 from toolkit_workspace.changes import changes_of
@@ -267,3 +268,29 @@ def test_bytes_that_the_host_holds_are_kept_a_second_time_only_where_they_are_fe
     assert store.stat().st_size == before + kept
     (ws.temp_dir / "src/new").write_bytes(b"y")
     assert [one.action for one in ws.apply().changes] == ["replaced"]
+
+
+def test_a_file_deleted_on_both_sides_is_told_as_nothing_to_do(host: Path) -> None:
+    ws = prepare(host)
+    (ws.temp_dir / "src/a.txt").unlink()
+    (host / "a.txt").unlink()
+    assert [(one.path, one.action) for one in ws.apply().changes] == [("src/a.txt", "nothing")]
+    assert len(ws.changes()) == 0
+
+
+def test_a_host_folder_that_may_not_be_listed_stops_the_apply() -> None:
+    """Nobody can say whether it would be empty, so the change is neither made nor passed over."""
+
+    def work() -> None:
+        host = make_tree(place.project, {"a.txt": b"a\n", "folder/": b""})
+        ws = prepare(host)
+        (ws.temp_dir / "src/folder").rmdir()
+        (ws.temp_dir / "src/a.txt").write_text("edited\n")
+        (host / "folder").chmod(0o300)
+        with pytest.raises(WorkspaceError):
+            ws.apply()
+        assert (host / "a.txt").read_bytes() == b"a\n"
+        assert (host / "folder").is_dir()
+
+    with a_place(plain=True) as place:
+        run_as(True, work)
