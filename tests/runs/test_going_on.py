@@ -276,6 +276,43 @@ async def test_a_conversation_goes_on_in_its_copy_in_the_same_process_and_in_ano
     assert said(api).count("# Workspace") == 1
 
 
+KILLED = """
+import asyncio, sys
+from toolkit.runs import start
+from toolkit.runs.sessions.transcripts import default_store
+from toolkit.workspace import HostMount, WorkspaceSection
+
+async def main():
+    section = WorkspaceSection([HostMount(sys.argv[1])], [sys.argv[1]])
+    async with start("Begin.", workspace=section, api_url=sys.argv[2], api_key="fake") as live:
+        async for event in live:
+            if event.name == "tool.started" and "tail" in str(event.data):
+                while not await default_store().list_sessions("toolkit"):
+                    await asyncio.sleep(0.02)
+                print("kept", flush=True)
+
+asyncio.run(main())
+"""
+
+
+async def test_the_copy_of_a_run_whose_launcher_was_killed_is_gone_on_with(shop: Path, toolkit_home: Path) -> None:
+    script = (bash("echo mine > new.txt"), bash("tail -f /dev/null"), bash("cat new.txt"))
+    with ScriptedAPI(*script, otherwise=[text("seen")], strict=False) as api:
+        launcher = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", KILLED, str(shop), api.url, stdout=asyncio.subprocess.PIPE
+        )
+        assert launcher.stdout is not None
+        try:
+            assert await asyncio.wait_for(launcher.stdout.readline(), 60) == b"kept\n"
+        finally:
+            launcher.kill()
+            await launcher.wait()
+        killed = load_run("last").result()
+        done = await ask(api, "Go on.", resume=killed.session)
+        assert (killed.code, done.code) == ("crashed", "ok")
+        assert shown(api) == ["mine"]
+
+
 async def test_a_session_of_a_transport_goes_on_in_its_folder_too(shop: Path) -> None:
     cli = FakeCLI([text("one")], [text("two")])
     first = await run("Begin.", workspace=WorkspaceSection([HostMount(shop)], [shop]), transport=cli)
