@@ -13,6 +13,7 @@ import pytest
 from tests.needs import needs
 from tests.projects.made import git, node_project, python_project
 from tests.sandbox.jails import needs_jail
+from toolkit import Toolbox, WorkspacePath, tool
 from toolkit.runs import RunResult, run
 from toolkit.testing import ScriptedAPI, text, tool_use
 from toolkit.workspace import HostMount, WorkspaceSection
@@ -154,3 +155,40 @@ async def test_another_place_and_no_tools_can_be_chosen(tmp_path: Path) -> None:
     _, said = await play(bare, tmp_path / "home", "ls -A; which pytest; git status", toolchain=False)
     assert said[0].split()[:6] == ["Exit", "code", "128", ".gitignore", "pyproject.toml", "src"]
     bare.cleanup()
+
+
+@needs_jail
+async def test_a_section_that_was_prepared_before_has_the_tools_lent_over_its_copies(tmp_path: Path) -> None:
+    project = python_project(tmp_path / "shop")
+
+    @tool
+    def take(path: WorkspacePath) -> str:
+        """Take a file."""
+        return str(path)
+
+    with WorkspaceSection([HostMount(project)], [project], parent=tmp_path) as section:
+        assert (section.temp_dir / "shop/.venv/pyvenv.cfg").exists()
+        (section.temp_dir / "shop/.venv/pyvenv.cfg").write_text("home = /evil\n")
+        script = [
+            [tool_use("Bash", command="which pytest; cat .venv/pyvenv.cfg; pytest -q")],
+            [tool_use("mcp__mine__take", path=".venv/pyvenv.cfg")],
+            [tool_use("mcp__mine__take", path=f"{project}/src/shop/__init__.py")],
+        ]
+        with ScriptedAPI(*script, [text("done")]) as api:
+            work = run(
+                "go",
+                workspace=section,
+                tools=[Toolbox("mine", [take])],
+                home=tmp_path / "home",
+                api_url=api.url,
+                api_key="k",
+            )
+            result = await asyncio.wait_for(work, 240)
+            answers = [str(answer) for answer in api.tool_results()]
+        assert result.code == "ok", result.debug
+        assert f"{project}/.venv/bin/pytest" in answers[0]
+        assert "/evil" not in answers[0]
+        assert "1 failed" in answers[0]
+        assert "shown from the host" in answers[1]
+        assert answers[2] == str(section.temp_dir / "shop/src/shop/__init__.py")
+        assert not any(".venv" in change.path for change in section.changes())

@@ -40,7 +40,7 @@ from toolkit_workspace.selecting import (
     prompt_text,
     secrets_of,
 )
-from toolkit_workspace.shown import Shown, plan_shown, show
+from toolkit_workspace.shown import Shown, lend_over, plan_shown, show
 from toolkit_workspace.watching import (
     Direction,
     HostToWorkspace,
@@ -196,10 +196,19 @@ class WorkspaceSection:
             return bring_in(self.mounts, self.allowed_host_roots, self._with_bases(), besides=besides)
 
     def lend_also(self, mount: HostMount, folders: Iterable[str]) -> None:
-        """Lend further folders of a mount; only before it is prepared."""
-        if self._workspace is None:
-            lend = tuple(dict.fromkeys([*mount.lend, *folders]))
-            self.mounts = tuple(replace(one, lend=lend) if one is mount else one for one in self.mounts)
+        """Lend further folders of a mount.
+
+        In a workspace that is prepared already they were copied: what is lent is then shown over the copy, which
+        counts no more. One that an agent has seen stays as it is.
+        """
+        if self._is_inside:
+            return
+        new = [folder for folder in dict.fromkeys(folders) if folder not in mount.lend]
+        self.mounts = tuple(replace(one, lend=(*mount.lend, *new)) if one is mount else one for one in self.mounts)
+        if self._workspace is not None and new:
+            self._shown = lend_over(self._shown, mount, new, self.places)
+            self._workspace.write_facts(**self._facts())
+            self._workspace.__dict__.pop("aside", None)
 
     def plan(self) -> Plan:
         """What preparing would copy and leave out, by looking only."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -16,6 +16,7 @@ from toolkit._base.handles import READ_DIR
 from toolkit._base.words import safe_name
 from toolkit.errors import WorkspaceError
 from toolkit_workspace.git import GitInside, Repository, find_repository, make_git, plan_git
+from toolkit_workspace.mount import HostMount
 from toolkit_workspace.places import Places
 from toolkit_workspace.selecting import AllowedRoots, Plan, Source, Tally
 from toolkit_workspace.workspace import Workspace
@@ -93,6 +94,14 @@ def plan_shown(sources: Sequence[Source], plan: Plan, roots: AllowedRoots, place
                 place = str(PurePosixPath(at, below, ".git"))
                 git.append(plan_git(repository, place, first_store=sum(len(one.lent) for one in git)))
     return Shown(tuple(lent), tuple(git))
+
+
+def lend_over(shown: Shown, mount: HostMount, folders: Sequence[str], places: Places) -> Shown:
+    """The same with further folders lent, in a workspace that has copies of them."""
+    at = "" if mount.landing == "." else f"{mount.landing}/"
+    top = Path(mount.host_path).resolve()
+    lent = [(str((top / name).resolve()), places.to_agent(f"{at}{name}")) for name in folders]
+    return replace(shown, lent=(*shown.lent, *lent), aside=(*shown.aside, *(f"{at}{name}" for name in folders)))
 
 
 def _gits(workspace: Workspace, source: Source, tally: Tally, roots: AllowedRoots, stores: int) -> Iterator[GitInside]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from toolkit._base.locks import Lock
 from toolkit._base.words import safe_name
-from toolkit.errors import RunError
+from toolkit.errors import RunError, ToolError
 from toolkit.runs.agents import shown_folders
 from toolkit.runs.spec import InPlace, RunSpec
 from toolkit.runs.storage.going_on import (
@@ -74,6 +74,8 @@ class Place:
     def locate(self, path: str) -> tuple[Path, str] | None:
         """The host folder behind a part of the workspace and the path below it, for a path that the agent wrote."""
         wanted = PurePosixPath(os.path.normpath(PurePosixPath(self.start, path)))
+        if any(wanted.is_relative_to(inside) for _, inside in self.layout.lent):
+            raise ToolError(f"{safe_name(path)} is shown from the host, read-only: a tool cannot take it")
         for part, inside in sorted(self._parts(), key=lambda pair: -len(pair[1])):
             if wanted.is_relative_to(inside):
                 return self.folder / part, str(wanted.relative_to(inside))
@@ -147,9 +149,11 @@ def find_place(spec: RunSpec, stored: RunFolder) -> Place:
     if not is_fresh:
         _refuse_links(given, spec)
     toolchain = _toolchain(given, spec)
-    if claimed:
+    if is_fresh:
         _lend(given, toolchain)
+    if claimed:
         given.prepare(parent=stored.folder, keep=True)
+    _lend(given, toolchain)  # over the copies that a section has which was prepared before
     note_stay(given.temp_dir, stored.folder)
     if spec.transport is not None:
         return Place(given.temp_dir, given, claimed)
@@ -271,7 +275,8 @@ def _layout(section: WorkspaceSection, toolchain: Toolchain, shown: Shown, *, wa
     # What lies in a mount is lent with it; elsewhere it keeps its place. A mount that is shown elsewhere has its
     # tools at both, because their scripts name the interpreter by its path.
     inside = {place for _, place in lent}
-    lent += [(one.host, one.inside) for one in toolchain.lent if one.inside not in inside]
+    tops = [Path(part.inside) for part in places.parts]
+    lent += [(one.host, one.inside) for one in toolchain.lent if one.inside not in inside | _below(tops, toolchain)]
     if was_worked_in:
         lent = without_links(lent, section)
 
@@ -289,6 +294,11 @@ def _layout(section: WorkspaceSection, toolchain: Toolchain, shown: Shown, *, wa
         environment={name: as_seen(value) for name, value in toolchain.environment.items()},
         own_git=all(mount.git != "copy" for mount in section.mounts),
     )
+
+
+def _below(tops: Iterable[Path], toolchain: Toolchain) -> set[str]:
+    """Tools that lie in the workspace and are not lent with it: an agent may have something of its own there."""
+    return {one.inside for one in toolchain.lent if _lies_in(tops, one.inside)}
 
 
 def _lies_in(folders: Iterable[Path], path: str) -> bool:
