@@ -73,7 +73,8 @@ def test_a_mistyped_model_is_told_below_the_sentence_with_the_command_for_more(
 
 
 def test_what_the_cli_says_as_it_dies_at_the_start_is_told(tmp_path: Path, scripted_api: Start) -> None:
-    (tmp_path / "schema.json").write_text('{"type": "object", "properties": {"a": {"type": "odd"}}}', encoding="utf-8")
+    odd = '{"type": "object", "properties": {"a": {"$ref": "#/$defs/nowhere"}}}'  # whole, and means nothing
+    (tmp_path / "schema.json").write_text(odd, encoding="utf-8")
     desk = Desk(tmp_path, scripted_api(otherwise=[text("never")]))
     done = desk.toolkit("run", "Go.", "--output-schema", "schema.json")
     told = [line for line in done.err.splitlines() if "is not a valid JSON Schema" in line]

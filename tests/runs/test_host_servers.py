@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from tests.sandbox.upstream import Jailed
 from tests.serving._client import ServedHttp
 from toolkit.errors import ToolkitError
-from toolkit.runs import RunSpec, run
+from toolkit.runs import RunSpec, run, start
 from toolkit.sandbox import Gate, loopback_port
 from toolkit.sandbox.gate import HostPorts
 from toolkit.testing import ScriptedAPI, text, tool_use
@@ -63,6 +64,31 @@ async def test_a_server_on_this_machine_is_refused_until_it_is_named() -> None:
         RunSpec("go", servers=servers, allow_servers=["loud", "laud"])
     with pytest.raises(ToolkitError):
         RunSpec("go", servers={"far": {"type": "http", "url": "https://mcp.example.com/"}}, allow_servers=["far"])
+
+
+async def test_a_server_on_this_machine_that_comes_later_is_refused_as_one_that_was_there_from_the_start() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other, ScriptedAPI([text("1")], [text("2")]) as api:
+        late = {"type": "http", "url": f"http://127.0.0.1:{other.getsockname()[1]}/mcp"}
+        async with asyncio.timeout(60), start("go", api_url=api.url, api_key="not-a-key") as live:
+            await live.result()
+            with pytest.raises(ToolkitError) as caught:
+                await live.mcp_set_servers({"loud": late})
+            assert (await live.send("Go on.")).ok
+    assert caught.value.what == "server 'loud' is on this machine, which the jail does not reach"
+    assert caught.value.fix == 'To let the CLI use it: allow_servers=["loud"]'
+
+
+async def test_an_allowed_server_that_is_down_is_said_to_be_down() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    servers = {"loud": {"type": "http", "url": f"http://127.0.0.1:{port}/mcp"}}
+    with ScriptedAPI(strict=False) as api:
+        asked = run("go", api_url=api.url, api_key="not-a-key", servers=servers, allow_servers=["loud"])
+        result = await asyncio.wait_for(asked, 90)
+    assert (result.code, len(api.requests)) == ("server_failed", 0)
+    assert f"nothing listens at port {port} of this machine's loopback interface" in result.debug["detail"]
+    assert "Start it before the run, or let the run do without it" in result.debug["detail"]
+    assert "domain" not in result.debug["detail"]
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ async def test_a_server_elsewhere_is_out_of_reach_and_that_is_said(program: Path
 
 
 def test_the_error_travels_between_processes() -> None:
-    error = ServerFailedError("s", "gone", "last words", is_remote=True)
+    error = ServerFailedError("s", "gone", "last words", silent_port=80)
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.server, again.stderr) == (str(error), "s", "last words")
 

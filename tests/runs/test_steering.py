@@ -148,6 +148,11 @@ async def test_a_server_that_comes_later_is_confined_and_judged_like_the_others(
             answer = await live.mcp_set_servers({"late": late})
             assert answer == {"added": ["late"], "removed": [], "errors": {}}
             assert (await live.mcp_status())["late"] == "connected"
+            alone = folder / "alone"
+            alone.write_text(f"#!/bin/sh\nexec /usr/bin/python3 {folder / 'late.py'}\n")
+            alone.chmod(0o755)
+            assert (await live.mcp_set_servers({"late": {"command": str(alone)}}))["errors"] == {}
+            assert (await live.mcp_status())["late"] == "connected"
             assert (await live.send("Look.")).ok
             await live.set_permission_mode("read-only")
             denied = (await live.send("Look again.")).denied

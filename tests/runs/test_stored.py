@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from toolkit import Toolbox, tool
+from toolkit.cli.terminal.display import summary
 from toolkit.errors import RunError, WorkspaceError, WorkspaceSecurityError
 from toolkit.runs import Event, InPlace, RunResult, StoredRun, list_runs, load_run, remove_older_than, run, start
 from toolkit.runs.storage import EventLog
@@ -309,6 +310,50 @@ async def test_a_full_disk_ends_a_run_with_its_result(tmp_path: Path) -> None:
     assert (result.ok, result.code) == (False, "internal")
     assert result.text.startswith("many words ")
     assert next(load_run("run-1").events()).name == "lifecycle.started"
+
+
+async def test_a_result_that_cannot_be_stored_is_given_and_says_so_in_words(
+    caplog: pytest.LogCaptureFixture, toolkit_home: Path
+) -> None:
+    folder = toolkit_home / "runs" / "run-1"
+
+    def occupy(arguments: dict[str, Any]) -> str:
+        (folder / "result.json").mkdir()
+        return "done"
+
+    talk = FakeCLI([tool_use("Bash", command="x")], [text("All done.")], tools={"Bash": occupy})
+    result = await asyncio.wait_for(run("go", transport=talk, run_id="run-1"), 10)
+    assert (result.code, result.text) == ("ok", "All done.")
+    lines = (result.unstored or "").splitlines()
+    assert lines[0].startswith("the end of the run cannot be stored: ")
+    assert lines[1].startswith(f"  {folder} (")
+    assert lines[1].endswith(" free)")
+    assert lines[2] == "  Make room there, or set TOOLKIT_HOME to a folder of yours"
+    assert "warning: " + lines[0] in summary(result)
+    assert caplog.text == ""
+
+
+async def test_wherever_the_disk_is_full_a_run_that_is_followed_comes_to_its_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    stored = []
+    for most in range(600, 6000, 200):
+        talk = FakeCLI(Turn([text("many words " * 20)], chunk=50), strict=False)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, limits[1]))
+        try:
+            async with asyncio.timeout(10), start("go", transport=talk, run_id=f"run-{most}") as live:
+                async for _ in live:
+                    pass
+                result = await live.result()
+            result = await live.result()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        stored.append(result.unstored is None)
+        assert result.ok or "File too large" in f"{result.cause}"
+    assert set(stored) == {False, True}
+    assert stored == sorted(stored)
+    assert caplog.text == ""
 
 
 # -- the workspace --------------------------------------------------------------------

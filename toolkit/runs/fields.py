@@ -56,6 +56,14 @@ LOOSE = "tools"
 """The name of the box that holds tools which were given without one."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _SERVER = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_WEB = re.compile(r"https?://[^/\s?#]", re.IGNORECASE)
+_SERVER_KEYS = {
+    "stdio": ("command", "args", "env"),
+    "http": ("url", "headers"),
+    "sse": ("url", "headers"),
+    "sdk": ("instance", "name"),
+}
+"""What a server's configuration may have, by its type; it cannot do without the first."""
 _VARIABLE = re.compile(r"[^=\0\s][^=\0]*")
 
 
@@ -157,9 +165,11 @@ def _output(name: str, value: Any) -> Any:
     if isinstance(value, Mapping):
         try:
             json.dumps(value)
-        except (TypeError, ValueError) as error:
+            OutputShape(value)
+        except (TypeError, ValueError, RecursionError) as error:
             raise wrong(name, value, f"it is no JSON Schema: {error}") from None
-    elif isinstance(value, str) or inspect.isroutine(value) or (is_dataclass(value) and not isinstance(value, type)):
+        return value
+    if isinstance(value, str) or inspect.isroutine(value) or (is_dataclass(value) and not isinstance(value, type)):
         what, fix = "it is a type, or a JSON Schema", "Name the type itself, for example: output=list[str]"
         raise wrong(name, value, what, f"Write: output={type(value).__name__}" if is_dataclass(value) else fix)
     OutputShape(value)
@@ -185,14 +195,23 @@ def _server(name: str, value: Any) -> dict[str, Any]:
         raise wrong(name, value, "a Toolbox is no configuration", "Give it as a tool: tools=[box]")
     if not isinstance(value, Mapping):
         raise OptionError(name, f"{name}: a server's configuration is a mapping", fix=example)
-    kinds = {"stdio": "command", "http": "url", "sse": "url", "sdk": "instance"}
     kind = value.get("type", "stdio")
-    if kind not in kinds:
-        raise OptionError(name, f"{name}: there is no server type {kind!r}{did_you_mean(str(kind), kinds)}")
-    needed = value.get(kinds[kind])
+    if not isinstance(kind, str) or kind not in _SERVER_KEYS:
+        raise OptionError(name, f"{name}: there is no server type {kind!r}{did_you_mean(str(kind), _SERVER_KEYS)}")
+    known = (*_SERVER_KEYS[kind], "type", "optional")
+    for key in value:
+        if key not in known:
+            what = f"{name}: a server of type {kind} has no {key!r}{did_you_mean(str(key), known)}"
+            is_web = key == "url" and "type" not in value
+            raise OptionError(name, what, fix='Write "type": "http" beside it' if is_web else "")
+    main = _SERVER_KEYS[kind][0]
+    needed = value.get(main)
     if not needed or (kind != "sdk" and not isinstance(needed, str)):
-        what = f"a server of type {kind} has a '{kinds[kind]}'" + ("" if kind == "sdk" else ", as a text")
+        what = f"a server of type {kind} has a '{main}'" + ("" if kind == "sdk" else ", as a text")
         raise OptionError(name, f"{name}: {what}", fix=example)
+    if main == "url" and not _WEB.match(needed):
+        what = f"{name}: its 'url' does not begin with http:// or https:// and a host"
+        raise OptionError(name, what, fix='Write for example: "https://mcp.example.com/mcp"')
     arguments = value.get("args", [])
     if not isinstance(arguments, list | tuple) or not all(isinstance(word, str) for word in arguments):
         raise OptionError(name, f"{name}: 'args' is a list of texts", fix=example)

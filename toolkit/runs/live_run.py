@@ -61,6 +61,7 @@ class LiveRun(Steering, Generic[OutputT]):
         self._fold = Fold(spec.run_id)
         self._output: Any = None
         self._changes: Changes | None = None
+        self._unstored: str | None = None
         self._log: EventLog | None = None
         self._reader: AsyncIterator[Event] | None = None
         self._bus: Bus | None = None
@@ -201,11 +202,17 @@ class LiveRun(Steering, Generic[OutputT]):
                 self._engine = engine
                 self._ready.set()
                 await self._turn(engine, place, prompt)
-                while self._coming is not None and not engine.is_over and (more := await self._next()) is not None:
+                while self._coming is not None and not self._ends_here(engine):
+                    more = await self._next()
+                    if more is None:
+                        break
                     await self._turn(engine, place, more)
                 self._tell(first)
                 pending = None
-                while self._coming is None and not engine.is_over and (asked := await self._prompts.get()) is not None:
+                while self._coming is None and not self._ends_here(engine):
+                    asked = await self._prompts.get()
+                    if asked is None:
+                        break
                     prompt, pending = asked
                     await self._turn(engine, place, prompt)
                     self._tell(pending)
@@ -218,6 +225,10 @@ class LiveRun(Steering, Generic[OutputT]):
                 raise
         finally:
             await self._finish()
+
+    def _ends_here(self, engine: Engine) -> bool:
+        """Whether no further turn can be: the CLI is gone, or what happens cannot be written down any more."""
+        return engine.is_over or self._unstored is not None
 
     async def _hold_session(self) -> None:
         """Wait until nobody else works in the conversation, and keep others from it; a fork leaves it alone."""
@@ -271,12 +282,17 @@ class LiveRun(Steering, Generic[OutputT]):
         try:
             self._begun(self._log).append(end)
             self._folder.finished(self._fold.result(), self._changes)
-        except OSError:  # a full disk: what cannot be stored is still given
-            _log.exception("the end of run %s cannot be stored", self.id)
+        except OSError as error:  # a full disk: what cannot be stored is still given
+            self._lost(error)
+
+    def _lost(self, error: OSError) -> None:
+        """Something of the end cannot be written down: the result says so, and there is no further turn."""
+        if self._unstored is None:
+            self._unstored = str(cannot_store(error, self._folder.folder, "the end of the run"))
 
     def _with_objects(self, result: RunResult[Any]) -> RunResult[Any]:
         """A result with what events cannot hold."""
-        return dataclasses.replace(result, output=self._output, changes=self._changes)
+        return dataclasses.replace(result, output=self._output, changes=self._changes, unstored=self._unstored)
 
     async def _look(self, place: Place) -> Changes | None:
         """What the agent changed so far; a workspace it made unreadable costs nobody the rest of the result."""
@@ -300,8 +316,8 @@ class LiveRun(Steering, Generic[OutputT]):
             for close in (self._begun(self._log).close, self._folder.close):
                 try:
                     close()
-                except OSError:  # a full disk: what cannot be stored is still given
-                    _log.exception("the end of run %s cannot be stored", self.id)
+                except OSError as error:  # a full disk: what cannot be stored is still given
+                    self._lost(error)
             await self._locks.aclose()
             self._refuse_what_waits()
         await self._tell_after_run()
@@ -334,8 +350,10 @@ class LiveRun(Steering, Generic[OutputT]):
                 self._changes = changes
                 await asyncio.to_thread(self._folder.finished, self._fold.result(), changes)
             await asyncio.to_thread(place.release)
-        except (OSError, WorkspaceError):
-            _log.exception("the workspace of run %s cannot be looked at", self.id)
+        except OSError as error:
+            self._lost(error)
+        except WorkspaceError as error:
+            self._unstored = self._unstored or str(error)
 
     def _is_read_only(self, tool: str) -> bool:
         """Whether one of our own tools says that it changes nothing."""

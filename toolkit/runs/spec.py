@@ -242,8 +242,21 @@ class RunSpec:
             RunError: a server is on this machine and not allowed, or allowed and not there.
             SandboxError: its URL is none that the jail can use.
         """
+        found = self.ports_of(self.servers)
+        for name in self.allow_servers:
+            if name not in found:
+                raise RunError(f"allow_servers: no server '{name}' is on this machine{did_you_mean(name, found)}")
+        return list(dict.fromkeys(found.values()))
+
+    def ports_of(self, servers: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+        """The ports of this machine that servers are reached at, by their names.
+
+        Raises:
+            RunError: one is on this machine and not allowed.
+            SandboxError: its URL is none that the jail can use.
+        """
         found: dict[str, int] = {}
-        for name, config in self.servers.items():
+        for name, config in servers.items():
             port = loopback_port(config["url"]) if config.get("type") in ("http", "sse") else None
             if port is not None and name not in self.allow_servers and self.transport is None:
                 raise RunError(
@@ -252,10 +265,7 @@ class RunSpec:
                     fix=f'To let the CLI use it: allow_servers=["{name}"]',
                 )
             found |= {} if port is None else {name: port}
-        for name in self.allow_servers:
-            if name not in found:
-                raise RunError(f"allow_servers: no server '{name}' is on this machine{did_you_mean(name, found)}")
-        return list(dict.fromkeys(found.values()))
+        return found
 
     def reach(self) -> dict[str, Any]:
         """The options that say where the model API is and what it is reached with, for `find_api` and `confine`."""

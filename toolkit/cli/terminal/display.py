@@ -158,6 +158,8 @@ def summary(result: RunResult[Any], *, kept: bool = True) -> list[str]:
     lines += [f"Take it up: toolkit run PROMPT --resume {result.run}"] if result.pending else []
     lines += gate_refusals(result)
     lines += [f"not enforced here: {name}" for name in result.unenforced]
+    if result.unstored is not None:
+        lines += [safe_text(line) for line in f"warning: {result.unstored}".splitlines()]
     if result.changes:
         lines += ["", result.changes.summary()]
         lines += next_steps(result.run) if kept else []

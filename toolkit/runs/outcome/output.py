@@ -12,17 +12,23 @@ from typing import Any
 from pydantic import PydanticUserError, ValidationError
 
 from toolkit.errors import RunError
-from toolkit.tools.schema import CompiledType, compile_type
+from toolkit.tools.schema import CompiledType, check_schema, compile_type
 
 _KEY = "result"
 
 
 class OutputShape:
-    """The form a run's output has to have: a type, or a JSON Schema given as a mapping."""
+    """The form a run's output has to have: a type, or a JSON Schema given as a mapping.
+
+    Raises:
+        ValueError: the mapping is no JSON Schema.
+        RunError: the type has none.
+    """
 
     def __init__(self, wanted: Any) -> None:
         self._type: CompiledType | None = None
         if isinstance(wanted, Mapping):
+            check_schema(wanted)
             self._schema = dict(wanted)
         else:
             self._type = _compiled(wanted)

@@ -102,6 +102,8 @@ class RunResult(Generic[OutputT]):
     pending: tuple[PendingCall, ...] = field(default=(), repr=False)
     changes: Changes | None = field(default=None, repr=False)
     """What the agent changed in the workspace; None where that is not known: it worked in place, or looking failed."""
+    unstored: str | None = None
+    """Why the end of the run could not be written down, in words: a full disk, say. None where it was."""
     unenforced: tuple[str, ...] = ()
     """Limits that were asked for and cannot be enforced on this machine."""
     model: str | None = None
@@ -160,7 +162,7 @@ _LISTS: dict[str, Any] = {
 
 _PLAIN = (
     *("run", "code", "cause", "text", "output", "session", "stop", "cost", "known_cost", "gate_tokens", "turns", "ms"),
-    *("unenforced", "model", "debug"),
+    *("unstored", "unenforced", "model", "debug"),
 )
 """The fields that JSON holds as they are."""
 

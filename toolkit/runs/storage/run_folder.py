@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 from toolkit._base.files import state_home, write_whole
 from toolkit._base.locks import take_lock
 from toolkit._base.unborn import unborn_name
+from toolkit._base.words import size_text
 from toolkit.errors import RunError
 from toolkit.runs.outcome.events import as_line
 from toolkit.runs.outcome.result import RunResult
@@ -144,13 +145,23 @@ class RunFolder:
         write_whole(self.folder / name, as_line(data) + "\n")
 
 
-def cannot_store(error: OSError, place: Path) -> RunError:
-    """The error for a run that cannot be written down from its beginning on."""
+def cannot_store(error: OSError, place: Path, what: str = "the run") -> RunError:
+    """The error for a run, or a part of one, that cannot be written down; it says how much is free there."""
     return RunError(
-        f"the run cannot be stored: {error.strerror}",
-        where=[str(place)],
+        f"{what} cannot be stored: {error.strerror or error}",
+        where=[f"{place}{_free(place)}"],
         fix="Make room there, or set TOOLKIT_HOME to a folder of yours",
     )
+
+
+def _free(place: Path) -> str:
+    """How much is free where a path is, or would be; nothing where that cannot be told."""
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    try:
+        return f" ({size_text(shutil.disk_usage(place).free)} free)"
+    except OSError:
+        return ""
 
 
 def new_run(spec: RunSpec) -> RunFolder:

@@ -105,6 +105,7 @@ class Controls:
             if config.get("type") == "sdk":
                 what = f"servers[{name!r}]: a server inside this process cannot come later"
                 raise OptionError("servers", what, fix="Give it when the run starts: run(…, tools=[box])")
+        self._servers.check_later(checked)
         # The CLI drops every server that is not listed, also those of this process.
         listed = {**{name: {"type": "sdk", "name": name} for name in self._boxes}, **as_configured(checked)}
         request = {"subtype": "mcp_set_servers", "servers": listed}

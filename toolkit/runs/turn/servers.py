@@ -21,6 +21,7 @@ from toolkit.runs.boxes import make_offer
 from toolkit.runs.kinds import OptionError
 from toolkit.runs.spec import RunSpec
 from toolkit.runs.turn.server_log import server_stderr
+from toolkit.sandbox import loopback_port
 
 _PATIENCE = 40.0
 """Seconds that a server has to tell its tools; the CLI itself gives it 30 to start."""
@@ -34,30 +35,41 @@ _ODD = re.compile(r"[^A-Za-z0-9_-]")
 class ServerFailedError(RunError):
     """A server of the run did not start; no prompt was sent."""
 
-    def __init__(self, server: str, why: str, stderr: str = "", *, is_remote: bool = False) -> None:
+    def __init__(
+        self, server: str, why: str, stderr: str = "", *, is_remote: bool = False, silent_port: int | None = None
+    ) -> None:
         lines = [line for line in stderr.splitlines() if line.strip()][-_STDERR_LINES:]
-        if is_remote:
+        mend = "Mend it"
+        if silent_port is not None:
+            lines.append(f"nothing listens at port {silent_port} of this machine's loopback interface")
+            mend = "Start it before the run"
+        elif is_remote:
             lines.append("from inside the jail only domains allowed by name can be reached")
-        mend = "Allow its domain, or start it with a command" if is_remote else "Mend it"
+            mend = "Allow its domain, or start it with a command"
         fix = f'{mend}, or let the run do without it: servers={{"{server}": {{…, "optional": True}}}}'
         super().__init__(f"the server '{server}' did not start: {why}", where=lines, fix=fix)
         self.server = server
         self.why = why
         self.stderr = stderr
         self.is_remote = is_remote
+        self.silent_port = silent_port
+        """The port on this machine where it should be and nothing listens."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _failed_again, (self.server, self.why, self.stderr, self.is_remote)
+        return _failed_again, (self.server, self.why, self.stderr, self.is_remote, self.silent_port)
 
 
-def _failed_again(server: str, why: str, stderr: str, is_remote: bool) -> ServerFailedError:
-    return ServerFailedError(server, why, stderr, is_remote=is_remote)
+def _failed_again(
+    server: str, why: str, stderr: str, is_remote: bool, silent_port: int | None = None
+) -> ServerFailedError:
+    return ServerFailedError(server, why, stderr, is_remote=is_remote, silent_port=silent_port)
 
 
 class Servers:
     """Those of `servers=`, from their start on. `tell` takes the events about them."""
 
     def __init__(self, spec: RunSpec, tell: Callable[..., None]) -> None:
+        self._spec = spec
         self._configs = spec.servers
         self._tell = tell
         self._known: dict[str, set[str]] = {}
@@ -96,6 +108,18 @@ class Servers:
                 self._failed.append(failed)
                 if name in self.required:
                     raise failed
+
+    def check_later(self, configs: Mapping[str, Mapping[str, Any]]) -> None:
+        """Refuse servers on this machine that the run was not started with.
+
+        Raises:
+            RunError: one is not allowed by name, or at a port that leads nowhere in this jail.
+        """
+        open_ports = self._spec.host_ports()
+        for name, port in self._spec.ports_of(configs).items():
+            if port not in open_ports and self._spec.transport is None:
+                what = f"server '{name}' is at port {port} of this machine, which this run's jail does not reach"
+                raise RunError(what, fix="Give it when the run starts: run(…, servers={…}, allow_servers=[…])")
 
     async def replaced(self, client: ClaudeSDKClient, configs: Mapping[str, Mapping[str, Any]]) -> None:
         """These have been set in the place of the others: what each offers now is what it is known for."""
@@ -140,8 +164,14 @@ class Servers:
 
 
 def as_configured(servers: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The configurations as the CLI takes them, without what is only for us."""
-    return {name: {key: kept for key, kept in one.items() if key != "optional"} for name, one in servers.items()}
+    """The configurations as the CLI takes them, without what is only for us, and with `args`, which it always reads."""
+    return {
+        name: {
+            **({"args": []} if one.get("type", "stdio") == "stdio" else {}),
+            **{key: kept for key, kept in one.items() if key != "optional"},
+        }
+        for name, one in servers.items()
+    }
 
 
 def _tool_name(server: str, tool: str) -> str:
@@ -159,7 +189,20 @@ async def _failure(name: str, config: Mapping[str, Any], found: Mapping[str, Any
                 break
             await asyncio.sleep(_POLL)  # the CLI does not say when
     why = str(found.get("error") or found.get("status") or "unknown")
-    return ServerFailedError(name, why, stderr, is_remote="url" in config)
+    port = loopback_port(config["url"]) if "url" in config else None
+    silent = port if port is not None and not await _listens(port) else None
+    return ServerFailedError(name, why, stderr, is_remote="url" in config and port is None, silent_port=silent)
+
+
+async def _listens(port: int) -> bool:
+    """Whether something takes connections at a port of this machine's loopback interface."""
+    try:
+        async with asyncio.timeout(_STDERR_PATIENCE):
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except (OSError, TimeoutError):
+        return False
+    writer.close()
+    return True
 
 
 async def check_patterns(client: ClaudeSDKClient, spec: RunSpec, policy: Policy) -> None:

@@ -4,6 +4,7 @@ from toolkit.tools.schema._arguments import Arguments, is_context
 from toolkit.tools.schema._compile import CompiledType, compile_type
 from toolkit.tools.schema._docstring import description
 from toolkit.tools.schema._entry import Entry, GivenArguments, GivenOutput
+from toolkit.tools.schema._given import check_schema
 from toolkit.tools.schema._output import Output
 from toolkit.tools.schema._portable import doubts
 from toolkit.tools.schema._subject import Subject, read_call, read_subject
@@ -16,6 +17,7 @@ __all__ = [
     "GivenOutput",
     "Output",
     "Subject",
+    "check_schema",
     "compile_type",
     "description",
     "doubts",

@@ -38,6 +38,24 @@ class NotASchemaError(ValueError):
     """Something given as a JSON Schema that is none; its text says why."""
 
 
+def check_schema(schema: Mapping[str, Any]) -> Any:
+    """The class of validators for a JSON Schema, of the draft it names, else of 2020-12.
+
+    Raises:
+        NotASchemaError: that draft does not allow it.
+    """
+    from jsonschema import Draft202012Validator, SchemaError  # type: ignore[import-untyped]
+    from jsonschema.validators import validator_for  # type: ignore[import-untyped]
+
+    make = validator_for(schema, default=Draft202012Validator)
+    try:
+        make.check_schema(schema)
+    except SchemaError as error:
+        place = _place(error.absolute_path) or "at the top"
+        raise NotASchemaError(f"{place}: {error.message}") from error
+    return make
+
+
 class GivenSchema:
     """A schema as it was given, with its validator.
 
@@ -46,17 +64,9 @@ class GivenSchema:
     """
 
     def __init__(self, schema: object) -> None:
-        from jsonschema import Draft202012Validator, SchemaError  # type: ignore[import-untyped]
-        from jsonschema.validators import validator_for  # type: ignore[import-untyped]
-
         self.schema = _plain_copy(schema)
         """A copy, equal to what was given."""
-        make = validator_for(self.schema, default=Draft202012Validator)
-        try:
-            make.check_schema(self.schema)
-        except SchemaError as error:
-            place = _place(error.absolute_path) or "at the top"
-            raise NotASchemaError(f"{place}: {error.message}") from error
+        make = check_schema(self.schema)
         if self.schema.get("type") != "object":
             raise NotASchemaError('it says nothing of an object; MCP wants "type": "object" at the top')
         for inner in _schemas_in(self.schema):
