@@ -91,6 +91,8 @@ def test_a_server_is_started_inside_the_jail(tmp_path: Path, scripted_api: Start
         (["--env-from", "NOT_SET_HERE"], "--env-from NOT_SET_HERE: no such variable is set here"),
         (["--env", "A=1", "--env", "A=2"], "the variable A is given twice"),
         (["--env", "HOME=/x"], "env: HOME is set by the jail"),
+        (["--env", "CLAUDE_CODE_SIMPLE=1"], "env: CLAUDE_CODE_SIMPLE steers the CLI itself"),
+        (["--model=--bare"], "it is the name of a model, which does not begin with a dash"),
         (["--env", "a-b=1"], "env: 'a-b' is no variable"),
         (["--server", "mine="], "--server mine: there is no command"),
         (["--server", "mine='x"], "--server mine: its command cannot be read"),

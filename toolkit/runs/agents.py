@@ -55,6 +55,8 @@ def check_agent(name: str, value: Any) -> dict[str, Any]:
             raise OptionError(name, f"{name}: a subagent has no '{key}'{did_you_mean(str(key), _AGENT_KEYS)}")
         if not isinstance(kept, _AGENT_KEYS[key]) or (isinstance(kept, bool) and key != "background"):  # type: ignore[arg-type]
             raise OptionError(name, f"{name}: '{key}' cannot be {kept!r}", fix=_AGENT_EXAMPLE)
+        if key in ("model", "effort") and str(kept).lstrip().startswith("-"):
+            raise OptionError(name, f"{name}: '{key}' does not begin with a dash", fix="Leave it out for the run's own")
     return dict(value)
 
 

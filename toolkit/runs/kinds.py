@@ -52,6 +52,18 @@ def text(what: str, fix: str = "") -> Rule:
     return rule
 
 
+def argument(what: str, fix: str = "") -> Rule:
+    """A text that the CLI is given as an argument: it would take one with a dash in front for an option of its own."""
+    is_text = text(what, fix)
+
+    def rule(name: str, value: Any) -> str:
+        if is_text(name, value).lstrip().startswith("-"):
+            raise wrong(name, value, f"it is {what}, which does not begin with a dash", fix)
+        return str(value)
+
+    return rule
+
+
 def path(name: str, value: Any) -> Path | str:
     """A path, as a text or a Path."""
     if not isinstance(value, str | Path) or not str(value):

@@ -45,6 +45,7 @@ from toolkit.sandbox.jail.walls import APART, BIN, CLI, CLI_HOME, CLI_TMP, ENVIR
 from toolkit.sandbox.jail.watchdog import Exceeded, Watchdog
 from toolkit.sandbox.lending.layout import Layout
 from toolkit.sandbox.lending.nested import nested_bwrap
+from toolkit.sandbox.lending.variables import HARMLESS, steers_the_cli
 from toolkit.sandbox.limits import HeldLimit, JailLimits, known_limits
 from toolkit.sandbox.profiles import READ_ONLY_TOOLS, TOOLS, profile as make_profile
 from toolkit.sandbox.settings import SandboxSettings
@@ -74,10 +75,7 @@ _CLI_ENVIRONMENT = {
     "SHELL": f"{APART}/bash",
     "CLAUDE_CODE_SHELL_PREFIX": f"{APART}/command",
 }
-_FIXED = frozenset({*_CLI_ENVIRONMENT, MARK, *CREDENTIALS.values(), CUSTOM_HEADERS, "CLAUDE_CODE_SHELL"}) - {
-    "LANG",
-    "PATH",
-}
+_FIXED = frozenset({*_CLI_ENVIRONMENT, MARK, *CREDENTIALS.values(), CUSTOM_HEADERS, "CLAUDE_CODE_SHELL"}) - {"LANG"}
 _T = TypeVar("_T")
 
 
@@ -391,11 +389,14 @@ def checked_env(env: Mapping[str, str]) -> dict[str, str]:
     """Variables for a jail, if they can be given to one.
 
     Raises:
-        SandboxError: one is no variable, or is the jail's own.
+        SandboxError: one is no variable, is the jail's own, or steers the CLI itself.
     """
     for name, value in env.items():
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or "\0" in value:
             raise SandboxError(f"env: {name!r} is no variable", fix="Use letters, digits and underscores.")
         if name in _FIXED:
             raise SandboxError(f"env: {name} is set by the jail", fix="Leave it out; a key is given as api_key=….")
+        if steers_the_cli(name):
+            what = f"env: {name} steers the CLI itself, which could run without its permission checks then"
+            raise SandboxError(what, fix=f"Leave it out; of its own variables it may have {', '.join(HARMLESS)}.")
     return dict(env)

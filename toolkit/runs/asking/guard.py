@@ -52,6 +52,8 @@ class Guard:
         self._denied = denied
         self.stopped: Code | None = None
         """Why the guard ended the run, once it has."""
+        self.judged: dict[str, bool] = {}
+        """Every call that the guard was asked about, and whether it may run."""
         self.agents: dict[str, str] = {}
         """The subagents whose calls were judged, by call."""
         self.deferred: dict[str, tuple[str, dict[str, Any]]] = {}
@@ -104,6 +106,7 @@ class Guard:
                 self.on_left_over(call_id, tool, arguments)
         except Exception as error:
             verdict = Verdict(False, f"Permission check failed: {type(error).__name__}")
+        self.judged[call_id] = verdict.allowed
         if verdict.defers:
             self.deferred[call_id] = (str(given["tool_name"]), dict(given.get("tool_input") or {}))
         elif not verdict.allowed:

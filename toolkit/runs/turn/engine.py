@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from claude_agent_sdk import ClaudeSDKClient, ResultMessage, SystemMessage
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_REQUEST
 
 from toolkit._base.handles import remove_folder
 from toolkit.errors import RunError
@@ -132,6 +134,8 @@ class Engine:
         self.guard.resumed_in = None if spec.resume is None else approvals.policy.cli_mode
         self.guard.on_left_over = self._translator.take_up
         self._translator.deferred = self.guard.deferred
+        if spec.transport is None:  # frames that somebody wrote have run nothing
+            self._translator.judged = self.guard.judged
         approvals.doubt = self._servers.doubt
 
     async def open(self) -> None:
@@ -257,6 +261,8 @@ class Engine:
                     work = Work()
                     continue
                 events, result = self._translator.feed(message), work.done(message)
+                if self._translator.unasked is not None:
+                    self._end_unasked(self._translator.unasked)
                 early += events
                 if early and (self._greeted == self._turn or not self.guard.continues):
                     self._emit(*early)  # a call that was left over comes before the greeting, and is told after it
@@ -311,6 +317,13 @@ class Engine:
         self._distrust = End(error=error, guard=code, detail=why)
         self.guard.stop(code)
         self._tell("lifecycle", "warning", self._spec.run_id, what=why)
+
+    def _end_unasked(self, what: str) -> None:
+        """A tool ran, or was about to, that the guard did not let pass: whatever the reason, its rules do not hold."""
+        if self._distrust is None:
+            self._end_untrusted(
+                "unconfined", "UnconfinedError", f"the CLI ran {what} without permission: its hooks do not hold"
+            )
 
     def _hold(self, session: Any) -> None:
         """Keep others from a conversation that began here: only a resumed one is held already."""
@@ -372,7 +385,14 @@ class Engine:
         return {name: value for name, value in causes.items() if value}
 
     def _context(self, call: str) -> ToolContext:
-        """What one call of an in-process tool can know and report."""
+        """What one call of an in-process tool can know and report.
+
+        Raises:
+            MCPError: the guard did not let this call pass; so it is not run.
+        """
+        if not self.guard.judged.get(call, False):
+            self._end_unasked("a tool of this process")
+            raise MCPError(INVALID_REQUEST, "The call was not permitted")
 
         def on_progress(done: float, total: float | None, message: str | None) -> None:
             self._tell("tool", "progress", call, done=done, total=total, message=message)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -136,13 +137,15 @@ def confine_run(spec: RunSpec, native: list[str], place: Place, home: Path) -> C
         require=spec.require,
         spend_limit=None if tokens is None else SpendLimit(tokens=tokens),
         home=home,
-        env={**_SWITCHES, **spec.env},
+        env=spec.env,
         cli_path=spec.cli_path,
         allow_control_files=spec.allow_control_files,
         settings=spec.settings,
-        layout=place.layout,
+        layout=replace(place.layout, environment={**place.layout.environment, **_SWITCHES}),
     )
 
 
 def _system(added: str | None) -> Any:
-    return {"type": "preset", "preset": "claude_code", **({"append": added} if added else {})}
+    """The CLI's own prompt and what is added. The CLI looks for options in all its arguments, also behind this one."""
+    led = f"\n{added}" if added and added.startswith("-") else added
+    return {"type": "preset", "preset": "claude_code", **({"append": led} if led else {})}

@@ -35,6 +35,8 @@ _DELTAS = {"text_delta": "text", "thinking_delta": "thinking"}
 """The kind of an event by the API's type of delta; the text is under that same name."""
 _MOST_TEXT = 200_000
 """Characters of a tool's result that an event carries."""
+_NOT_BEGUN = ("<tool_use_error>", "The user doesn't want to ", "[Request interrupted by user")
+"""How the CLI begins to say that it did not run a call: no such tool, arguments that do not fit, an interrupt."""
 _AGENTS = ("local_agent", "local_workflow")
 _OVER = ("completed", "failed", "stopped", "killed")
 
@@ -70,6 +72,10 @@ class Translator:
         self._cut_short: set[str] = set()
         self.denied: dict[str, str] = {}
         """Reasons by tool call; whoever refuses a call writes them here."""
+        self.judged: Mapping[str, bool] | None = None
+        """The calls that somebody was asked about before they ran, and whether they may; None where nobody is asked."""
+        self.unasked: str | None = None
+        """The name of a tool that ran without that, once one has."""
         self.deferred: Container[str] = ()
         """The calls that were left to the caller: they end without having run."""
 
@@ -212,7 +218,16 @@ class Translator:
             return
         for block in message.content:
             if isinstance(block, ToolResultBlock) and block.tool_use_id in self._tools:
-                self._end_tool(block.tool_use_id, ok=not block.is_error, text=result_text(block.content))
+                ok, text = not block.is_error, result_text(block.content)
+                if self._ran_unasked(block.tool_use_id, ok=ok, text=text):
+                    self.unasked = self.unasked or self._tools[block.tool_use_id].name
+                self._end_tool(block.tool_use_id, ok=ok, text=text)
+
+    def _ran_unasked(self, call: str, *, ok: bool, text: str) -> bool:
+        if self.judged is None or self.judged.get(call, False):
+            return False
+        was_begun = call not in self._cut_short and not _never_ran(text)
+        return ok or (call not in self.judged and was_begun)
 
     def _end_tool(self, call_id: str, *, ok: bool, text: str) -> None:
         tool = self._tools.pop(call_id)
@@ -267,6 +282,11 @@ def result_text(content: Any) -> str:
         kind = item.get("type") if isinstance(item, dict) else None
         parts.append(str(item["text"]) if kind == "text" else f"[{kind}]")
     return "\n".join(parts)
+
+
+def _never_ran(text: str) -> bool:
+    """Whether the error of a call says that the CLI did not begin with it; what a tool says itself comes bare."""
+    return text.startswith(_NOT_BEGUN)
 
 
 class Work:
