@@ -41,7 +41,8 @@ def demo(say: Say, *, live: bool = False) -> RunResult[Fix] | None:
 
 async def _run(say: Say, workspace: WorkspaceSection, secret: Path, port: int, *, live: bool) -> RunResult[Fix]:
     workspace.keep = True
-    with workspace as ws, nullcontext() if live else script(ws.temp_dir, secret, port) as api:
+    project = Path(workspace.places.start)
+    with workspace as ws, nullcontext() if live else script(project, secret, port) as api:
         reach: dict[str, Any] = {} if api is None else {"api_url": api.url, "api_key": "not-a-key"}
         limits = Limits(seconds=120, tokens=200_000)
         async with start(
@@ -50,7 +51,7 @@ async def _run(say: Say, workspace: WorkspaceSection, secret: Path, port: int, *
             narrator = _Narrator(say, secret, port)
             async for event in running:
                 narrator.tell(event)
-            result = await running.result()
+        result = await running.result()
         _tell_result(say, result)
     return result
 

@@ -23,10 +23,10 @@ class Fix:
     tests_pass: bool
 
 
-def script(folder: Path, secret: Path, port: int) -> ScriptedAPI:
-    """A scripted model that works in `folder`; the secret and the port are the host's, and out of reach."""
-    tests = f"cd {folder}/project && {sys.executable} -B -m unittest discover -s tests 2>&1 | tail -1"
-    prices = f"{folder}/project/prices.py"
+def script(project: Path, secret: Path, port: int) -> ScriptedAPI:
+    """A scripted model that works on `project`; the secret and the port are the host's, and out of reach."""
+    tests = f"{sys.executable} -B -m unittest discover -s tests 2>&1 | tail -1"
+    prices = f"{project}/prices.py"
     connect = f"import socket; socket.create_connection(('127.0.0.1', {port}), 2); print('{CONNECTED}')"
     reach = f'{sys.executable} -c "{connect}" 2>&1 | tail -1'
     wrong, right = "amount = amount * DISCOUNT", "amount = amount * (1 - DISCOUNT)"
