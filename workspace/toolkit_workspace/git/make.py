@@ -9,21 +9,24 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
-import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import BinaryIO
 
-from toolkit._base.handles import CREATE_FILE, READ_DIR, open_beneath
+from toolkit._base.handles import CREATE_FILE, PATH_HANDLE, READ_DIR, open_beneath
 from toolkit.errors import WorkspaceError
+from toolkit_workspace.git.folder import GitFolder, too_large
 from toolkit_workspace.git.program import git
-from toolkit_workspace.git.repository import Repository
+from toolkit_workspace.git.refs import read_refs
+from toolkit_workspace.git.repository import LARGEST_HEAD, Repository
 from toolkit_workspace.git.settings import clean_settings, ignored_everywhere
 
 STORES = "/run/toolkit/git"
 """Where object stores of the host appear inside a jail."""
 _LARGEST_NOTE = 1 << 20
+_LARGEST_INDEX = 1 << 29
+_PIECE = 1 << 20
 _ALTERNATES = "alternates"
 # What git keeps about a merge, rebase, pick or bisect that is under way.
 _UNDER_WAY = """
@@ -68,12 +71,9 @@ def make_git(
     try:
         for folder in ("", "objects", "objects/info", "objects/pack", "refs", "refs/heads", "refs/tags", "info"):
             (place / folder).mkdir(mode=0o755)
-        (place / "HEAD").write_text(_head(repository), encoding="utf-8", errors="surrogateescape")
-        _write_refs(repository, place)
+        _copy_state(repository, place)
         (place / "config").write_text(clean_settings(repository), encoding="utf-8", errors="surrogateescape")
         (place / "info" / "exclude").write_bytes(ignored_everywhere(repository))
-        _copy_notes(repository, place)
-        _copy_index(repository, place)
         if hidden is not None:
             _mark_absent(repository, place, copy, [*hidden])
         _write_alternates(place, [str(store) for store in repository.objects])
@@ -120,55 +120,66 @@ def _lines(stores: Iterable[str]) -> bytes:
     return b"".join(os.fsencode(store) + b"\n" for store in stores)
 
 
-def _head(repository: Repository) -> str:
-    head = repository.git_dir / "HEAD"
-    if head.is_symlink():  # as git wrote it long ago
-        return f"ref: {head.readlink()}\n"
-    return head.read_text(encoding="utf-8", errors="surrogateescape")
+def _copy_state(repository: Repository, place: Path) -> None:
+    """Everything of the host's git folder but settings and objects."""
+    with GitFolder(repository.git_dir) as folder, GitFolder(repository.common_dir) as common:
+        (place / "HEAD").write_bytes(folder.read("HEAD", LARGEST_HEAD) or b"")
+        _write_refs(repository, folder, common, place)
+        _copy_notes(folder, common, place)
+        _copy_index(folder, place)
 
 
-def _write_refs(repository: Repository, place: Path) -> None:
+def _write_refs(repository: Repository, folder: GitFolder, common: GitFolder, place: Path) -> None:
     """All refs packed in one file; those that stand for another one as files."""
-    packed = []
-    listed = git(repository.git_dir, "for-each-ref", "--format=%(objectname) %(refname) %(symref)")
-    for line in os.fsdecode(listed).splitlines():
-        name, ref, symref = line.split(" ")
-        if symref:
-            (place / ref).parent.mkdir(parents=True, exist_ok=True)
-            (place / ref).write_text(f"ref: {symref}\n", encoding="utf-8", errors="surrogateescape")
-        else:
-            packed.append(f"{name} {ref}\n")
-    text = "".join(["# pack-refs with: sorted \n", *sorted(packed, key=lambda one: one.split(" ")[1])])
-    (place / "packed-refs").write_text(text, encoding="utf-8", errors="surrogateescape")
+    is_sha256 = (repository.setting("extensions.objectformat") or "").lower() == "sha256"
+    named, symbolic = read_refs(folder, common, 64 if is_sha256 else 40)
+    for ref, target in symbolic.items():
+        (place / ref).parent.mkdir(parents=True, exist_ok=True)
+        (place / ref).write_bytes(b"ref: " + os.fsencode(target) + b"\n")
+    rows = sorted((os.fsencode(ref), name.encode()) for ref, name in named.items())
+    text = b"".join([b"# pack-refs with: sorted \n", *(name + b" " + ref + b"\n" for ref, name in rows)])
+    (place / "packed-refs").write_bytes(text)
 
 
-def _copy_notes(repository: Repository, place: Path) -> None:
+def _copy_notes(folder: GitFolder, common: GitFolder, place: Path) -> None:
     """What is under way, where a shallow history ends, and attributes."""
-    sources = [(repository.git_dir / name, name) for name in _UNDER_WAY.split()]
-    sources += [(repository.common_dir / name, name) for name in ("shallow", "info/attributes", "logs/refs/stash")]
-    for folder in _UNDER_WAY_FOLDERS:
-        if (repository.git_dir / folder).is_dir():
-            sources += [(file, f"{folder}/{file.name}") for file in (repository.git_dir / folder).iterdir()]
+    sources = [(folder, name) for name in _UNDER_WAY.split()]
+    sources += [(common, name) for name in ("shallow", "info/attributes", "logs/refs/stash")]
+    for below in _UNDER_WAY_FOLDERS:
+        sources += [(folder, f"{below}/{name}") for name in folder.names(below)[1]]
     for source, name in sources:
-        try:
-            found = source.lstat()
-        except (FileNotFoundError, NotADirectoryError):
+        file = source.open(name)
+        if file is None:
             continue
-        is_note = stat.S_ISREG(found.st_mode) and (found.st_size <= _LARGEST_NOTE or name == "shallow")
-        if is_note:
-            (place / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, place / name)
+        with file:
+            if name == "shallow":
+                _copy(file, source.path / name, place / name)
+            elif os.fstat(file.fileno()).st_size <= _LARGEST_NOTE:
+                (place / name).parent.mkdir(parents=True, exist_ok=True)
+                (place / name).write_bytes(file.read(_LARGEST_NOTE))
 
 
-def _copy_index(repository: Repository, place: Path) -> None:
+def _copy_index(folder: GitFolder, place: Path) -> None:
     """The index as it stands, with its time: git looks again at what is younger than its index."""
-    names = ["index", *(file.name for file in repository.git_dir.glob("sharedindex.*"))]
+    names = ["index", *(name for name in folder.names(".")[1] if name.startswith("sharedindex."))]
     for name in names:
-        source = repository.git_dir / name
-        if source.is_file():
-            shutil.copyfile(source, place / name)
-            found = source.stat()
-            os.utime(place / name, ns=(found.st_atime_ns, found.st_mtime_ns))
+        file = folder.open(name)
+        if file is None:
+            continue
+        with file:
+            _copy(file, folder.path / name, place / name)
+            found = os.fstat(file.fileno())
+        os.utime(place / name, ns=(found.st_atime_ns, found.st_mtime_ns))
+
+
+def _copy(file: BinaryIO, source: Path, to: Path) -> None:
+    if os.fstat(file.fileno()).st_size > _LARGEST_INDEX:
+        raise too_large(source, _LARGEST_INDEX)
+    left = _LARGEST_INDEX
+    with to.open("xb") as copy:
+        while left and (data := file.read(min(left, _PIECE))):
+            copy.write(data)
+            left -= len(data)
 
 
 def _mark_absent(repository: Repository, place: Path, copy: Path, shown: Sequence[str]) -> None:
@@ -177,19 +188,30 @@ def _mark_absent(repository: Repository, place: Path, copy: Path, shown: Sequenc
         return
     listed = os.fsdecode(git(place, "ls-files", "-z", work_tree=copy)).split("\0")
     prefixes = tuple(f"{folder}/" for folder in shown)
-    absent = [
-        name
-        for name in listed
-        if name
-        and not name.startswith(prefixes)
-        and not os.path.lexists(copy / name)
-        and os.path.lexists(repository.top / name)
-    ]
+    missing = [one for one in listed if one and not one.startswith(prefixes) and not os.path.lexists(copy / one)]
+    absent = list(_there(repository.top, missing))
     if absent:
         times = (place / "index").stat()
         given = os.fsencode("\0".join(absent))
         git(place, "update-index", "-z", "--skip-worktree", "--stdin", work_tree=copy, given=given)
         os.utime(place / "index", ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def _there(top: Path, names: Iterable[str]) -> Iterator[str]:
+    """Those that the host has below its work tree. An index may name any path: none is followed out of it."""
+    root = os.open(top, PATH_HANDLE | os.O_DIRECTORY)
+    try:
+        for name in names:
+            folder, _, last = name.rpartition("/")
+            with contextlib.suppress(OSError):
+                parent = open_beneath(root, os.fsencode(folder), PATH_HANDLE | os.O_DIRECTORY)
+                try:
+                    os.stat(last, dir_fd=parent, follow_symlinks=False)
+                    yield name
+                finally:
+                    os.close(parent)
+    finally:
+        os.close(root)
 
 
 def _remarks(repository: Repository) -> Iterable[str]:

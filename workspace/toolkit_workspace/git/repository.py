@@ -3,20 +3,26 @@
 `.git` is a folder, or a file that names one elsewhere (a linked worktree, a
 submodule). A file is only believed when the folder it names points back: otherwise
 anything that can write a `.git` file could have another repository's history shown.
+For the same reason a git folder shares what another one has only where git itself
+would have made it so: as `worktrees/NAME` in it.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from toolkit.errors import WorkspaceError, WorkspaceSecurityError
-from toolkit_workspace.git.program import git
+from toolkit_workspace.git.folder import GitFolder, refused
+from toolkit_workspace.git.program import own_settings, owner_settings
 
+LARGEST_HEAD = 65_536
 _MOST_ALTERNATES = 50
-_SMALL = 65_536
+_LARGEST_CONFIG = 1 << 22
+_LARGEST_LIST = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +38,9 @@ class Repository:
     objects: tuple[Path, ...]
     """The object stores: its own, then those it borrows from."""
     config: tuple[tuple[str, str], ...]
-    """What git obeys here, the owner's and the system's settings included: names in lower case, in order."""
+    """The system's and the owner's settings, then the repository's own: names in lower case, in order."""
+    excludes_file: str | None
+    """The file of what the owner ignores in all repositories; never one that the repository names."""
 
     def setting(self, name: str) -> str | None:
         """The value that counts; None where nothing is set."""
@@ -40,68 +48,100 @@ class Repository:
 
 
 def find_repository(top: Path) -> Repository | None:
-    """The repository whose work tree is `top`; None where there is none.
+    """The repository whose work tree is `top`, a real path; None where there is none.
 
     Raises:
-        WorkspaceSecurityError: `.git` names a repository that does not know of this folder.
+        WorkspaceSecurityError: `.git` names a repository that does not know of this folder, or has links.
         WorkspaceError: the repository cannot be read.
     """
     dot_git = top / ".git"
-    if dot_git.is_symlink():
+    try:
+        mode = dot_git.lstat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise WorkspaceError(f"{str(dot_git)!r} cannot be read: {error.strerror}") from error
+    if stat.S_ISLNK(mode):
         raise WorkspaceSecurityError(
             f"the repository {str(top)!r} has a link for its .git",
             path=str(dot_git),
             rule="git-dir",
             fix="Mount the folder it leads to, or copy without git: HostMount(…, git='none')",
         )
-    git_dir = dot_git if dot_git.is_dir() else _named_by(dot_git)
-    if git_dir is None or not (git_dir / "HEAD").exists():
+    git_dir = dot_git if stat.S_ISDIR(mode) else _named_by(top) if stat.S_ISREG(mode) else None
+    if git_dir is None:
         return None
-    common_dir = _common_dir(git_dir)
-    config = tuple(_settings(git_dir))
-    repository = Repository(top, git_dir, common_dir, tuple(_object_stores(common_dir / "objects")), config)
-    if git_dir != dot_git and not _points_back(repository):
-        raise WorkspaceSecurityError(
-            f"{str(dot_git)!r} names a repository that does not know of this folder",
-            path=str(git_dir),
-            rule="git-dir",
-            fix="Run 'git worktree repair' there, or copy without git: HostMount(…, git='none')",
-        )
-    return repository
-
-
-def _named_by(file: Path) -> Path | None:
-    """The git folder that a `.git` file names."""
-    try:
-        if not file.is_file() or file.stat().st_size > _SMALL:
+    with GitFolder(git_dir) as folder:
+        if folder.read("HEAD", LARGEST_HEAD) is None:
             return None
-        text = file.read_text(encoding="utf-8", errors="surrogateescape")
-    except FileNotFoundError:
+        if git_dir == dot_git:
+            _has_no_other(folder)
+            common_dir = git_dir
+        else:
+            common_dir = _common_dir(folder, top)
+        with GitFolder(common_dir) as common:
+            return _described(top, folder, common)
+
+
+def _described(top: Path, folder: GitFolder, common: GitFolder) -> Repository:
+    own = _own_config(folder, common)
+    if (kept_in := dict(own).get("extensions.refstorage", "files").lower()) != "files":
+        raise WorkspaceError(
+            f"the repository {str(top)!r} keeps its refs in a way that is not known: {kept_in}",
+            fix="Copy its git folder as it is, or not at all: HostMount(…, git='copy') or git='none'",
+        )
+    owner = owner_settings(folder.path)
+    stores = tuple(_object_stores(common))
+    excludes = dict(owner).get("core.excludesfile")
+    return Repository(top, folder.path, common.path, stores, (*owner, *own), excludes)
+
+
+def _named_by(top: Path) -> Path | None:
+    """The git folder that a `.git` file names; None where it names none, or one that is gone."""
+    with GitFolder(top) as folder:
+        text = folder.line(".git")
+    if text is None or not text.startswith("gitdir: "):
         return None
-    except OSError as error:
-        raise WorkspaceError(f"{str(file)!r} cannot be read: {error.strerror}") from error
-    if not text.startswith("gitdir: "):
-        return None
-    return _normal(file.parent / text[len("gitdir: ") :].rstrip("\n"))
+    named = Path(os.path.realpath(top / text.removeprefix("gitdir: ")))
+    return named if named.is_dir() else None
 
 
-def _common_dir(git_dir: Path) -> Path:
-    try:
-        text = (git_dir / "commondir").read_text(encoding="utf-8", errors="surrogateescape").rstrip("\n")
-    except FileNotFoundError:
-        return git_dir
-    return _normal(git_dir / text)
+def _has_no_other(folder: GitFolder) -> None:
+    """Check that a git folder is whole by itself."""
+    if folder.line("commondir") is not None:
+        raise refused(
+            f"{str(folder.path / 'commondir')!r} names another repository, and this is no linked worktree",
+            folder.path / "commondir",
+        )
 
 
-def _points_back(repository: Repository) -> bool:
-    """Whether the git folder, which lies elsewhere, says that this is its work tree."""
-    try:
-        back = (repository.git_dir / "gitdir").read_text(encoding="utf-8", errors="surrogateescape").rstrip("\n")
-    except FileNotFoundError:
-        own = git(repository.git_dir, "config", "--file", str(repository.common_dir / "config"), "--null", "--list")
-        named = dict(_pairs(own)).get("core.worktree")
-        return named is not None and _same(repository.git_dir / named, repository.top)
-    return _same(repository.git_dir / back, repository.top / ".git")
+def _common_dir(folder: GitFolder, top: Path) -> Path:
+    """What a git folder that lies elsewhere shares with others, once it says that `top` is its work tree."""
+    shares = folder.line("commondir")
+    if shares is None:
+        named = dict(_own_config(folder, folder)).get("core.worktree")
+        if named is None or not _same(folder.path / named, top):
+            raise _not_known(folder, top)
+        return folder.path
+    common = folder.path.parent.parent
+    back = folder.line("gitdir")
+    if folder.path.parent.name != "worktrees" or not _same(folder.path / shares, common):
+        raise refused(
+            f"{str(folder.path / 'commondir')!r} names another repository than the one this worktree lies in",
+            folder.path / "commondir",
+        )
+    if back is None or not _same(folder.path / back, top / ".git"):
+        raise _not_known(folder, top)
+    return common
+
+
+def _not_known(folder: GitFolder, top: Path) -> WorkspaceSecurityError:
+    return WorkspaceSecurityError(
+        f"{str(top / '.git')!r} names a repository that does not know of this folder",
+        path=str(folder.path),
+        rule="git-dir",
+        fix="Run 'git worktree repair' there, or copy without git: HostMount(…, git='none')",
+    )
 
 
 def _same(one: Path, other: Path) -> bool:
@@ -111,34 +151,33 @@ def _same(one: Path, other: Path) -> bool:
         return False
 
 
-def _object_stores(own: Path) -> Iterator[Path]:
-    """A store and all it borrows from, each once."""
+def _own_config(folder: GitFolder, common: GitFolder) -> list[tuple[str, str]]:
+    """The repository's own settings; what they include is not read, nor anything else they name."""
+    text = common.read("config", _LARGEST_CONFIG)
+    found = own_settings(common.path, text) if text else []
+    if dict(found).get("extensions.worktreeconfig", "false").lower() in ("true", "yes", "on", "1", ""):
+        more = folder.read("config.worktree", _LARGEST_CONFIG)
+        found += own_settings(folder.path, more) if more else []
+    return found
+
+
+def _object_stores(common: GitFolder) -> Iterator[Path]:
+    """The store of a repository and all it borrows from, each once."""
+    own = common.path / "objects"
+    common.names("objects")  # refuses a link
     todo, seen = [own], set[Path]()
     while todo:
         store = todo.pop(0)
-        resolved = store.resolve()
+        resolved = Path(os.path.realpath(store))
         if resolved in seen or not resolved.is_dir():
             continue
         seen.add(resolved)
-        if len(seen) > _MOST_ALTERNATES:
-            raise WorkspaceError(f"the repository borrows from more than {_MOST_ALTERNATES} others", where=[str(own)])
+        with GitFolder(resolved) as folder:
+            lines = os.fsdecode(folder.read("info/alternates", _LARGEST_LIST) or b"").split("\n")
         yield resolved
-        try:
-            lines = (resolved / "info" / "alternates").read_text(encoding="utf-8", errors="surrogateescape")
-        except FileNotFoundError:
-            continue
-        todo += [_normal(resolved / line) for line in lines.splitlines() if line and not line.startswith("#")]
-
-
-def _settings(git_dir: Path) -> Iterator[tuple[str, str]]:
-    yield from _pairs(git(git_dir, "config", "--includes", "--null", "--list"))
-
-
-def _pairs(listed: bytes) -> Iterator[tuple[str, str]]:
-    for entry in os.fsdecode(listed).split("\0"):
-        if entry:
-            name, _, value = entry.partition("\n")
-            yield name, value
+        todo += [_normal(resolved / line) for line in lines if line and not line.startswith("#") and "\0" not in line]
+        if len(seen) + len(todo) > _MOST_ALTERNATES:
+            raise WorkspaceError(f"the repository borrows from more than {_MOST_ALTERNATES} others", where=[str(own)])
 
 
 def _normal(path: Path) -> Path:

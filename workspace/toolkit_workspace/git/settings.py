@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from toolkit_workspace.git.folder import GitFolder
 from toolkit_workspace.git.repository import Repository
 
 # How files look to git, and how it prints them. Each value is a word; none names a program or a file.
@@ -21,6 +22,8 @@ core.sparsecheckout core.sparsecheckoutcone core.abbrev core.quotepath core.comm
 index.sparse index.version extensions.objectformat diff.renames diff.algorithm diff.mnemonicprefix diff.noprefix
 merge.conflictstyle init.defaultbranch i18n.commitencoding log.date
 """
+_EXCLUDE = "info/exclude"
+_LARGEST_EXCLUDE = 1 << 20
 _WORD = re.compile(r"[A-Za-z0-9 ._:+/-]{0,100}")
 _REMOTE = re.compile(r"remote\.(?P<name>.+)\.(?P<key>url|fetch)", re.DOTALL)
 _BRANCH = re.compile(r"branch\.(?P<name>.+)\.(?P<key>remote|merge)", re.DOTALL)
@@ -55,19 +58,21 @@ def clean_settings(repository: Repository) -> str:
 
 
 def ignored_everywhere(repository: Repository) -> bytes:
-    """What the owner ignores without a `.gitignore` file: in this repository, and in all."""
-    named = repository.setting("core.excludesfile")
-    config = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser()
-    texts = [_read(Path(named).expanduser() if named else config / "git" / "ignore")]
-    texts += [_read(repository.common_dir / "info" / "exclude")]
+    """What the owner ignores without a `.gitignore` file: in all repositories, and in this one."""
+    config = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
+    texts = [_read(Path(repository.excludes_file or f"{config}/git/ignore"))]
+    with GitFolder(repository.common_dir) as folder:
+        if not folder.is_special(_EXCLUDE):
+            texts.append(folder.read(_EXCLUDE, _LARGEST_EXCLUDE) or b"")
     return b"".join(text if text.endswith(b"\n") or not text else text + b"\n" for text in texts)
 
 
 def _read(path: Path) -> bytes:
-    """The bytes of a file; none of a FIFO, which could make us wait for ever."""
+    """The bytes of a file of the owner; none of a FIFO, which could make us wait for ever."""
     try:
-        return path.read_bytes() if path.is_file() else b""
-    except OSError:
+        found = path.expanduser()
+        return found.read_bytes() if found.is_file() else b""
+    except (OSError, RuntimeError):  # RuntimeError: a ~ that is nobody's home
         return b""
 
 
