@@ -275,6 +275,16 @@ async def test_an_approver_that_gives_nonsense_refuses() -> None:
     assert notes.done == []
 
 
+async def test_arguments_that_are_none_are_told_in_words(caplog: pytest.LogCaptureFixture) -> None:
+    notes = Notes()
+    result = await ran(notes, calls("a"), approve=lambda question: Decision.allow("session"))  # type: ignore[arg-type]
+    assert notes.done == []
+    what = "Decision.allow('session'): it takes the arguments to run the call with"
+    assert result.denied[0].reason == f"Permission check failed: {what}"
+    assert "Decision.ALLOW_SESSION" in caplog.text
+    assert "Traceback" not in caplog.text
+
+
 async def test_policy_ask_holds_in_yolo_mode_too() -> None:
     notes, asked = Notes(), list[Question]()
     await ran(notes, calls("a"), mode="yolo", policy={"mcp__notes__*": "ask"}, approve=answering(True, asked))

@@ -305,6 +305,14 @@ async def test_content_that_cannot_be_sent_is_refused(content: Any) -> None:
         await Conversation([{"role": "user", "content": content}], transport=FakeCLI([text("never")])).reply()
 
 
+@pytest.mark.parametrize("said", [None, 5, {"text": "x"}, [], [5]])
+async def test_what_is_no_message_is_refused_in_words(said: Any) -> None:
+    conversation = Conversation(transport=FakeCLI([text("never")]))
+    with pytest.raises(RunError, match="prompt"):
+        await conversation.send(said)
+    assert conversation.messages == []
+
+
 def test_a_conversation_finds_its_session_itself() -> None:
     with pytest.raises(RunError, match="no option 'resume'"):
         Conversation(resume="12345678-1234-5678-1234-567812345678")

@@ -16,7 +16,7 @@ from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, SystemMessage, q
 
 from tests.sandbox.jails import needs_jail, needs_root
 from toolkit.errors import SandboxError, SettingsError, UnconfinedError
-from toolkit.sandbox import Confinement, JailLimits, confine, python_environment
+from toolkit.sandbox import Confinement, JailLimits, SandboxSettings, confine, python_environment
 from toolkit.sandbox.jail import proof
 from toolkit.testing import ScriptedAPI, text, tool_use
 
@@ -199,6 +199,30 @@ async def test_a_jail_that_is_not_proven_is_refused_and_cleared_away(
     assert "refusing to start" in caught.value.what
     assert _names(jails) == []
     assert _owner(workspace / "file") == os.geteuid()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"env": {"A": 1}}, "env: 'A' and its value are texts"),
+        ({"env": {5: "x"}}, "env: 5 and its value are texts"),
+        ({"settings": 5}, "settings: int is neither SandboxSettings nor a mapping"),
+        ({"settings": {"sandbox": {"enabld": True}}}, "Did you mean 'sandbox.enabled'"),
+    ],
+)
+def test_an_argument_that_cannot_be_is_refused_in_words(workspace: Path, options: Any, says: str) -> None:
+    with pytest.raises(SandboxError, match=says):
+        confine(workspace, api_url="http://127.0.0.1:9", api_key=KEY, **options)
+
+
+def test_settings_may_be_a_mapping(workspace: Path) -> None:
+    given: dict[str, Any] = {"permissions": {"deny": ["WebFetch"]}}
+    made = [
+        confine(workspace, api_url="http://127.0.0.1:9", api_key=KEY, settings=settings)
+        for settings in (given, SandboxSettings.parse(given))
+    ]
+    assert made[0]._settings == made[1]._settings
+    assert "WebFetch" in made[0]._settings
 
 
 async def test_without_bubblewrap_nothing_is_started(

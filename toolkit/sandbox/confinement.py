@@ -100,7 +100,7 @@ def confine(
     env: Mapping[str, str] | None = None,
     cli_path: Path | str | None = None,
     allow_control_files: Sequence[str] = (),
-    settings: SandboxSettings | None = None,
+    settings: SandboxSettings | Mapping[str, Any] | None = None,
     layout: Layout | None = None,
 ) -> Confinement:
     """Prepare a jail for one workspace; enter the result to get it.
@@ -128,7 +128,8 @@ def confine(
         cli_path: The CLI to run; else CLAUDE_BIN, else the one in claude-agent-sdk.
         allow_control_files: Files like `.git/config` the agent may change after all; `git init` needs that one
             and `.git/hooks`.
-        settings: Settings of the CLI that tighten the profile, such as `sandbox.filesystem.denyRead`.
+        settings: Settings of the CLI that tighten the profile, such as `sandbox.filesystem.denyRead`;
+            `SandboxSettings`, or the same as a mapping.
         layout: Where the workspace appears inside and what is lent beside it; at its own path if not given.
 
     Raises:
@@ -157,7 +158,7 @@ def confine(
         home=HOME,
         proxy_port=proxy_port,
         allow_control_files=tuple(dict.fromkeys([*allow_control_files, *own_git])),
-        settings=settings,
+        settings=_parsed(settings),
     )
     cli = find_cli(cli_path)
     work_in = usable_workspace(workspace)
@@ -207,6 +208,16 @@ def _with_cli(jail: Jail, cli: Path) -> tuple[Jail, str]:
     if jail.within(str(cli)) is None or any(cli.is_relative_to(place) for place in held):
         return replace(jail, programs=(cli,)), str(cli)
     return replace(jail, lent=(*jail.lent, (cli, CLI))), CLI
+
+
+def _parsed(settings: object) -> SandboxSettings | None:
+    """Settings as the profile takes them."""
+    if settings is None or isinstance(settings, SandboxSettings):
+        return settings
+    if not isinstance(settings, Mapping):
+        fix = "Read a file with SandboxSettings.load(Path(…))"
+        raise SandboxError(f"settings: {type(settings).__name__} is neither SandboxSettings nor a mapping", fix=fix)
+    return SandboxSettings.parse(dict(settings))
 
 
 def _path(layout: Layout) -> dict[str, str]:
@@ -392,6 +403,8 @@ def checked_env(env: Mapping[str, str]) -> dict[str, str]:
         SandboxError: one is no variable, is the jail's own, or steers the CLI itself.
     """
     for name, value in env.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise SandboxError(f"env: {name!r} and its value are texts, both", fix='Write for example: env={"CI": "1"}')
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or "\0" in value:
             raise SandboxError(f"env: {name!r} is no variable", fix="Use letters, digits and underscores.")
         if name in _FIXED:

@@ -13,7 +13,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from toolkit.errors import RunError
+from toolkit._base.words import safe_line
+from toolkit.errors import RunError, ToolkitError
 from toolkit.runs.asking.guard import ALLOW, Verdict
 from toolkit.runs.asking.policy import Policy
 from toolkit.runs.asking.remembered import Remembered
@@ -54,6 +55,9 @@ class Decision:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise RunError(f"'{self.kind}' is no decision", fix=f"Use one of: {', '.join(KINDS)}")
+        if self.arguments is not None and not isinstance(self.arguments, Mapping):
+            what = f"Decision.allow({safe_line(repr(self.arguments), 40)}): it takes the arguments to run the call with"
+            raise RunError(what, fix="To remember it: Decision.ALLOW_SESSION, ALLOW_PROJECT or ALLOW_ALWAYS")
 
     @property
     def allows(self) -> bool:
@@ -264,6 +268,9 @@ class Approvals:
         assert callable(self._approve)
         try:
             decision = as_decision(await in_its_own_time(self._approve, question))
+        except ToolkitError as error:
+            _log.warning("the approver failed on %s: %s", question.tool, error)
+            decision = Decision.deny(f"Permission check failed: {error.what}")
         except Exception as error:
             _log.exception("the approver failed on %s", question.tool)
             decision = Decision.deny(f"Permission check failed: {type(error).__name__}")

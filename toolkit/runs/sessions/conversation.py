@@ -20,7 +20,7 @@ from claude_agent_sdk import SessionStore
 
 from toolkit._base.files import write_whole
 from toolkit.errors import RunError
-from toolkit.runs.kinds import OptionError
+from toolkit.runs.kinds import OptionError, wrong
 from toolkit.runs.launch import run, run_on
 from toolkit.runs.outcome.result import RunResult
 from toolkit.runs.prompts import Part, as_asked, check_parts
@@ -124,8 +124,16 @@ class Conversation:
         return self._options.get("store") or default_store(self._options.get("home"))
 
     def _with(self, text: str | Sequence[Part]) -> Conversation:
-        content = text if isinstance(text, str) else list(as_asked(check_parts("prompt", text)).content)
+        content = text if isinstance(text, str) else list(as_asked(_parts(text)).content)
         return Conversation([*self.messages, {"role": "user", "content": content}], **self._options)
+
+
+def _parts(given: Any) -> tuple[Part, ...]:
+    """A message that is no text, as its parts."""
+    if not isinstance(given, list | tuple):
+        what, fix = "a message is a text, or a list of texts and Images", 'Say what to do: conversation.send("…")'
+        raise wrong("prompt", given, what, fix)
+    return check_parts("prompt", given)
 
 
 class Seen(NamedTuple):
