@@ -271,3 +271,31 @@ def test_an_index_does_not_tell_what_exists_outside_of_its_work_tree(tmp_path: P
     with prepare(repo, tmp_path, exclude_glob=["lib/", "out"]) as section:
         marked = git(section.temp_dir / "repo", "ls-files", "-v").splitlines()
     assert marked == ["H app.py", "S lib/code.py", "H out/gone", "H out/there"]
+
+
+@pytest.mark.parametrize("named", ["../..", "..", "../../private", "../info", "../../empty"])
+def test_only_a_store_of_objects_can_be_borrowed_from(tmp_path: Path, named: str) -> None:
+    """The whole mount would be shown otherwise, with what `exclude_glob` leaves out."""
+    repo = plain(tmp_path)
+    for folder in ("private", "empty"):
+        (repo / folder).mkdir()
+    (repo / "private/key").write_text(_SECRET)
+    (repo / ".git/objects/info/alternates").write_text(f"{named}\n")
+    assert refusal(repo).path == str((repo / ".git/objects" / named).resolve())
+
+
+def test_repositories_that_borrow_from_each_other_are_lent_once(tmp_path: Path) -> None:
+    one, two = make_repository(tmp_path / "one"), make_repository(tmp_path / "two")
+    for here, there in ((one, two), (two, one)):
+        (here / ".git/objects/info/alternates").write_text(f"{there}/.git/objects\n{here}/.git/objects\n")
+    with prepare(one, tmp_path) as section:
+        hosts = [host for host, inside in section.shown.git[0].lent if not inside.endswith("alternates")]
+    assert hosts == [str(one / ".git/objects"), str(two / ".git/objects")]
+
+
+def test_a_store_whose_path_would_be_read_as_two_is_refused(tmp_path: Path) -> None:
+    repo = plain(tmp_path)
+    other = make_repository(repo / "a\nb")
+    (repo / "link").symlink_to(other)
+    (repo / ".git/objects/info/alternates").write_text("../../link/.git/objects\n")
+    assert refusal(repo).path == str(other / ".git/objects")

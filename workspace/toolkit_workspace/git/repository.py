@@ -10,6 +10,7 @@ would have made it so: as `worktrees/NAME` in it.
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ LARGEST_HEAD = 65_536
 _MOST_ALTERNATES = 50
 _LARGEST_CONFIG = 1 << 22
 _LARGEST_LIST = 1 << 18
+_IN_A_STORE = re.compile(r"[0-9a-f]{2}|info|pack|journals|(tmp_obj|tmp_objdir|incoming)[-_].*|.*\.lock|\.DS_Store")
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,12 +174,24 @@ def _object_stores(common: GitFolder) -> Iterator[Path]:
         if resolved in seen or not resolved.is_dir():
             continue
         seen.add(resolved)
+        if "\n" in str(resolved):  # it would be two lines, and so two stores, where the copy names it
+            raise refused(f"the object store {str(resolved)!r} has a line break in its path", resolved)
         with GitFolder(resolved) as folder:
+            if store != own:
+                _holds_objects(folder)
             lines = os.fsdecode(folder.read("info/alternates", _LARGEST_LIST) or b"").split("\n")
         yield resolved
         todo += [_normal(resolved / line) for line in lines if line and not line.startswith("#") and "\0" not in line]
         if len(seen) + len(todo) > _MOST_ALTERNATES:
             raise WorkspaceError(f"the repository borrows from more than {_MOST_ALTERNATES} others", where=[str(own)])
+
+
+def _holds_objects(folder: GitFolder) -> None:
+    """Check that a folder is an object store: any other would be shown to the agent whole, files left out included."""
+    folders, files = folder.names(".")
+    strange = [name for name in (*folders, *files) if not _IN_A_STORE.fullmatch(name)]
+    if strange or "pack" not in folders:
+        raise refused(f"{str(folder.path)!r}, from which the repository borrows, is no store of objects", folder.path)
 
 
 def _normal(path: Path) -> Path:
