@@ -299,3 +299,14 @@ def test_a_store_whose_path_would_be_read_as_two_is_refused(tmp_path: Path) -> N
     (repo / "link").symlink_to(other)
     (repo / ".git/objects/info/alternates").write_text("../../link/.git/objects\n")
     assert refusal(repo).path == str(other / ".git/objects")
+
+
+@pytest.mark.parametrize(("name", "size"), [("rebase-apply/{}", 1 << 20), ("sharedindex.{}", 1 << 28)])
+def test_many_files_of_a_git_folder_do_not_fill_the_disk(tmp_path: Path, name: str, size: int) -> None:
+    repo = plain(tmp_path)
+    (repo / ".git/rebase-apply").mkdir()
+    for number in range(70):
+        with (repo / ".git" / name.format(number)).open("wb") as file:
+            file.truncate(size)
+    with pytest.raises(WorkspaceError, match="holds more than"):
+        prepare(repo, tmp_path)

@@ -139,8 +139,8 @@ def refused(what: str, path: Path) -> WorkspaceSecurityError:
 
 
 def too_large(path: Path, most: int) -> WorkspaceError:
-    """A file of a git folder that is too large to be true."""
+    """A file or folder of a git folder that is too large to be true."""
     return WorkspaceError(
-        f"{str(path)!r} has more than {most:,} bytes",
+        f"{str(path)!r} holds more than {most:,} bytes",
         fix=f"Look at the repository with: git fsck. Or {_WITHOUT_GIT}",
     )

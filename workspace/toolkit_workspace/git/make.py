@@ -25,7 +25,9 @@ from toolkit_workspace.git.settings import clean_settings, ignored_everywhere
 STORES = "/run/toolkit/git"
 """Where object stores of the host appear inside a jail."""
 _LARGEST_NOTE = 1 << 20
+_LARGEST_NOTES = 1 << 26
 _LARGEST_INDEX = 1 << 29
+_BLOCK = 4096  # what a file takes at least
 _PIECE = 1 << 20
 _ALTERNATES = "alternates"
 # What git keeps about a merge, rebase, pick or bisect that is under way.
@@ -147,39 +149,47 @@ def _copy_notes(folder: GitFolder, common: GitFolder, place: Path) -> None:
     sources += [(common, name) for name in ("shallow", "info/attributes", "logs/refs/stash")]
     for below in _UNDER_WAY_FOLDERS:
         sources += [(folder, f"{below}/{name}") for name in folder.names(below)[1]]
+    left = _LARGEST_NOTES
     for source, name in sources:
         file = source.open(name)
         if file is None:
             continue
         with file:
             if name == "shallow":
-                _copy(file, source.path / name, place / name)
+                _copy(file, source.path / name, place / name, _LARGEST_INDEX)
             elif os.fstat(file.fileno()).st_size <= _LARGEST_NOTE:
+                data = file.read(_LARGEST_NOTE)
+                left -= len(data) + _BLOCK
+                if left < 0:
+                    raise too_large((source.path / name).parent, _LARGEST_NOTES)
                 (place / name).parent.mkdir(parents=True, exist_ok=True)
-                (place / name).write_bytes(file.read(_LARGEST_NOTE))
+                (place / name).write_bytes(data)
 
 
 def _copy_index(folder: GitFolder, place: Path) -> None:
     """The index as it stands, with its time: git looks again at what is younger than its index."""
     names = ["index", *(name for name in folder.names(".")[1] if name.startswith("sharedindex."))]
+    left = _LARGEST_INDEX
     for name in names:
         file = folder.open(name)
         if file is None:
             continue
         with file:
-            _copy(file, folder.path / name, place / name)
+            left -= _copy(file, folder.path / name, place / name, left)
             found = os.fstat(file.fileno())
         os.utime(place / name, ns=(found.st_atime_ns, found.st_mtime_ns))
 
 
-def _copy(file: BinaryIO, source: Path, to: Path) -> None:
-    if os.fstat(file.fileno()).st_size > _LARGEST_INDEX:
-        raise too_large(source, _LARGEST_INDEX)
-    left = _LARGEST_INDEX
+def _copy(file: BinaryIO, source: Path, to: Path, most: int) -> int:
+    """Copy a file, which may still grow, and say what of `most` bytes that took."""
+    left = most
+    if os.fstat(file.fileno()).st_size + _BLOCK > left:
+        raise too_large(source, most)
     with to.open("xb") as copy:
-        while left and (data := file.read(min(left, _PIECE))):
+        while left > _BLOCK and (data := file.read(min(left, _PIECE))):
             copy.write(data)
             left -= len(data)
+    return most - left + _BLOCK
 
 
 def _mark_absent(repository: Repository, place: Path, copy: Path, shown: Sequence[str]) -> None:
