@@ -174,6 +174,7 @@ def test_a_run_that_cannot_be_confined_ends_with_4_and_asks_no_model(tmp_path: P
         ["go", "--policy", "Bash=alow"],
         ["go", "--settings", "list.json"],
         ["go", "--settings", "open.json"],
+        ["go", "--settings", "misspelled.json"],
         ["go", "--output-schema", "list.json"],
         [],
     ],
@@ -188,6 +189,7 @@ def test_a_mistyped_run_ends_with_2_and_leaves_nothing(
     (tmp_path / "list.json").write_text("[]", encoding="utf-8")
     (tmp_path / "empty.py").write_text("", encoding="utf-8")
     (tmp_path / "open.json").write_text('{"sandbox": {"enabled": false}}', encoding="utf-8")
+    (tmp_path / "misspelled.json").write_text('{"permissions": {"deny": ["Bsah"]}}', encoding="utf-8")
     (tmp_path / "binary.md").write_bytes(b"\xff\xfe\x00")
     done = CliRunner().invoke(toolkit, ["run", *words])
     assert (done.exit_code, done.stdout) == (2, "")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from claude_agent_sdk import HookMatcher, PermissionResultAllow, SystemMessage
 
-from toolkit.runs.asking import NATIVE_TOOLS
+from toolkit.sandbox import NATIVE_TOOLS
 from toolkit.testing import RealCLI, ScriptedAPI, text, tool_use
 
 Start = Callable[..., ScriptedAPI]

@@ -9,8 +9,8 @@ import pytest
 from claude_agent_sdk import AgentDefinition, HookMatcher
 
 from tests.runs.play import ADD, BOX
-from toolkit.errors import RunError
-from toolkit.runs import RunResult, RunSpec, run
+from toolkit.errors import RunError, ToolkitError
+from toolkit.runs import RunResult, RunSpec, list_runs, run
 from toolkit.testing import FakeCLI, ScriptedAPI, Status, Turn, text, tool_use
 
 pytestmark = pytest.mark.usefixtures("toolkit_home")
@@ -18,6 +18,9 @@ pytestmark = pytest.mark.usefixtures("toolkit_home")
 
 async def confined(api: ScriptedAPI, prompt: str = "Go.", **options: Any) -> RunResult[Any]:
     return await run(prompt, api_url=api.url, api_key="none", **options)
+
+
+UNKNOWN = "A hook of this run answered something unknown"
 
 
 def deny(reason: str) -> dict[str, Any]:
@@ -128,6 +131,15 @@ async def test_a_hook_of_the_caller_sees_what_the_guard_lets_pass_and_can_refuse
         ("yes", "A hook of this run gave no answer that can be read"),
         ({"hookSpecificOutput": {"permissionDecision": "alow"}}, "A hook of this run refused it"),
         ({"decision": "block", "reason": "no"}, "no"),
+        ({"permissionDecision": "deny"}, f"{UNKNOWN}: permissionDecision"),
+        ({"hookSpecificOutput": {"permissionDecison": "deny"}}, f"{UNKNOWN}: permissionDecison"),
+        ({"decison": "block"}, f"{UNKNOWN}: decison"),
+        ({"behavior": "deny"}, f"{UNKNOWN}: behavior"),
+        ({"hookSpecificOutput": []}, f"{UNKNOWN}: hookSpecificOutput"),
+        ({"hookSpecificOutput": {"hookEventName": "PostToolUse"}}, f"{UNKNOWN}: hookEventName"),
+        ({"hookSpecificOutput": {"updatedInput": "x"}}, f"{UNKNOWN}: updatedInput"),
+        ({"continue": "no"}, f"{UNKNOWN}: continue"),
+        ({"async_": True}, f"{UNKNOWN}: async_"),
     ],
 )
 async def test_a_hook_that_fails_or_says_something_unknown_has_refused(answer: Any, reason: str) -> None:
@@ -169,3 +181,55 @@ def test_options_that_do_not_go_together_are_refused() -> None:
         RunSpec("Go.", agents=agents, native=["Read"])
     with pytest.raises(RunError, match="the fallback model is the model itself"):
         RunSpec("Go.", model="m", fallback_model="m")
+
+
+async def no_hook(given: Any, call: Any, context: Any) -> Any:
+    return {}
+
+
+def subagent(**more: Any) -> dict[str, Any]:
+    return {"agents": {"h": {"description": "Helps.", "prompt": "You help.", **more}}}
+
+
+def hooked(matcher: str, event: str = "PreToolUse") -> dict[str, Any]:
+    return {"hooks": {event: [HookMatcher(matcher=matcher, hooks=[no_hook])]}}
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (hooked("Bsah"), r"hooks\['PreToolUse'\]: no tool of this run is called 'Bsah'; did you mean 'Bash'"),
+        (hooked("bash"), "called 'bash'; did you mean 'Bash'"),
+        (hooked("Write|Eidt", "PostToolUse"), "called 'Eidt'; did you mean 'Edit'"),
+        (hooked("^Bsah$"), "called '.Bsah.'"),
+        (hooked("("), r"the matcher '\(' cannot be read"),
+        (hooked("mcp__notes__ad"), "did you mean 'mcp__notes__add'"),
+        (subagent(disallowedTools=["Bsah"]), r"agents\['h'\]\['disallowedTools'\]: .* 'Bsah'; did you mean 'Bash'"),
+        (subagent(tools=["Raed"]), "called 'Raed'; did you mean 'Read'"),
+        ({"settings": {"permissions": {"deny": ["Bsah"]}}}, "permissions.deny: the CLI has no tool 'Bsah'"),
+        ({"settings": {"permissions": {"deny": ["Raed(./x)"]}}}, "no tool 'Raed'; did you mean 'Read'"),
+        ({"settings": {"permissions": {"deny": ["mcp__notes__ad"]}}}, "did you mean 'mcp__notes__add'"),
+    ],
+)
+async def test_the_name_of_a_tool_that_there_is_not_is_refused_before_anything_starts(
+    options: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(ToolkitError, match=says):
+        await run("Go.", tools=[BOX], transport=FakeCLI([text("ok")]), **options)
+    assert list_runs() == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        hooked("Write|WebFetch"),
+        hooked("mcp__notes__.*"),
+        hooked("*"),
+        hooked("mcp__far__.*", "PostToolUse") | {"servers": {"far": {"command": "x", "optional": True}}},
+        hooked("startup", "Notification"),
+        subagent(tools=["Bash(git log:*)", "mcp__notes__add", "mcp__notes"], disallowedTools=["WebFetch"]),
+        {"settings": {"permissions": {"deny": ["Read(./x)", "WebFetch", "mcp__notes__*"]}}},
+    ],
+)
+async def test_the_name_of_a_tool_that_there_is_may_be_written_in_every_way(options: dict[str, Any]) -> None:
+    assert (await run("Go.", tools=[BOX], transport=FakeCLI([text("ok")]), **options)).ok

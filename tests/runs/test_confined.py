@@ -396,7 +396,14 @@ async def test_a_disabled_tool_of_a_further_server_is_not_offered(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    "options", [{"policy": {"mcp__s__bat": "deny"}}, {"policy": {"mcp__s__bat": "disable"}}, {"safe": ["mcp__s__bat*"]}]
+    "options",
+    [
+        {"policy": {"mcp__s__bat": "deny"}},
+        {"policy": {"mcp__s__bat": "disable"}},
+        {"safe": ["mcp__s__bat*"]},
+        {"agents": {"a": {"description": "d", "prompt": "p", "disallowedTools": ["mcp__s__bat"]}}},
+        {"settings": {"permissions": {"deny": ["mcp__s__bat"]}}},
+    ],
 )
 async def test_a_pattern_about_a_server_is_looked_up_before_the_first_prompt(
     tmp_path: Path, options: dict[str, Any]

@@ -7,12 +7,14 @@ guard judges its calls, it runs in the same jail, and it brings no servers and n
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolkit._base.words import did_you_mean
-from toolkit.runs.asking.own_hooks import HOOK_EVENTS
+from toolkit.runs.asking.own_hooks import HOOK_EVENTS, TOOL_EVENTS
+from toolkit.runs.asking.patterns import PLAIN_MATCHER, Offer
 from toolkit.runs.kinds import OptionError, wrong
 
 if TYPE_CHECKING:
@@ -94,7 +96,50 @@ def _matcher(name: str, hook: Any) -> Any:
         if not inspect.iscoroutinefunction(called):
             what = "a hook is an async function of what happened, the call's id, and a context"
             raise wrong(name, function, what, "Write: async def hook(given, call, context): return {}")
-    return hook if isinstance(hook, HookMatcher) else HookMatcher(hooks=[hook])
+    if not isinstance(hook, HookMatcher):
+        return HookMatcher(hooks=[hook])
+    try:
+        re.compile(hook.matcher or "")
+    except re.error as error:
+        matcher = hook.matcher
+        fix = 'Name tools, with bars between: "Write|Edit"'
+        if matcher != "*":
+            raise OptionError(name, f"{name}: the matcher {matcher!r} cannot be read: {error}", fix=fix) from None
+    return hook
+
+
+def tool_names(spec: RunSpec) -> list[tuple[str, str]]:
+    """The tools that subagents, matchers of hooks and `permissions.deny` name, each with where that is written."""
+    named = [
+        (f"agents[{agent!r}][{key!r}]", str(tool))
+        for agent, given in spec.agents.items()
+        for key in ("tools", "disallowedTools")
+        for tool in given.get(key, ())
+    ]
+    for option, matcher in _matchers(spec):
+        named += [(option, tool) for tool in matcher.split("|")] if re.fullmatch(PLAIN_MATCHER, matcher) else []
+    permissions = None if spec.settings is None else spec.settings.permissions
+    denied = (permissions.deny if permissions is not None else None) or ()
+    return named + [("settings", rule) for rule in denied if rule.startswith("mcp__")]  # the others are looked up there
+
+
+def check_tool_names(spec: RunSpec, offer: Offer) -> None:
+    """Refuse what names no tool: it would never hold.
+
+    Raises:
+        OptionError: one means no tool of the run or of the CLI.
+    """
+    for option, name in tool_names(spec):
+        offer.check_name(option, name)
+    for option, matcher in _matchers(spec):
+        if not re.fullmatch(PLAIN_MATCHER, matcher):
+            offer.check_regex(option, matcher)
+
+
+def _matchers(spec: RunSpec) -> list[tuple[str, str]]:
+    """The matchers of hooks that are about some tools, each with where it is written."""
+    hooks = [(f"hooks[{event!r}]", hook.matcher) for event in TOOL_EVENTS for hook in spec.hooks.get(event, ())]
+    return [(option, matcher) for option, matcher in hooks if matcher and matcher != "*"]
 
 
 def check_folder(name: str, value: Any) -> Path:

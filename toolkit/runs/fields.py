@@ -18,7 +18,6 @@ from toolkit._base.words import did_you_mean
 from toolkit.errors import RunError
 from toolkit.runs.agents import EFFORTS, check_agent, check_folder, check_hooks, check_thinking
 from toolkit.runs.asking.modes import MODES
-from toolkit.runs.asking.patterns import NATIVE_TOOLS
 from toolkit.runs.kinds import (
     OptionError,
     Rule,
@@ -40,6 +39,7 @@ from toolkit.runs.prompts import Prompt, check_parts, is_stream
 from toolkit.sandbox import (
     CONTROL_FILES,
     CREDENTIALS,
+    NATIVE_TOOLS,
     PROFILES,
     JailLimits,
     SandboxSettings,

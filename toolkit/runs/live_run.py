@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from toolkit.errors import RunError, WorkspaceError
+from toolkit.runs.agents import check_tool_names
 from toolkit.runs.asking.approval_socket import ApprovalSocket
 from toolkit.runs.asking.approvals import Approvals
 from toolkit.runs.asking.policy import Policy
@@ -76,7 +77,9 @@ class LiveRun(Steering, Generic[OutputT]):
 
     async def __aenter__(self) -> Self:
         boxes = load_boxes(self.spec)
-        policy = self.spec.rules(self._is_read_only).about(make_offer(self.spec, boxes))
+        offer = make_offer(self.spec, boxes)
+        policy = self.spec.rules(self._is_read_only).about(offer)
+        check_tool_names(self.spec, offer)
         self._boxes = without_disabled(boxes, policy)
         if self.spec.transport is None:
             self.spec.check_key()

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     )
     from toolkit.sandbox.profiles import (
         CONTROL_FILES as CONTROL_FILES,
+        NATIVE_TOOLS as NATIVE_TOOLS,
         PROFILES as PROFILES,
         READ_ONLY_TOOLS as READ_ONLY_TOOLS,
         TOOLS as TOOLS,
@@ -71,7 +72,7 @@ _HOMES = {
     "toolkit.sandbox.lending": "Layout Lent Toolchain find_toolchain",
     "toolkit.sandbox.limits": "JailLimits HeldLimit limit_names",
     "toolkit.sandbox.lint.explain": "Problem explain_file explain_text",
-    "toolkit.sandbox.profiles": "CONTROL_FILES PROFILES READ_ONLY_TOOLS TOOLS profile",
+    "toolkit.sandbox.profiles": "CONTROL_FILES NATIVE_TOOLS PROFILES READ_ONLY_TOOLS TOOLS profile",
     "toolkit.sandbox.settings": "KNOWN_CLI SandboxSettings",
     "toolkit.sandbox.shell": "ShellOptions ShellRun run_confined",
 }

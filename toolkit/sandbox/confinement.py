@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from toolkit._base.handles import open_beneath
+from toolkit._base.words import did_you_mean
 from toolkit.errors import SandboxError
 from toolkit.sandbox.bridge import PROXY_PORT, bridge
 from toolkit.sandbox.gate.client import HostPorts
@@ -47,7 +48,7 @@ from toolkit.sandbox.lending.layout import Layout
 from toolkit.sandbox.lending.nested import nested_bwrap
 from toolkit.sandbox.lending.variables import HARMLESS, steers_the_cli
 from toolkit.sandbox.limits import HeldLimit, JailLimits, known_limits
-from toolkit.sandbox.profiles import READ_ONLY_TOOLS, TOOLS, profile as make_profile
+from toolkit.sandbox.profiles import NATIVE_TOOLS, READ_ONLY_TOOLS, TOOLS, profile as make_profile
 from toolkit.sandbox.settings import SandboxSettings
 
 LITTER = ".claude/.cc-writes"
@@ -188,6 +189,10 @@ def confine(
     )
     jail, program = _with_cli(jail, cli)
     make_gate(Path("not-opened"))  # a bad URL is refused now; nothing listens yet
+    for tool in tools or ():
+        if tool not in NATIVE_TOOLS:
+            what = f"tools: the CLI has no tool '{tool}'{did_you_mean(tool, NATIVE_TOOLS)}"
+            raise SandboxError(what, fix="The CLI would leave it out without a word.")
     usual = READ_ONLY_TOOLS if profile == "read-only" else TOOLS
     return Confinement(
         jail,

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Any
 
-from toolkit._base.words import nearest
+from toolkit._base.words import did_you_mean, nearest
 from toolkit.errors import SettingsError
 from toolkit.sandbox.domains import parse_domains
 from toolkit.sandbox.settings import Filesystem, Network, Permissions, Sandbox, SandboxSettings
@@ -35,6 +36,38 @@ PROFILES = {
 CONTROL_FILES = (".claude", ".mcp.json", ".git/hooks", ".git/config", "CLAUDE.md", "CLAUDE.local.md")
 """Files and folders in a workspace that steer the CLI or git, in this run or the next."""
 
+NATIVE_TOOLS = (
+    "Agent",
+    "Bash",
+    "CronCreate",
+    "CronDelete",
+    "CronList",
+    "Edit",
+    "EnterWorktree",
+    "ExitWorktree",
+    "Glob",
+    "Grep",
+    "ListAgents",
+    "Monitor",
+    "NotebookEdit",
+    "Read",
+    "ReportFindings",
+    "ScheduleWakeup",
+    "SendMessage",
+    "Skill",
+    "Task",
+    "TaskCreate",
+    "TaskGet",
+    "TaskList",
+    "TaskStop",
+    "TaskUpdate",
+    "ToolSearch",
+    "WebFetch",
+    "WebSearch",
+    "Workflow",
+    "Write",
+)
+"""The CLI's own tools, as `native=` may name them. The CLI leaves out a name it does not know, and does not say so."""
 TOOLS = ("Bash", "Read", "Write", "Edit", "Glob", "Grep", "NotebookEdit")
 """The CLI's own tools an agent is offered."""
 READ_ONLY_TOOLS = ("Read", "Grep", "Glob")
@@ -140,6 +173,8 @@ def _tightened(made: SandboxSettings, more: SandboxSettings, profile: str) -> Sa
     """
     has = dict(_leaves(made.as_dict()))
     for key, value in _leaves(more.as_dict()):
+        if key == "permissions.deny":
+            _check_rules(value)
         if key in _ADDING or (key in _SWITCHING_ON and value in (True, "disable")) or has.get(key) == value:
             continue
         before = f"the profile '{profile}' has {json.dumps(has[key])}" if key in has else "it may open what is closed"
@@ -150,6 +185,15 @@ def _tightened(made: SandboxSettings, more: SandboxSettings, profile: str) -> Sa
             key=key,
         )
     return made.with_more(more)
+
+
+def _check_rules(rules: Sequence[str]) -> None:
+    known = (*NATIVE_TOOLS, *_REACHING_TOOLS)
+    for rule in rules:
+        tool = rule.partition("(")[0]
+        if not tool.startswith("mcp__") and not any(fnmatchcase(name, tool) for name in known):
+            what = f"permissions.deny: the CLI has no tool '{tool}'{did_you_mean(tool, known)}"
+            raise SettingsError(what, fix="Name one that it has: such a rule denies nothing", key="permissions.deny")
 
 
 def _leaves(data: dict[str, Any], place: str = "") -> Iterator[tuple[str, Any]]:

@@ -13,7 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from toolkit._base.words import safe_line
 from toolkit.runs.asking.guard import Verdict
+from toolkit.runs.asking.patterns import PLAIN_MATCHER
 
 if TYPE_CHECKING:
     from claude_agent_sdk import HookMatcher
@@ -30,9 +32,15 @@ HOOK_EVENTS = (
     "Notification",
 )
 """The events that a hook can be for."""
+TOOL_EVENTS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
+"""Those of them whose matcher is about tools."""
 _BEFORE_TOOL = "PreToolUse"
 _FAILS_CLOSED = ("UserPromptSubmit",)
+_WIDTH = 100
+_SPECIAL = "hookSpecificOutput"
 _ALLOWS = (None, "allow")
+_KEYS = ("continue", "continue_", "decision", "reason", "stopReason", "suppressOutput", "systemMessage", _SPECIAL)
+_SPECIAL_KEYS = ("hookEventName", "permissionDecision", "permissionDecisionReason", "updatedInput", "additionalContext")
 
 
 class OwnHooks:
@@ -73,9 +81,21 @@ def _is_for(matcher: str | None, tool: str) -> bool:
     """Whether a matcher names this tool: a name, names with bars between, or a pattern, as the CLI reads them."""
     if not matcher or matcher == "*":
         return True
-    if re.fullmatch(r"[A-Za-z0-9_|]+", matcher):
+    if re.fullmatch(PLAIN_MATCHER, matcher):
         return tool in matcher.split("|")
     return re.search(matcher, tool) is not None
+
+
+def _unknown(answer: Mapping[Any, Any], special: Any) -> str:
+    """What of an answer means nothing: it may be a refusal that is misspelled."""
+    if not isinstance(special, Mapping):
+        return _SPECIAL
+    wrong = [str(key) for key in answer if key not in _KEYS] + [str(key) for key in special if key not in _SPECIAL_KEYS]
+    wrong += [key for key in ("continue", "continue_") if answer.get(key) not in (None, True, False)]
+    wrong += ["hookEventName"] if special.get("hookEventName") not in (None, _BEFORE_TOOL) else []
+    changed = special.get("updatedInput")
+    wrong += [] if changed is None or isinstance(changed, Mapping) else ["updatedInput"]
+    return ", ".join(wrong)
 
 
 def _verdict(answer: Any) -> Verdict:
@@ -83,7 +103,10 @@ def _verdict(answer: Any) -> Verdict:
         return Verdict(True)
     if not isinstance(answer, Mapping):
         return Verdict(False, "A hook of this run gave no answer that can be read")
-    special = answer.get("hookSpecificOutput") or {}
+    special = answer.get(_SPECIAL)
+    special = {} if special is None else special
+    if unknown := _unknown(answer, special):
+        return Verdict(False, f"A hook of this run answered something unknown: {safe_line(unknown, _WIDTH)}")
     decision = special.get("permissionDecision")
     stops = False in (answer.get("continue_"), answer.get("continue"))
     reason = str(special.get("permissionDecisionReason") or answer.get("reason") or "A hook of this run refused it")

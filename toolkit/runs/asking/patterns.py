@@ -16,39 +16,10 @@ from fnmatch import fnmatchcase
 
 from toolkit._base.words import did_you_mean
 from toolkit.runs.kinds import OptionError
+from toolkit.sandbox import NATIVE_TOOLS
 
-NATIVE_TOOLS = (
-    "Agent",
-    "Bash",
-    "CronCreate",
-    "CronDelete",
-    "CronList",
-    "Edit",
-    "EnterWorktree",
-    "ExitWorktree",
-    "Glob",
-    "Grep",
-    "ListAgents",
-    "Monitor",
-    "NotebookEdit",
-    "Read",
-    "ReportFindings",
-    "ScheduleWakeup",
-    "SendMessage",
-    "Skill",
-    "Task",
-    "TaskCreate",
-    "TaskGet",
-    "TaskList",
-    "TaskStop",
-    "TaskUpdate",
-    "ToolSearch",
-    "WebFetch",
-    "WebSearch",
-    "Workflow",
-    "Write",
-)
-"""The CLI's own tools, as `native=` may name them. The CLI leaves out a name it does not know, and does not say so."""
+PLAIN_MATCHER = r"[A-Za-z0-9_|]+"
+"""A hook's matcher that is no regular expression: names of tools."""
 _OF_CALLS = re.compile(r"(?P<tool>[^()]*)\((?P<words>.*)\)", re.DOTALL)
 
 
@@ -81,6 +52,28 @@ class Offer:
             what = f"{option}: two tools of this run are called '{pattern}'"
             raise OptionError(option, what, fix=f"Say which one: {' or '.join(found)}")
         raise self._unknown(option, pattern)
+
+    def check_name(self, option: str, name: str) -> None:
+        """Refuse the name of a tool that neither the run nor the CLI has; `mcp__BOX` means all of a box.
+
+        Raises:
+            OptionError: there is no such tool.
+        """
+        tool = name.partition("(")[0]
+        boxes = [f"mcp__{box}" for box in (*self.boxes, *self.servers)]
+        known = [*NATIVE_TOOLS, *self._names(), *boxes]
+        if self.server_of(tool) is None and not any(fnmatchcase(one, tool) for one in known):
+            raise self._unknown(option, tool)
+
+    def check_regex(self, option: str, regex: str) -> None:
+        """Refuse a regular expression that matches no tool's name; one that names a server is taken as it is.
+
+        Raises:
+            OptionError: it can match no call.
+        """
+        on_servers = any(f"mcp__{server}" in regex for server in self.servers)
+        if not on_servers and not any(re.search(regex, name) for name in (*NATIVE_TOOLS, *self._names())):
+            raise self._unknown(option, regex)
 
     def server_of(self, pattern: str) -> str | None:
         """The server a pattern is about, where only that server knows its tools."""

@@ -16,6 +16,7 @@ from typing import Any
 from claude_agent_sdk import ClaudeSDKClient
 
 from toolkit.errors import RunError
+from toolkit.runs.agents import tool_names
 from toolkit.runs.asking.policy import Policy
 from toolkit.runs.boxes import make_offer
 from toolkit.runs.kinds import OptionError
@@ -211,7 +212,7 @@ async def check_patterns(client: ClaudeSDKClient, spec: RunSpec, policy: Policy)
     Raises:
         OptionError: one means no tool, or its server does not tell its tools in time.
     """
-    offer, patterns = make_offer(spec), policy.patterns()
+    offer, patterns = make_offer(spec), [*policy.patterns(), *tool_names(spec)]
     wanted = {server for _, pattern in patterns if (server := offer.server_of(pattern)) is not None}
     if not wanted:
         return
