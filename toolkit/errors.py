@@ -85,9 +85,13 @@ class ToolDefinitionError(ToolkitError):
 class TargetError(ToolkitError):
     """A TARGET (file.py, file.py:name, package.module:name) that gives no tools."""
 
-    def __init__(self, what: str, *, target: str, where: Sequence[str] = (), fix: str = "") -> None:
+    def __init__(
+        self, what: str, *, target: str, where: Sequence[str] = (), fix: str = "", is_mistyped: bool = False
+    ) -> None:
         super().__init__(what, where=where, fix=fix)
         self.target = target
+        self.exit_code = 2 if is_mistyped else 1
+        """2 where the words themselves name no Python file and no module, and 1 where what they name gives no tools."""
 
 
 class ClientConfigError(ToolkitError):

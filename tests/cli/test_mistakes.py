@@ -32,6 +32,26 @@ there is no file note.py
   Did you mean notes.py?
 """,
         {"notes.py": HEAD + FIND},
+        code=2,
+    ),
+    "a file that is no Python file missing": Mistake(
+        "inspect note.txt",
+        """\
+there is no file note.txt, and no module of that name
+  looked in <here>
+  Did you mean notes.py?
+""",
+        {"notes.py": HEAD + FIND},
+        code=2,
+    ),
+    "no Python file": Mistake(
+        "inspect t.txt",
+        """\
+t.txt is no Python file: its name does not end in .py
+  Name a Python file: tools.py
+""",
+        {"t.txt": "words"},
+        code=2,
     ),
     "folder missing": Mistake(
         "inspect tools/notes.py",
@@ -40,6 +60,7 @@ there is no file tools/notes.py
   the folder tools does not exist
   Check the path; it is read from the current directory
 """,
+        code=2,
     ),
     "a folder": Mistake(
         "inspect tools",
@@ -48,6 +69,7 @@ tools is a folder
   Name a file in it: tools/notes.py
 """,
         {"tools/notes.py": HEAD + FIND},
+        code=2,
     ),
     "module missing": Mistake(
         "inspect my_app.note:box",
@@ -57,6 +79,7 @@ there is no module 'my_app.note'
   Did you mean my_app.notes:box?
 """,
         {"my_app/__init__.py": "", "my_app/notes.py": HEAD + FIND},
+        code=2,
     ),
     "neither a file nor a module": Mistake(
         "inspect my-tools:",
@@ -64,6 +87,7 @@ there is no module 'my_app.note'
 'my-tools:' is not a TARGET
   Write a file (tools.py), a file and a name (tools.py:box) or a module (my_app.tools:box)
 """,
+        code=2,
     ),
     "wrong object name": Mistake(
         "inspect notes.py:boxx",

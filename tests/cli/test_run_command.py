@@ -83,6 +83,44 @@ def test_what_the_cli_says_as_it_dies_at_the_start_is_told(tmp_path: Path, scrip
     assert "stderr: " in desk.toolkit("runs", "show", "last").out
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--policy", "WebFetch=deny"], "--policy: WebFetch is not offered in this run\n  Leave it out\n"),
+        (["--policy", "Bash=foo"], "--policy for 'Bash': there is no 'foo'; there are: "),
+        (["--plugin", "nope"], "--plugin nope: there is no such folder\n"),
+        (["--max-usd", "nan"], "--max-usd nan: a limit is a number above zero\n  Leave it out for no limit\n"),
+        (["--max-turns", "0"], "--max-turns 0: a limit is a whole number above zero\n"),
+        (
+            ["--memory", "5"],
+            "--memory 5 is not a whole number of bytes, 67108864 or more\n  Write for example: --memory 4",
+        ),
+        (["--image", "t.txt"], "--image t.txt: these bytes are not a known image type but text/plain\n  Give a PNG"),
+        (["--model", ""], "--model '': it is the name of a model, as a text\n"),
+        (["--at", "x", "--mount", "src"], "--at x is no absolute path\n  Write for example: --at /work\n"),
+        (["--env", "HOME=x"], "--env: HOME is set by the jail\n  Leave it out\n"),
+        (["--readable", "/nope"], "--readable path '/nope' does not exist\n"),
+        (["--output-schema", "t.json"], "--output-schema t.json: it is no JSON Schema: type: 'objct' is not valid"),
+    ],
+)
+def test_a_mistake_is_told_in_the_words_of_the_command(tmp_path: Path, words: list[str], says: str) -> None:
+    (tmp_path / "t.txt").write_text("words", encoding="utf-8")
+    (tmp_path / "t.json").write_text('{"type": "objct"}', encoding="utf-8")
+    done = Desk(tmp_path).toolkit("run", "Go.", *words, env={"ANTHROPIC_API_KEY": "fake-key"})
+    assert (done.code, done.out) == (2, "")
+    assert f"Error: {says}" in done.err
+
+
+def test_an_empty_prompt_and_an_address_that_is_none_are_usage_errors(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    empty = desk.toolkit("run", "")
+    assert empty.code == 2
+    assert 'Error: the prompt is empty\n  Say what to do: toolkit run "Make' in empty.err
+    nowhere = desk.toolkit("run", "Go.", env={"ANTHROPIC_BASE_URL": "notaurl", "ANTHROPIC_API_KEY": "fake-key"})
+    assert nowhere.code == 2
+    assert "Error: the API base URL 'notaurl' is no http(s) URL\n" in nowhere.err
+
+
 def test_json_is_the_whole_result_and_the_prompt_may_come_from_stdin(tmp_path: Path, scripted_api: Start) -> None:
     schema = {"type": "object", "properties": {"score": {"type": "integer"}}, "required": ["score"]}
     (tmp_path / "schema.json").write_text(json.dumps(schema), encoding="utf-8")

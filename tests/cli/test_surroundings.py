@@ -86,7 +86,7 @@ def test_a_server_is_started_inside_the_jail(tmp_path: Path, scripted_api: Start
         (["--at", "/work", "--in-place", "src"], "--at is about what is mounted"),
         (["--mount", "src", "--lend", "nowhere"], "--lend nowhere: no mount has such a folder"),
         (["--mount", "src", "--lend", "/usr/lib"], "what lies elsewhere is shown with --readable"),
-        (["--mount", "src", "--at", "work"], "at='work' is no absolute path"),
+        (["--mount", "src", "--at", "work"], "--at work is no absolute path"),
         (["--mount", "src", "--at", "/etc/x"], "nothing can be shown at '/etc/x'"),
         (["--env-from", "NOT_SET_HERE"], "--env-from NOT_SET_HERE: no such variable is set here"),
         (["--env", "A=1", "--env", "A=2"], "the variable A is given twice"),

@@ -13,8 +13,9 @@ import click
 from toolkit._base.words import safe_text
 from toolkit.cli.place import place_options, servers_of, variables_of, workspace_of
 from toolkit.cli.terminal.command import HEADER, MOUNT, Duration, command, json_option
+from toolkit.cli.terminal.own_words import in_own_words
 from toolkit.cli.terminal.results import as_json, take_stdout, write_result
-from toolkit.errors import ToolkitError
+from toolkit.errors import SandboxError, ToolkitError, UnconfinedError
 from toolkit.runs.asking import MODES
 
 if TYPE_CHECKING:
@@ -138,7 +139,12 @@ def run(**given: Any) -> None:
         write_result(stdout, _plan(spec, wants_json=given["wants_json"]))
         return
     print_line = (lambda line: write_result(stdout, line)) if given["stream_json"] else None
-    result = asyncio.run(follow(spec, terminal=_terminal(given), print_line=print_line))
+    try:
+        result = asyncio.run(follow(spec, terminal=_terminal(given), print_line=print_line))
+    except ToolkitError as error:
+        if _is_mistyped(error):
+            raise click.UsageError(in_own_words(error, given)) from None
+        raise
     text = _printed(result, given, terminal=stdout.isatty())
     if text:
         write_result(stdout, text)
@@ -147,6 +153,11 @@ def run(**given: Any) -> None:
     if not given["keep_workspace"]:
         load_run(result.run).drop_workspace()
     sys.exit(_exit_code(result))
+
+
+def _is_mistyped(error: ToolkitError) -> bool:
+    """Whether a run was refused for what it was given, and not for the machine it would be on."""
+    return error.exit_code == 2 or (isinstance(error, SandboxError) and not isinstance(error, UnconfinedError))
 
 
 def _plan(spec: RunSpec, *, wants_json: bool) -> str:
@@ -231,7 +242,7 @@ def _spec(given: dict[str, Any]) -> RunSpec:
             resume=_session(given["resume"]),
         )
     except ToolkitError as error:
-        raise click.UsageError(str(error)) from None
+        raise click.UsageError(in_own_words(error, given)) from None
 
 
 def _ready(spec: str, workspace: WorkspaceSection | None) -> Toolbox:

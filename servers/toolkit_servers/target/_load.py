@@ -76,7 +76,7 @@ class Address:
             return cls(spec, place, name, (cwd / place).resolve(), cwd)
         if not all(part.isidentifier() for part in place.split(".")):
             fix = "Write a file (tools.py), a file and a name (tools.py:box) or a module (my_app.tools:box)"
-            raise TargetError(f"'{spec}' is not a TARGET", target=spec, fix=fix)
+            raise TargetError(f"'{spec}' is not a TARGET", target=spec, fix=fix, is_mistyped=True)
         return cls(spec, place, name, None, cwd)
 
     def typed(self, file: str | Path) -> str:
@@ -86,6 +86,10 @@ class Address:
     def wrong(self, what: str, *where: str, fix: str) -> TargetError:
         """Something about this target that is not as it should be."""
         return TargetError(what, target=self.spec, where=where, fix=fix)
+
+    def mistyped(self, what: str, *where: str, fix: str) -> TargetError:
+        """A target that names no Python file and no module."""
+        return TargetError(what, target=self.spec, where=where, fix=fix, is_mistyped=True)
 
 
 def load_target(spec: str, *, cwd: Path | None = None) -> Target:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import inspect
 import linecache
+import mimetypes
 import sys
 import traceback
 from pathlib import Path
@@ -32,18 +33,18 @@ def require_file(address: Address, file: Path) -> None:
             return
         beside = file.with_suffix(".py")
         fix = f"Did you mean {address.typed(beside)}?" if beside.is_file() else "Name a Python file: tools.py"
-        raise address.wrong(f"{address.typed(file)} is no Python file: its name does not end in .py", fix=fix)
+        raise address.mistyped(f"{address.typed(file)} is no Python file: its name does not end in .py", fix=fix)
     what, folder = f"there is no file {address.typed(file)}", file.parent
     if file.is_dir():
         here = sorted(file.glob("*.py"))
         fix = f"Name a file in it: {address.typed(here[0])}" if here else "Name a Python file: tools.py"
-        raise address.wrong(f"{address.typed(file)} is a folder", fix=fix)
+        raise address.mistyped(f"{address.typed(file)} is a folder", fix=fix)
     if not folder.is_dir():
         where = f"the folder {address.typed(folder)} does not exist"
-        raise address.wrong(what, where, fix="Check the path; it is read from the current directory")
+        raise address.mistyped(what, where, fix="Check the path; it is read from the current directory")
     near = nearest(file.name, sorted(each.name for each in folder.glob("*.py")))
     fix = f"Did you mean {address.typed(folder / near)}?" if near else "Check the path and the name"
-    raise address.wrong(what, f"looked in {folder}", fix=fix)
+    raise address.mistyped(what, f"looked in {folder}", fix=fix)
 
 
 def import_failed(error: BaseException, address: Address, folder: Path) -> TargetError:
@@ -164,6 +165,8 @@ def _definition(function: FunctionType, address: Address) -> str:
 
 
 def _no_module(missing: str, address: Address) -> TargetError:
+    if "." in address.place and mimetypes.guess_type(address.place)[0] is not None:
+        return _no_file_either(address)
     *above, last = missing.split(".")
     parent = address.cwd.joinpath(*above)
     here = {each.stem for each in parent.glob("*.py")} | {each.parent.name for each in parent.glob("*/__init__.py")}
@@ -172,7 +175,15 @@ def _no_module(missing: str, address: Address) -> TargetError:
     if near:
         fix = f"Did you mean {'.'.join([*above, near])}{address.spec.removeprefix(missing)}?"
     where = f"looked in {address.cwd} and in what is installed for {sys.executable}"
-    return address.wrong(f"there is no module '{missing}'", where, fix=fix)
+    return address.mistyped(f"there is no module '{missing}'", where, fix=fix)
+
+
+def _no_file_either(address: Address) -> TargetError:
+    """The name of a file that is not there, and would be no Python file; a module could be called so, and is not."""
+    near = nearest(Path(address.place).stem + ".py", sorted(each.name for each in address.cwd.glob("*.py")))
+    fix = f"Did you mean {near}?" if near else "Name a Python file: tools.py"
+    what = f"there is no file {address.place}, and no module of that name"
+    return address.mistyped(what, f"looked in {address.cwd}", fix=fix)
 
 
 def _assignment(module: ModuleType, name: str, address: Address) -> str:

@@ -66,7 +66,7 @@ def _meant(workspace: Workspace, changes: Changes, path: str) -> str:
     raise WorkspaceError(
         f"nothing changed at {path!r}{hint}",
         where=[f"the changes are at: {', '.join(names[:_MOST_NAMED])}"] if names else ["there are no changes"],
-        fix="Paths are those of the workspace, as in changes().summary() and 'toolkit workspace diff', or of the host.",
+        fix="Paths are those of the workspace, as the summary of the changes lists them, or of the host.",
     )
 
 

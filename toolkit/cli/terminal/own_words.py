@@ -1,0 +1,68 @@
+"""A mistake in an option of a run, in the words of `toolkit run` and not in those of Python."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from toolkit.errors import ToolkitError
+
+_OPTIONS = {
+    "api_headers": "--api-header",
+    "at": "--at",
+    "betas": "--beta",
+    "domains": "--allow-domain",
+    "env": "--env",
+    "fallback_model": "--fallback-model",
+    "folders": "--folder",
+    "model": "--model",
+    "plugins": "--plugin",
+    "policy": "--policy",
+    "readable": "--readable",
+    "resume": "--resume",
+    "servers": "--server",
+    "settings": "--settings",
+    "thinking": "--thinking",
+}
+_LIMITS = {
+    "memory_bytes": "--memory",
+    "seconds": "--deadline",
+    "tokens": "--max-tokens",
+    "turns": "--max-turns",
+    "usd": "--max-usd",
+}
+_OPTION = re.compile(r"([a-z_]+)(?:\[[^\]]*\])?(?:='([^']*)')?(?=[: ])")
+_LIMIT = re.compile(r"(?:Limits\(|limit )([a-z_]+)=([^\s)]+)\)?")
+_PART = re.compile(r"prompt\[(\d+)\]")
+_PYTHON = re.compile(r"\w=|\w\(")
+_FIXES = {
+    "at": "Write for example: --at /work",
+    "env": "Leave it out",
+    "memory_bytes": "Write for example: --memory 4GB",
+    "policy": "Leave it out",
+    "prompt": 'Say what to do: toolkit run "Make the failing test pass."',
+}
+
+
+def in_own_words(error: ToolkitError, given: Mapping[str, Any]) -> str:
+    """The whole text of an error about what was given to `toolkit run`."""
+    option = str(getattr(error, "option", ""))
+    part = _PART.match(option)
+    if part is not None and given["images"]:
+        file = given["images"][int(part[1]) - 1]
+        what = error.what.partition(": ")[2] or error.what
+        return f"--image {shlex.quote(str(file))}: {what}\n  Give a PNG, JPEG, GIF or WebP picture"
+    if option == "output" and given["output_schema"]:
+        told = error.what.partition(": it is no JSON Schema")
+        return f"--output-schema {shlex.quote(str(given['output_schema']))}{''.join(told[1:])}"
+    name, what = option.partition("[")[0], error.what
+    limit, written = _LIMIT.match(what), _OPTION.match(what)
+    if limit is not None and limit[1] in _LIMITS:
+        name, what = limit[1], f"{_LIMITS[limit[1]]} {limit[2]}{what[limit.end() :]}"
+    elif written is not None and written[1] in _OPTIONS:
+        value = "" if written[2] is None else f" {shlex.quote(written[2])}"
+        name, what = written[1], f"{_OPTIONS[written[1]]}{value}{what[written.end() :]}"
+    fix = _FIXES.get(name, "") if _PYTHON.search(error.fix) else error.fix
+    return "\n  ".join([what, *error.where, *([fix] if fix else [])])
