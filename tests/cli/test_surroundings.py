@@ -76,7 +76,7 @@ def test_a_server_is_started_inside_the_jail(tmp_path: Path, scripted_api: Start
     command = f"mine=/usr/bin/env python3 {desk.src}/server.py 'two words'"
     done = desk.toolkit("run", "Ask it.", "--mount", "src", "--server", command)
     assert done.code == 0, done.err
-    assert api.requests[-1].contains("HOME=/run/toolkit/home ['two words']")
+    assert api.requests[-1].contains("HOME=/home/agent ['two words']")
 
 
 @pytest.mark.parametrize(
@@ -88,6 +88,8 @@ def test_a_server_is_started_inside_the_jail(tmp_path: Path, scripted_api: Start
         (["--mount", "src", "--lend", "/usr/lib"], "what lies elsewhere is shown with --readable"),
         (["--mount", "src", "--at", "work"], "--at work is no absolute path"),
         (["--mount", "src", "--at", "/etc/x"], "nothing can be shown at '/etc/x'"),
+        (["--mount", "src", "--at", "/bin/x"], "nothing can be shown at '/bin/x'"),
+        (["--mount", "src", "--at", "/usr/x/y"], "nothing can be shown at '/usr/x/y'"),
         (["--env-from", "NOT_SET_HERE"], "--env-from NOT_SET_HERE: no such variable is set here"),
         (["--env", "A=1", "--env", "A=2"], "the variable A is given twice"),
         (["--env", "HOME=/x"], "env: HOME is set by the jail"),

@@ -159,6 +159,43 @@ def signals() -> int:
     return 1
 
 
+def tell(word: str) -> int:
+    """Say something to the model in the CLI's conversation, by the socket it listens at."""
+    sockets = {os.environ.get("CLAUDE_CODE_MESSAGING_SOCKET", ""), *map(str, Path("/run/toolkit").rglob("*.sock"))}
+    token = os.environ.get("CLAUDE_CODE_MESSAGING_TOKEN", "")
+    message = {"role": "user", "content": f"{word[0]}-{word[1:]}"}
+    lines = [{"type": "auth", "token": token}, {"type": "user", "message": message}]
+    told = False
+    for path in sockets - {"", "/run/toolkit/api.sock"}:
+        try:
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.settimeout(3)
+                connection.connect(path)
+                connection.sendall("".join(json.dumps(line) + "\n" for line in lines).encode())
+                told = True
+                connection.shutdown(socket.SHUT_WR)
+                connection.recv(1)  # it closes its end when it has read all
+        except OSError:
+            continue
+    return 0 if told else 1
+
+
+def snapshot(command: str) -> int:
+    """Add a command to what every later shell of the CLI reads first."""
+    found = [*Path(os.environ["CLAUDE_CONFIG_DIR"], "shell-snapshots").glob("*.sh")]
+    if not found:
+        sys.exit("there is no snapshot in sight")
+    changed = False
+    for file in found:
+        try:
+            with file.open("a", encoding="ascii") as text:
+                text.write(f"\n{command}\n")
+            changed = True
+        except OSError:
+            continue
+    return 0 if changed else 1
+
+
 def terminal() -> int:
     """Type into the terminal, if there is one: TIOCSTI."""
     for place in ("/dev/tty", "/dev/console", "/proc/self/fd/0", "/proc/self/fd/1", "/proc/self/fd/2"):

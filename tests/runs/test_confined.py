@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import socket
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from toolkit import Toolbox, ToolContext, tool
+from toolkit import Toolbox, ToolContext, WorkspacePath, tool
 from toolkit.errors import WorkspaceSecurityError
 from toolkit.runs import Decision, InPlace, Limits, OptionError, Question, RunResult, run, start
 from toolkit.sandbox import find_cli
@@ -56,6 +57,31 @@ async def test_a_cli_that_is_installed_where_the_workspace_appears_is_not_in_it(
         done = await go(api, workspace=section, toolchain=False)
         assert api.requests[-1].contains(f"cannot stat '{cli.parent.name}'")
     assert (done.code, [change.path for change in done.changes or ()]) == ("ok", ["src/made"])
+
+
+@pytest.fixture
+def below_var_tmp() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        Path(folder, "a.py").write_text("x = 1\n", encoding="utf-8")
+        yield Path(folder)
+
+
+async def test_a_project_below_var_tmp_is_there_under_its_own_name(below_var_tmp: Path) -> None:
+    @tool
+    def size(path: WorkspacePath) -> str:
+        """Say how large a file is."""
+        return f"{path.stat().st_size} bytes"
+
+    section = WorkspaceSection([HostMount(below_var_tmp)], allowed_host_roots=[below_var_tmp])
+    with ScriptedAPI(
+        [tool_use("Bash", command="pwd; touch made /var/tmp/beside && echo both; ls -A")],
+        [tool_use("mcp__sizes__size", path=f"{below_var_tmp}/a.py")],
+        [text("done")],
+    ) as api:
+        done = await go(api, workspace=section, tools=[Toolbox("sizes", [size])])
+        assert api.requests[1].contains(f"{below_var_tmp}\nboth\na.py\nmade")
+        assert api.requests[2].contains("6 bytes")
+    assert (done.code, len(done.changes or ())) == ("ok", 1)
 
 
 async def test_the_snippet_of_the_readme_holds(src: Path) -> None:

@@ -24,6 +24,7 @@ from tests.escape import tries
 from tests.sandbox.jails import a_jail, inside, needs_jail
 from toolkit.errors import SandboxError
 from toolkit.sandbox import confine, confinement, python_environment
+from toolkit.sandbox.jail.walls import CLI_HOME
 from toolkit.testing import ScriptedAPI, text, tool_use
 
 _SANDBOX_OFF = json.dumps({"sandbox": {"enabled": False}})
@@ -123,13 +124,16 @@ async def test_without_being_kept_apart_it_could(workspace: Path, monkeypatch: p
     assert host.calls >= 1
 
 
+def _server(workspace: Path) -> dict[str, Any]:
+    return {"beside": {"command": sys.executable, "args": [str(workspace / "tries.py"), "serve"]}}
+
+
 @needs_jail
 async def test_a_stdio_server_of_the_cli_cannot_either(workspace: Path) -> None:
     host = _Host()
-    server = {"command": sys.executable, "args": [str(workspace / "tries.py"), "serve"]}
 
     read = await _play(
-        workspace, host, tool_use("mcp__beside__run", command=_forging()), mcp_servers={"beside": server}
+        workspace, host, tool_use("mcp__beside__run", command=_forging()), mcp_servers=_server(workspace)
     )
 
     assert "said 1" in read
@@ -159,6 +163,109 @@ async def test_what_an_earlier_agent_left_for_the_shell_cannot_either(workspace:
 
     assert set((workspace / "started").read_text(encoding="ascii").splitlines()) == {"said 1"}
     assert host.calls == 0
+
+
+def _tampering() -> str:
+    """Speak to the model by the CLI's socket, and have later commands of the CLI print a word."""
+    return (
+        f"{sys.executable} tries.py tell Told; echo told $?;"
+        f" {sys.executable} tries.py snapshot 'echo print''ed'; echo snapshot $?"
+    )
+
+
+@needs_jail
+@pytest.mark.parametrize("settings", ["ours", "the CLI's sandbox off"])
+@pytest.mark.parametrize("who", ["Bash", "mcp__beside__run"])
+async def test_nobody_speaks_to_the_model_or_changes_a_later_command(workspace: Path, who: str, settings: str) -> None:
+    more = {} if settings == "ours" else {"settings": _SANDBOX_OFF}
+    calls = [tool_use(name, command=text) for name, text in (("Bash", "true"), (who, _tampering()), ("Bash", "true"))]
+
+    read = await _play(workspace, _Host(), *calls, mcp_servers=_server(workspace), **more)
+
+    assert "told 1" in read
+    assert "snapshot 1" in read
+    assert "T-old" not in read
+    assert "printed" not in read
+
+
+@needs_jail
+async def test_a_hook_does_neither(workspace: Path) -> None:
+    command = f"cd {workspace}; ( {_tampering()} ) > hooked 2>&1"
+    hooks = {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": command}]}]}
+    calls = [tool_use("Bash", command=f"true {number}") for number in range(3)]
+
+    read = await _play(workspace, _Host(), *calls, settings=json.dumps({"hooks": hooks}))
+
+    assert (workspace / "hooked").read_text(encoding="ascii") == "told 1\nsnapshot 1\n"
+    assert "T-old" not in read
+    assert "printed" not in read
+
+
+@needs_jail
+async def test_without_being_kept_apart_a_server_could(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bare = {"SHELL": "/bin/bash", "CLAUDE_CODE_SHELL_PREFIX": ""}
+    monkeypatch.setattr(confinement, "_CLI_ENVIRONMENT", {**confinement._CLI_ENVIRONMENT, **bare})
+    texts = ("Bash", "true"), ("mcp__beside__run", _tampering()), ("Bash", "true"), ("Bash", "true")
+    calls = [tool_use(name, command=text) for name, text in texts]
+
+    read = await _play(workspace, _Host(), *calls, mcp_servers=_server(workspace))
+
+    assert "told 0" in read
+    assert "snapshot 0" in read
+    assert "T-old" in read
+    assert "printed" in read
+
+
+@needs_jail
+async def test_a_server_has_what_it_needs_and_nothing_of_the_clis(workspace: Path) -> None:
+    look = (
+        "env | grep -c MESSAGING; ls -A /run/toolkit/tmp /run/toolkit/home/.claude/sessions; echo $HOME $TMPDIR;"
+        " touch ~/mine $TMPDIR/mine && echo writes; echo x >> ~/.bashrc || echo no bashrc;"
+        " bwrap --ro-bind / / -- echo starts bubblewrap"
+    )
+
+    read = await _play(workspace, _Host(), tool_use("mcp__beside__run", command=look), mcp_servers=_server(workspace))
+
+    said = json.loads(read)[-1]["messages"][-1]["content"][0]["content"][0]["text"].splitlines()
+    assert said[:6] == [
+        "0",
+        "/run/toolkit/home/.claude/sessions:",
+        "",
+        "/run/toolkit/tmp:",
+        "/home/agent /tmp",
+        "writes",
+    ]
+    assert "no bashrc" in said
+    assert "starts bubblewrap" in said
+
+
+@needs_jail
+async def test_a_hook_at_the_start_leaves_variables_for_commands(workspace: Path) -> None:
+    command = "echo export LEFT=behi''nd >> $CLAUDE_ENV_FILE"
+    hooks = {"SessionStart": [{"hooks": [{"type": "command", "command": command}]}]}
+
+    read = await _play(
+        workspace, _Host(), tool_use("Bash", command="echo $LEFT"), settings=json.dumps({"hooks": hooks})
+    )
+
+    assert "behind" in read
+
+
+@needs_jail
+@pytest.mark.parametrize("settings", ["ours", "the CLI's sandbox off"])
+async def test_the_cli_still_makes_its_snapshot_and_follows_cd(workspace: Path, tmp_path: Path, settings: str) -> None:
+    more = {} if settings == "ours" else {"settings": _SANDBOX_OFF}
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    (workspace / "below").mkdir()
+    look = f"pwd; declare -F pkill; cp {CLI_HOME}/.claude/shell-snapshots/*.sh {workspace}/snapshot"
+
+    read = await _play(
+        workspace, _Host(), tool_use("Bash", command="cd below"), tool_use("Bash", command=look), home=home, **more
+    )
+
+    assert f"{workspace}/below\\npkill" in read
+    assert "function pkill" in (workspace / "snapshot").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", ["SHELL", "CLAUDE_CODE_SHELL", "CLAUDE_CODE_SHELL_PREFIX"])

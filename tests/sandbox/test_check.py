@@ -287,6 +287,16 @@ def test_a_canary_that_cannot_see_proves_nothing(workspace: Path, monkeypatch: p
     assert failed == {"processes", "privileges", "namespaces", "workspace", *seen_by_words}
 
 
+@needs_jail
+def test_it_is_noticed_when_what_the_cli_starts_can_change_its_files(workspace: Path) -> None:
+    with a_jail(workspace, has_cli=True) as jail:
+        _apart_by("exec bwrap --unshare-user --unshare-pid --dev-bind / / -- /bin/bash")(jail)
+        failed = prove(jail).failed
+
+    assert [row.name for row in failed] == ["apart"]
+    assert "apart changes /run/toolkit/home, apart changes /run/toolkit/tmp" in str(failed)
+
+
 @pytest.mark.parametrize("bwrap", ["exit 0", "echo tried start; exit 0", "sleep 0; kill -9 $$"])
 @needs_jail
 def test_a_check_that_cannot_be_made_has_failed(programs: Path, monkeypatch: pytest.MonkeyPatch, bwrap: str) -> None:

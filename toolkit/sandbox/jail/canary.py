@@ -20,7 +20,7 @@ from pathlib import Path
 
 from toolkit.sandbox.jail.folder import MARK, remove_trace
 from toolkit.sandbox.jail.launcher import OpenJail
-from toolkit.sandbox.jail.walls import APART, SOCKET
+from toolkit.sandbox.jail.walls import APART, CLI_HOME, CLI_TMP, SOCKET
 
 _SECONDS = 20
 _BASH = ("/bin/bash", "--noprofile", "--norc", "-c")
@@ -201,7 +201,8 @@ def _reaching_for_the_cli() -> str:
     enter = 'for f in root cwd; do [ -d /proc/$cli/$f/ ] && echo "$who enters $f"; done'
     # Where it finds itself by its number it finds others by theirs, and can signal them.
     signal = '[ /proc/self -ef /proc/$$ ] && echo "$who signals"'
-    reach = f"text={shlex.quote('; '.join((forge, look, enter, signal, 'echo $who tried')))}"
+    change = f'for f in {CLI_HOME} {CLI_TMP}; do [ -w $f ] && echo "$who changes $f"; done'
+    reach = f"text={shlex.quote('; '.join((forge, look, enter, signal, change, 'echo $who tried')))}"
     both = f'( cli=$$ who=beside; eval "$text" ); {APART}/command "cli=$$ who=apart; $text"'
     return f"{reach}; {both}; show {_HELD}"
 
@@ -250,7 +251,7 @@ def _judge(opened: OpenJail, plant: _Plant, text: str, answer: Path) -> Iterator
     without = sum("socket(" in line and "not supported" in line for line in printed.get("families", ()))
     closed = without == len(_FAMILIES)
     yield outcome("families", closed, "only unix, inet and route sockets", "opened a socket that leads past the walls")
-    yield _apart(printed.get("apart", []), outcome("apart", True, "", ""))
+    yield _apart(opened, printed.get("apart", []), outcome("apart", True, "", ""))
     excess = _excess_privileges(printed.get("privileges", []))
     yield outcome("privileges", not excess, "no capability, none to gain", f"unexpected: {'; '.join(excess)}")
     writable = has("kernel", "opened ")
@@ -263,15 +264,18 @@ def _judge(opened: OpenJail, plant: _Plant, text: str, answer: Path) -> Iterator
         yield Outcome("gate", answers, "the gate answers" if answers else "the gate's socket cannot be reached")
 
 
-def _apart(lines: list[str], tried: Outcome) -> Outcome:
+def _apart(opened: OpenJail, lines: list[str], tried: Outcome) -> Outcome:
     if not tried.ok:
         return tried
-    if "apart tried" not in lines or "beside writes" not in lines:
+    needed = {"apart tried", "beside writes"}
+    if opened.jail.has_cli:
+        needed |= {f"beside changes {CLI_HOME}", f"beside changes {CLI_TMP}"}
+    if not needed.issubset(lines):
         return Outcome("apart", False, "could not be tried")
     reached = [line for line in lines if line.startswith("apart ") and line != "apart tried"]
     if reached:
         return Outcome("apart", False, f"what the CLI starts reaches it: {', '.join(reached)}")
-    return Outcome("apart", True, "its output, memory and process are out of reach")
+    return Outcome("apart", True, "its output, memory, process and files are out of reach")
 
 
 def _workspace(opened: OpenJail, plant: _Plant, text: str, answer: Path, tried: Outcome) -> Outcome:

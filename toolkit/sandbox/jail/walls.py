@@ -58,17 +58,57 @@ pki/ca-trust/extracted pki/tls/cert.pem pki/tls/certs pki/tls/openssl.cnf ssl/ce
 """
 _MERGED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
+MESSAGING = ("CLAUDE_CODE_MESSAGING_SOCKET", "CLAUDE_CODE_MESSAGING_TOKEN")
+"""Variables with which whoever has them speaks to the model in the CLI's conversation."""
+CLI_SOCKETS = f"{CLI_TMP}/cc-socks"
+_SNAPSHOTS, _SESSIONS = f"{CLI_HOME}/.claude/shell-snapshots", f"{CLI_HOME}/.claude/sessions"
+_SESSION_ENV, _PLUGIN_DATA = f"{CLI_HOME}/.claude/session-env", f"{CLI_HOME}/.claude/plugins/data"
+_SCRATCH = f"{CLI_TMP}/claude-{USER_ID}"
+
 # In a user namespace of its own a process cannot open what others hold, read their memory or trace them, and in a
-# process namespace of its own it cannot signal them. What the CLI's own sandbox starts is in one already.
+# process namespace of its own it cannot signal them. Nor may it speak to the CLI by its sockets, or change what the
+# CLI reads again: a line in its shell snapshot would run with every command. What the CLI's own sandbox starts is in
+# such namespaces already. Each mount is put before those that are there, so the last to be made is named first.
+#
+# Whoever makes the snapshot may write that, and keeps the CLI's home: a login shell runs the profile it finds there.
+# A command without the CLI's sandbox notes its folder in the CLI's temp folder. Hooks and stdio servers need nothing of
+# that one, but two folders of the home where the CLI names them: for a hook's variables, and a plugin's own.
 _APART_BASH = f"""\
 #!/bin/sh
+has_tmp=${{APART_TMP:-yes}}
+unset APART_TMP
 [ /proc/self/ns/user -ef /proc/1/ns/user ] || exec /bin/bash "$@"
-exec {shutil.which("bwrap", path=PATH) or "bwrap"} --unshare-user --unshare-pid --die-with-parent --dev-bind / / -- \
-    /bin/bash "$@"
+unset {" ".join(MESSAGING)}
+start="{shutil.which("bwrap", path=PATH) or "bwrap"} --unshare-user --unshare-pid --die-with-parent --dev-bind / /"
+[ -d {CLI_HOME} ] || exec $start -- /bin/bash "$@"
+case "$1 $2 $3" in
+    "-c -l SNAPSHOT_FILE={_SNAPSHOTS}/"*) set -- --bind {_SNAPSHOTS} {_SNAPSHOTS} -- /bin/bash "$@" ;;
+    *)
+        set -- -- /bin/bash "$@"
+        [ "$HOME" != {CLI_HOME} ] || HOME={HOME}
+        [ "$TMPDIR" != {CLI_TMP} ] || TMPDIR=/tmp ;;
+esac
+if [ "$has_tmp" = yes ]; then
+    for socket in {CLI_TMP}/*.sock; do [ ! -S "$socket" ] || set -- --ro-bind /dev/null "$socket" "$@"; done
+    [ ! -d {CLI_SOCKETS} ] || set -- --tmpfs {CLI_SOCKETS} --remount-ro {CLI_SOCKETS} "$@"
+    [ ! -d {_SCRATCH} ] || set -- --ro-bind {_SCRATCH} {_SCRATCH} "$@"
+else
+    for folder in "${{CLAUDE_ENV_FILE%/*}}" "$CLAUDE_PLUGIN_DATA"; do
+        case $folder in
+            */..*) ;;
+            {_SESSION_ENV}/?* | {_PLUGIN_DATA}/?*) [ ! -d "$folder" ] || set -- --bind "$folder" "$folder" "$@" ;;
+        esac
+    done
+    set -- --tmpfs {CLI_TMP} --remount-ro {CLI_TMP} "$@"
+fi
+[ ! -d {_SESSIONS} ] || set -- --tmpfs {_SESSIONS} --remount-ro {_SESSIONS} "$@"
+[ ! -f {HOME}/.bashrc ] || set -- --ro-bind {HOME}/.bashrc {HOME}/.bashrc "$@"
+exec $start --ro-bind {CLI_HOME} {CLI_HOME} "$@"
 """
 _APART_COMMAND = f"""\
 #!/bin/sh
 [ $# = 1 ] || {{ echo "one command was expected, not $#" >&2; exit 125; }}
+export APART_TMP=no
 exec {APART}/bash -c "$1"
 """
 APART_PROGRAMS = {"bash": _APART_BASH, "command": _APART_COMMAND}
@@ -207,7 +247,8 @@ class Jail:
 
     def arguments(self, binds: Iterable[Bind]) -> list[str]:
         """Return bubblewrap's arguments up to the command."""
-        arguments = [*_namespaces(terminal=self.terminal), *_system(), *_own_file_systems(self.limits)]
+        binds = tuple(binds)
+        arguments = [*_namespaces(terminal=self.terminal), *_system(), *_own_file_systems(self.limits, binds)]
         if self.has_cli:
             arguments += ["--perms", "0700", "--size", str(self.limits.tmp_bytes), "--tmpfs", CLI_TMP]
         for bind in binds:
@@ -236,11 +277,14 @@ def _system() -> list[str]:
     return arguments
 
 
-def _own_file_systems(limits: JailLimits) -> list[str]:
+def _own_file_systems(limits: JailLimits, binds: Iterable[Bind]) -> list[str]:
     shm = min(SHM_BYTES, limits.tmp_bytes)
     # The list of kernel keys shows what the starter's session holds; a null device without
     # device access cannot even be opened.
     keys = ["--ro-bind", "/dev/null", "/proc/keys"] if Path("/proc/keys").exists() else []
+    # Something shown below a link would be known by another name than its own.
+    is_link = not any(Path(bind.target).is_relative_to("/var/tmp") for bind in binds)
+    tmpfs = ("--perms", "1777", "--size", str(limits.tmp_bytes), "--tmpfs")
     return [
         *("--proc", "/proc"),
         # Some of these files belong to root by owner alone, without a capability: never writable.
@@ -248,8 +292,9 @@ def _own_file_systems(limits: JailLimits) -> list[str]:
         *keys,
         *("--dev", "/dev"),
         *("--perms", "1777", "--size", str(shm), "--tmpfs", "/dev/shm"),
-        *("--perms", "1777", "--size", str(limits.tmp_bytes), "--tmpfs", "/tmp"),
-        *("--dir", "/var", "--symlink", "../tmp", "/var/tmp", "--dir", "/run"),
+        *(*tmpfs, "/tmp"),
+        *("--dir", "/var", "--dir", "/run"),
+        *(("--symlink", "../tmp", "/var/tmp") if is_link else (*tmpfs, "/var/tmp")),
     ]
 
 

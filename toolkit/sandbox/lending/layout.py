@@ -11,6 +11,7 @@ from toolkit.sandbox.jail.walls import CLI_HOME, HOME, PATH
 
 # These are made for the jail itself, or hold what every jail needs.
 _TAKEN = ("/proc", "/sys", "/dev", "/etc", "/run", "/boot")
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _WHOLE = ("/", "/usr", "/bin", "/lib", "/lib64", "/sbin", "/tmp", "/var", "/home", "/root", "/opt", "/mnt", "/srv")
 STORES = "/run/toolkit/git"
 """The one place in /run where things of the host may be shown: git's history."""
@@ -60,8 +61,14 @@ class Layout:
 def _check_place(place: str) -> None:
     path = PurePosixPath(place)
     taken = str(path) in (*_WHOLE, HOME) or any(path.is_relative_to(one) for one in (*_TAKEN, CLI_HOME))
-    if taken or not path.is_absolute() or ".." in path.parts:
+    if taken or not path.is_absolute() or ".." in path.parts or _is_new_in_the_system(path):
         raise SandboxError(
             f"nothing can be shown at '{place}': the jail has its own things there",
             fix="Choose another place for the workspace: at='/work' (--at /work)",
         )
+
+
+def _is_new_in_the_system(path: PurePosixPath) -> bool:
+    """Whether it would have to be made among the system's programs, which are read-only, or lies behind a link."""
+    top = Path(*path.parts[:2])
+    return str(top) in _SYSTEM and (top.is_symlink() or not Path(path).exists())

@@ -9,6 +9,7 @@ never less confinement.
 
 Commands also get a home of their own here. bash reads `~/.bashrc` before the CLI's
 system call filter is in force, so the CLI's home must be none that a command can write.
+And they get neither the socket by which others speak to the model nor the word for it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from toolkit.sandbox.jail.walls import CLI_TMP, HOME
+from toolkit.sandbox.jail.walls import CLI_SOCKETS, CLI_TMP, HOME, MESSAGING
 
 _SCRIPT = r"""#!/bin/bash
 # Starts {real} without the mounts that only hide what is not there.
@@ -46,8 +47,10 @@ for (( i = 0; i < ${{#given[@]}}; i++ )); do
     esac
 done
 [[ -n $is_command ]] || exec {real} "$@"
-kept+=(--setenv HOME {home})
-file=$(mktemp {tmp}/bwrap-XXXXXXXX) && printf '%s\0' "${{kept[@]}}" > "$file" && exec {{fd}}< "$file" || exit 1
+kept+=(--setenv HOME {home} {unsetenv})
+[[ -d {sockets} ]] && kept+=(--tmpfs {sockets} --remount-ro {sockets})
+folder={tmp}; [[ -w $folder ]] || folder=/tmp  # a server of the CLI has a temp folder of its own
+file=$(mktemp "$folder"/bwrap-XXXXXXXX) && printf '%s\0' "${{kept[@]}}" > "$file" && exec {{fd}}< "$file" || exit 1
 rm -f "$file"
 exec {real} --args "$fd" "${{given[@]:i}}"
 """
@@ -66,5 +69,7 @@ def nested_bwrap(real: str, places: Sequence[str], *, own_git: bool) -> str:
         places=" ".join(map(shlex.quote, places)),
         own_git="[[ $2 == */.git/* ]] && return 0" if own_git else ":",
         home=shlex.quote(HOME),
+        unsetenv=" ".join(f"--unsetenv {name}" for name in MESSAGING),
+        sockets=shlex.quote(CLI_SOCKETS),
         tmp=shlex.quote(CLI_TMP),
     )
