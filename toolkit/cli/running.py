@@ -135,11 +135,11 @@ def run(**given: Any) -> None:
     from toolkit.runs import load_run
 
     spec = _spec(given)
-    if given["wants_plan"]:
-        write_result(stdout, _plan(spec, wants_json=given["wants_json"]))
-        return
     print_line = (lambda line: write_result(stdout, line)) if given["stream_json"] else None
     try:
+        if given["wants_plan"]:
+            write_result(stdout, _plan(spec, wants_json=given["wants_json"]))
+            return
         result = asyncio.run(follow(spec, terminal=_terminal(given), print_line=print_line))
     except ToolkitError as error:
         if _is_mistyped(error):
