@@ -31,27 +31,29 @@ PATHS = frozenset({MESSAGES, "/v1/messages/count_tokens"})
 
 _BETA = "anthropic-beta"
 _QUERIES = frozenset({"", "beta=true"})
-_WORD = r"[A-Za-z0-9._+-]{1,64}"
+_VERSION = r"v?[0-9]{1,5}(?:\.[0-9]{1,5}){0,3}(?:[-+.]?(?:a|b|rc|alpha|beta|dev|post)[.-]?[0-9]{0,4})?"
+_MEDIA = r"(?:application/json|text/event-stream|\*/\*)"
 # Names with the shape of their values: none of them is a place for text.
 _REQUEST_SHAPES = {
-    "accept": r"[A-Za-z0-9*+./;=, -]{1,128}",
+    "accept": rf"{_MEDIA}(?:, ?{_MEDIA}){{0,2}}",
     _BETA: r"[a-z0-9-]{1,64}(?:, ?[a-z0-9-]{1,64}){0,63}",
-    "anthropic-client-platform": _WORD,
-    "anthropic-client-version": _WORD,
+    "anthropic-client-platform": r"[a-z_-]{1,32}",
+    "anthropic-client-version": _VERSION,
     "anthropic-dangerous-direct-browser-access": "true|false",
     "anthropic-version": r"[0-9]{4}-[0-9]{2}-[0-9]{2}",
-    "user-agent": r"[A-Za-z0-9()/.,;:_ +-]{1,200}",
+    "user-agent": (
+        rf"(?:claude-cli|claude-code|(?:Async)?Anthropic(?:/(?:JS|Python))?)[/ ]{_VERSION}"
+        rf"(?: \((?:external|internal)(?:, ?[a-z-]{{1,16}}(?:/{_VERSION})?){{0,4}}\))?"
+    ),
     "x-app": r"[a-z-]{1,32}",
     **dict.fromkeys(_words("x-stainless-retry-count x-stainless-timeout x-stainless-read-timeout"), r"[0-9]{1,8}"),
-    **dict.fromkeys(
-        _words(
-            """
-            x-stainless-arch x-stainless-async x-stainless-helper x-stainless-helper-method x-stainless-lang
-            x-stainless-os x-stainless-package-version x-stainless-runtime x-stainless-runtime-version
-            """
-        ),
-        _WORD,
-    ),
+    "x-stainless-arch": "x64|x32|arm|arm64|unknown",
+    "x-stainless-async": "false|async:(?:asyncio|trio)",
+    "x-stainless-lang": "js|python",
+    "x-stainless-os": "Linux|MacOS|Windows|FreeBSD|Unknown",
+    "x-stainless-runtime": "node|bun|deno|CPython",
+    **dict.fromkeys(_words("x-stainless-helper x-stainless-helper-method"), "[A-Za-z]{1,24}"),
+    **dict.fromkeys(_words("x-stainless-package-version x-stainless-runtime-version"), _VERSION),
     **dict.fromkeys(
         _words(
             """
