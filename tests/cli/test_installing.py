@@ -77,7 +77,7 @@ def test_without_write_no_file_is_touched(tmp_path: Path) -> None:
 
 def test_a_target_that_does_not_load_is_not_installed(tmp_path: Path) -> None:
     done = toolkit("install", "notes.py", "--write", cwd=tmp_path)
-    assert (done.code, list(tmp_path.iterdir())) == (1, [])
+    assert (done.code, list(tmp_path.iterdir())) == (2, [])
 
 
 BEFORE = """{

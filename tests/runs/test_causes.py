@@ -90,7 +90,7 @@ async def test_a_mistyped_model_is_named_by_the_real_cli() -> None:
 
 async def test_what_the_real_cli_says_when_it_dies_at_the_start_is_kept() -> None:
     with ScriptedAPI(otherwise=[text("never")]) as api:
-        schema = {"type": "object", "properties": {"a": {"type": "nonsense"}}}
+        schema = {"type": "object", "properties": {"a": {"$ref": "#/$defs/absent"}}}
         result = await run("go", api_url=api.url, api_key="none", output=schema)
     assert (result.code, result.cost) == ("crashed", 0.0)
     assert "schema" in result.debug["stderr"]
