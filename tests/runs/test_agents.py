@@ -10,7 +10,7 @@ from claude_agent_sdk import AgentDefinition, HookMatcher
 
 from tests.runs.play import ADD, BOX
 from toolkit.errors import RunError, ToolkitError
-from toolkit.runs import RunResult, RunSpec, list_runs, run
+from toolkit.runs import OptionError, RunResult, RunSpec, list_runs, run
 from toolkit.testing import FakeCLI, ScriptedAPI, Status, Turn, text, tool_use
 
 pytestmark = pytest.mark.usefixtures("toolkit_home")
@@ -233,3 +233,37 @@ async def test_the_name_of_a_tool_that_there_is_not_is_refused_before_anything_s
 )
 async def test_the_name_of_a_tool_that_there_is_may_be_written_in_every_way(options: dict[str, Any]) -> None:
     assert (await run("Go.", tools=[BOX], transport=FakeCLI([text("ok")]), **options)).ok
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("hooks/hooks.json", '{"hooks": {}}'),
+        (".mcp.json", "{}"),
+        (".lsp.json", "{}"),
+        ("settings.json", "{}"),
+        (".claude-plugin/plugin.json", '{"name": "plug", "hooks": {"PreToolUse": []}}'),
+        (".claude-plugin/plugin.json", '{"name": "plug", "lspServers": {}}'),
+        (".claude-plugin/plugin.json", '{"name": "plug", "agents": "./elsewhere"}'),
+        (".claude-plugin/plugin.json", "no json"),
+        ("agents/pal.md", "---\nname: pal\nhooks:\n  PreToolUse: []\n---\nYou are the pal.\n"),
+        ("skills/one/SKILL.md", "---\nname: one\nmcpServers: {}\n---\nDo it.\n"),
+    ],
+)
+def test_a_plugin_that_would_run_something_beside_the_guard_is_refused(tmp_path: Path, file: str, text: str) -> None:
+    (tmp_path / ".claude-plugin").mkdir()
+    (tmp_path / ".claude-plugin/plugin.json").write_text('{"name": "plug"}')
+    (tmp_path / "README.md").write_text("A plugin.")
+    RunSpec("go", plugins=[tmp_path])
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / file).write_text(text)
+    with pytest.raises(OptionError) as caught:
+        RunSpec("go", plugins=[tmp_path])
+    assert caught.value.option.startswith("plugins")
+
+
+@pytest.mark.parametrize("variable", ["LD_PRELOAD", "CLAUDE_ENV_FILE", "BASH_ENV", "ANTHROPIC_BASE_URL"])
+def test_a_server_has_no_variable_that_acts_on_what_starts_it(variable: str) -> None:
+    with pytest.raises(OptionError, match=variable):
+        RunSpec("go", servers={"db": {"command": "db", "env": {variable: "x"}}})
+    RunSpec("go", servers={"db": {"command": "db", "env": {"PATH": "/opt/db/bin", "TOKEN": "x"}}})

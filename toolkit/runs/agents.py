@@ -7,6 +7,7 @@ guard judges its calls, it runs in the same jail, and it brings no servers and n
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -41,6 +42,12 @@ _RUNS_OWN = {
 }
 _AGENT_EXAMPLE = 'Write for example: agents={"tester": {"description": "Runs the tests.", "prompt": "You run tests."}}'
 _HOOK_EXAMPLE = 'Write for example: hooks={"PostToolUse": [function]}'
+
+_PLUGIN_FOLDERS = ("agents", "commands", "skills", "output-styles")
+_PLUGIN_KEYS = (
+    *("$schema", "name", "version", "description", "author", "homepage", "repository", "license", "keywords"),
+)
+"""What a plugin's manifest may say: nothing of it starts anything."""
 
 
 def check_agent(name: str, value: Any) -> dict[str, Any]:
@@ -150,6 +157,45 @@ def check_folder(name: str, value: Any) -> Path:
     if not folder.is_dir():
         raise wrong(name, value, "there is no such folder")
     return folder.resolve()
+
+
+def check_plugin(name: str, value: Any) -> Path:
+    """A plugin that brings words: agents, commands, skills, styles. What would run beside the guard is refused."""
+    folder = check_folder(name, value)
+    try:
+        manifest = json.loads((folder / ".claude-plugin" / "plugin.json").read_bytes())
+    except FileNotFoundError:
+        manifest = {}
+    except (OSError, ValueError) as error:
+        raise wrong(name, value, f"its plugin.json cannot be read: {error}") from None
+    keys = manifest if isinstance(manifest, dict) else ["plugin.json is no object"]
+    found = [key for key in keys if key not in _PLUGIN_KEYS]
+    found += [one.name for one in sorted(folder.iterdir()) if not _is_words(one)]
+    texts = [path for part in _PLUGIN_FOLDERS for path in sorted((folder / part).rglob("*"))]
+    found += [str(path.relative_to(folder)) for path in texts if path.is_symlink() or _has_more_than_words(path)]
+    if found:
+        brings = ", ".join(map(repr, found[:5]))
+        what = f"the plugin brings {brings}, which would run beside the permission checks"
+        raise wrong(name, value, what, "Take it out of the plugin: hooks go in as hooks=, servers as servers=")
+    return folder
+
+
+def _is_words(entry: Path) -> bool:
+    if entry.is_symlink():
+        return False
+    is_page = entry.is_file() and (entry.suffix in (".md", ".txt") or entry.name in ("LICENSE", ".gitignore"))
+    return is_page or (entry.is_dir() and entry.name in (*_PLUGIN_FOLDERS, ".claude-plugin", ".git", "docs"))
+
+
+def _has_more_than_words(path: Path) -> bool:
+    """Whether the head of a page names hooks or servers."""
+    if not path.is_file() or path.suffix != ".md":
+        return False
+    try:
+        head = path.read_text(encoding="utf-8", errors="replace").partition("\n---")[0]
+    except OSError:
+        return True
+    return head.startswith("---") and re.search(r"(?m)^[\"']?(hooks|mcpServers|lspServers)[\"']?\s*:", head) is not None
 
 
 def shown_folders(spec: RunSpec) -> list[Path]:

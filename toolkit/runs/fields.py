@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolkit._base.words import did_you_mean
 from toolkit.errors import RunError
-from toolkit.runs.agents import EFFORTS, check_agent, check_folder, check_hooks, check_thinking
+from toolkit.runs.agents import EFFORTS, check_agent, check_folder, check_hooks, check_plugin, check_thinking
 from toolkit.runs.asking.modes import MODES
 from toolkit.runs.kinds import (
     OptionError,
@@ -45,6 +45,7 @@ from toolkit.sandbox import (
     SandboxSettings,
     checked_headers,
     limit_names,
+    reaches_the_starter,
 )
 from toolkit.tools import Image, Text, Tool, Toolbox, as_tool
 
@@ -221,6 +222,10 @@ def _server(name: str, value: Any) -> dict[str, Any]:
             not isinstance(word, str) for pair in value.get(texts, {}).items() for word in pair
         ):
             raise OptionError(name, f"{name}: '{texts}' is a mapping of texts to texts")
+    for variable in value.get("env", {}):
+        if reaches_the_starter(variable):
+            what = f"{name}: the variable {variable} would act on the CLI that starts the server"
+            raise OptionError(name, what, fix="Leave it out, or let the server's command set it: env NAME=VALUE …")
     if not isinstance(value.get("optional", False), bool):
         what = f"{name}: 'optional' is True or False: whether the run may do without the server"
         raise OptionError(name, what, fix='Leave it out where the run needs the server, or write "optional": True')
@@ -323,7 +328,7 @@ RULES: dict[str, Rule] = {
     "effort": optional(one_of(EFFORTS, "effort")),
     "fallback_model": optional(argument("the name of a model")),
     "betas": list_of(argument("the name of a beta of the model API")),
-    "plugins": list_of(check_folder),
+    "plugins": list_of(check_plugin),
     "folders": list_of(check_folder),
     "hooks": check_hooks,
     "native": optional(list_of(one_of(NATIVE_TOOLS, "tool of the CLI"))),

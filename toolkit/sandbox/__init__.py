@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         Lent as Lent,
         Toolchain as Toolchain,
         find_toolchain as find_toolchain,
+        reaches_the_starter as reaches_the_starter,
     )
     from toolkit.sandbox.limits import HeldLimit as HeldLimit, JailLimits as JailLimits, limit_names as limit_names
     from toolkit.sandbox.lint.explain import (
@@ -69,7 +70,7 @@ _HOMES = {
     ),
     "toolkit.sandbox.jail.proof": "CheckReport CheckRow",
     "toolkit.sandbox.jail.walls": "Jail",
-    "toolkit.sandbox.lending": "Layout Lent Toolchain find_toolchain",
+    "toolkit.sandbox.lending": "Layout Lent Toolchain find_toolchain reaches_the_starter",
     "toolkit.sandbox.limits": "JailLimits HeldLimit limit_names",
     "toolkit.sandbox.lint.explain": "Problem explain_file explain_text",
     "toolkit.sandbox.profiles": "CONTROL_FILES NATIVE_TOOLS PROFILES READ_ONLY_TOOLS TOOLS profile",
