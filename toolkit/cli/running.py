@@ -79,7 +79,7 @@ $ echo "List what is unclear." | toolkit run - --mount docs --mode read-only --j
 @click.option("--effort", type=click.Choice(EFFORTS), help="How thorough the model is.")
 @click.option("--thinking", metavar="TOKENS|off", help="Most tokens for thinking, adaptive, or off.")
 @click.option("--beta", "betas", multiple=True, metavar="NAME", help="A beta of the model API.")
-@click.option("--plugin", "plugins", multiple=True, metavar="DIR", help="A plugin of the CLI: agents, commands, skills.")
+@click.option("--plugin", "plugins", multiple=True, metavar="DIR", help="A plugin of the CLI: agents, skills …")
 @click.option("--folder", "folders", multiple=True, metavar="DIR", help="A further folder that the agent may read.")
 @click.option("--output-schema", type=click.Path(exists=True, dir_okay=False), help="A JSON Schema for the output.")
 @click.option(
