@@ -24,16 +24,16 @@ class Entry(NamedTuple):
 
 
 COMMANDS: dict[str, Entry] = {
-    "approvals": Entry("toolkit.cli.approvals", "Answer a run's questions, and see what is remembered."),
+    "approvals": Entry("toolkit.cli.runs.approvals", "Answer a run's questions, and see what is remembered."),
     "call": Entry("toolkit.cli.serving", "Call one tool and print what the model would read."),
     "completion": Entry("toolkit.cli.machine", "Print the completion script for a shell."),
     "demo": Entry("toolkit.cli.machine", "Show the product at work: no key, no network."),
     "doctor": Entry("toolkit.cli.machine", "Say what would stop a run on this machine, and the fix."),
     "inspect": Entry("toolkit.cli.serving", "Show the tools in TARGET as a client sees them."),
     "install": Entry("toolkit.cli.serving", "Add TARGET to an MCP client's configuration."),
-    "report": Entry("toolkit.cli.report", "Write RUN as one HTML page and print its path."),
-    "run": Entry("toolkit.cli.running", "Run an agent on PROMPT, confined, and print what it says."),
-    "runs": Entry("toolkit.cli.runs", "Look at stored runs, and take their changes back."),
+    "report": Entry("toolkit.cli.runs.report", "Write RUN as one HTML page and print its path."),
+    "run": Entry("toolkit.cli.runs.running", "Run an agent on PROMPT, confined, and print what it says."),
+    "runs": Entry("toolkit.cli.runs.stored", "Look at stored runs, and take their changes back."),
     "sandbox": Entry("toolkit.cli.sandbox", "Confine an agent, and prove that it is confined."),
     "serve": Entry("toolkit.cli.serving", "Serve the tools in TARGET over stdio or HTTP."),
     "workspace": Entry("toolkit.cli.workspace", "Give an agent a safe copy of host files, and clean up after it."),
