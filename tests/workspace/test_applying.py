@@ -398,3 +398,10 @@ def test_applying_any_edits_gives_the_host_the_same_tree(tree: Tree, steps: list
                 assert tree_of(top / "host") == before
                 ws.apply()  # what was put back is what was copied, whatever its stamps
                 assert tree_of(top / "host") == tree_of(ws.temp_dir / "src")
+
+
+def test_what_was_not_chosen_in_a_new_folder_is_still_a_change(tmp_path: Path) -> None:
+    ws = prepare(make_tree(tmp_path / "host", {"a": b"a"}))
+    make_tree(ws.temp_dir / "src", {"new/one": b"1", "new/two": b"2"})
+    ws.apply(paths=["src/new/one"])
+    assert [change.path for change in ws.changes()] == ["src/new/two"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,6 +17,13 @@ from pathlib import Path
 _LONGEST_NAME = 120
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _CONFUSING = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
+# Characters that show nothing, or turn the reading direction: joiners and marks of no width, bidirectional controls,
+# tags, variation selectors, fillers of Hangul and Khmer, the empty Braille cell. Many of them count as printable.
+_HIDDEN = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800"
+    "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+_AS_EMOJI, _JOINER = "\ufe0f", "\u200d"
 
 
 def safe_name(name: str | bytes, longest: int = _LONGEST_NAME) -> str:
@@ -24,7 +32,7 @@ def safe_name(name: str | bytes, longest: int = _LONGEST_NAME) -> str:
     out = []
     is_odd = not text
     for char in text:
-        if char in '\\"`<>' or (char != " " and unicodedata.category(char) in _CONFUSING):
+        if char in '\\"`<>' or _HIDDEN.match(char) or (char != " " and unicodedata.category(char) in _CONFUSING):
             out.append(_escaped(char))
             is_odd = True
         else:
@@ -38,13 +46,43 @@ def safe_name(name: str | bytes, longest: int = _LONGEST_NAME) -> str:
 
 def safe_line(text: str, width: int) -> str:
     """At most `width` visible characters on one line."""
-    flat = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    shown = show_hidden(text)
+    flat = " ".join("".join(char if char.isprintable() else " " for char in shown).split())
     return flat if len(flat) <= width else flat[: max(0, width - 1)] + "…"
 
 
 def safe_text(text: str) -> str:
     """The same text with its line breaks, and whatever steers a terminal written out."""
-    return "".join(char if char.isprintable() or char in "\n\t" else f"\\x{ord(char):02x}" for char in text)
+    return "".join(char if char.isprintable() or char in "\n\t" else _escaped(char) for char in show_hidden(text))
+
+
+def hidden_in(text: str) -> list[tuple[int, str]]:
+    """The characters of a text that nobody sees, or that turn its reading direction, each with its place.
+
+    What makes a picture of a symbol (an emoji's selector, the joiner between two) is not among them.
+    """
+    found = [(one.start(), one[0]) for one in _HIDDEN.finditer(text)]
+    return [(at, char) for at, char in found if not _makes_a_picture(text, at, char)]
+
+
+def show_hidden(text: str) -> str:
+    """The same text with the characters of `hidden_in` written out as escapes."""
+    pieces, done = list[str](), 0
+    for at, char in hidden_in(text):
+        pieces += [text[done:at], _escaped(char)]
+        done = at + 1
+    return "".join([*pieces, text[done:]]) if pieces else text
+
+
+def _makes_a_picture(text: str, at: int, char: str) -> bool:
+    before, after = text[max(at - 1, 0) : at], text[at + 1 : at + 2]
+    if char == _AS_EMOJI:
+        return _is_symbol(before) or (before.isascii() and before != "" and before in "0123456789#*")
+    return char == _JOINER and (before == _AS_EMOJI or _is_symbol(before)) and _is_symbol(after)
+
+
+def _is_symbol(char: str) -> bool:
+    return char != "" and char != "\u2800" and unicodedata.category(char) in ("So", "Sk")
 
 
 def typed_path(file: str | Path, cwd: Path) -> str:

@@ -3,7 +3,7 @@
 
 const COLOUR_CODES = /\u001b\[[0-9;:]*m/g;
 const ODD =
-  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|\udb40[\udc00-\udfff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200c\u200e\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff9-\ufffb\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}\p{Cs}]|(?<![\p{So}\p{Sk}0-9#*])\ufe0f|(?<![\p{So}\p{Sk}\ufe0f])\u200d|\u200d(?![\p{So}\p{Sk}])/gu;
 
 function str(value) {
   if (typeof value === "string") return value;

@@ -39,7 +39,7 @@ def choose(
         if change.ignored and not any(change.is_below(path) for path in named):
             if change.path.rpartition("/")[0] not in ignored:  # what is in it goes without saying
                 left.append((change.path, "the project's own rules ignore it: name it in paths to apply it"))
-        elif reason := _why_left(change, names_git):
+        elif reason := _why_left(change, names_git) or _why_left_planted(change, wanted_paths or ()):
             left.append((change.path, reason))
         else:
             chosen.append(change)
@@ -121,6 +121,14 @@ def _why_left(change: Change, names_git: bool) -> str:
     if ".git" in change.path.lower().split("/") and not names_git:
         return "inside a git folder: name it in paths to apply it"
     return ""
+
+
+def _why_left_planted(change: Change, wanted: Iterable[str]) -> str:
+    """A folder that git takes for a repository is taken only by its own name, or by one in it."""
+    folder = change.planted
+    if folder is None or any(path == folder or path.startswith(f"{folder}/") for path in wanted):
+        return ""
+    return f"git takes {folder!r} for a repository, whose settings can run programs: name it in paths to apply it"
 
 
 def _refuse_unknown(changes: Changes, mounts: set[str] | None) -> None:

@@ -363,6 +363,8 @@ class Decider:
         if content is not None and content.size > (LARGEST_FRESH if is_merged else LARGEST_KEPT):
             content = None
         copy = Stamp.of(node.st)._replace(size=node.size)
+        if node.kind == "d":  # what is in it and was not chosen has no row: the next scan has to look for it
+            copy = NO_STAMP
         host = Stamp.of(on_host.st) if on_host and on_host.st else NO_STAMP
         row = Row(case.path, case.host_path, node.target, node.kind, case.mount, node.mode, copy, host)
         self.updates.append(Update(case.path, row._replace(host_is_base=not is_merged), content))

@@ -56,6 +56,8 @@ class Change:
     """Where a link points now."""
     suspicious: tuple[str, ...] = ()
     """Reasons to look twice."""
+    planted: str | None = None
+    """The folder around it that git would take for a repository; then it is applied only by that folder's name."""
     ignored: bool = False
     """Whether it is new and the project's own ignore rules name it; then it is applied only by its name."""
     before: Node | None = field(default=None, repr=False, compare=False)
@@ -77,6 +79,7 @@ class Change:
         facts |= {name: f"{mode:o}" for name, mode in modes.items() if mode is not None}
         rest = {"old_size": self.old_size, "size": self.size, "target": self.target}
         facts |= {name: value for name, value in rest.items() if value is not None}
+        facts |= {"planted": self.planted} if self.planted is not None else {}
         facts |= {"ignored": True} if self.ignored else {}
         return facts | {"suspicious": list(self.suspicious)}
 
@@ -237,7 +240,7 @@ def _mount_of(mounts: tuple[MountRecord, ...], path: bytes) -> MountRecord | Non
     return max(around, key=lambda mount: len(mount.at), default=None)
 
 
-def _change(pair: Pair, mount: MountRecord | None, marks: tuple[str, ...], ignored: bool) -> Change:
+def _change(pair: Pair, mount: MountRecord | None, marked: tuple[tuple[str, ...], str | None], ignored: bool) -> Change:
     old, new = pair.old, pair.new
     there = new or old
     assert there is not None
@@ -254,7 +257,8 @@ def _change(pair: Pair, mount: MountRecord | None, marks: tuple[str, ...], ignor
         old_size=old.size if old and old.kind == "f" else None,
         size=new.size if new and new.kind == "f" else None,
         target=os.fsdecode(new.target) if new and new.target is not None else None,
-        suspicious=marks,
+        suspicious=marked[0],
+        planted=marked[1],
         ignored=ignored,
         before=old,
         after=new,

@@ -1,8 +1,8 @@
 """Mark changes a reviewer should look at twice before taking them back.
 
-A mark is a short reason, never a verdict: the file may be what was asked for. The
-list holds what other programs obey without being asked (an agent's settings, git
-hooks, editor tasks), what can run, what leads out, and names made to be misread.
+A mark is a short reason, never a verdict: the file may be what was asked for. There
+is one for what other programs obey without being asked, what can run, what leads out,
+what git takes for a repository, and what is made to be misread. `marking/` has each.
 """
 
 from __future__ import annotations
@@ -13,39 +13,24 @@ import stat
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from functools import cache
 
 from toolkit._base.handles import READ_DIR, open_beneath
 from toolkit_workspace.changes.scan import Pair
+from toolkit_workspace.marking import (
+    IN_A_REPOSITORY,
+    Entries,
+    marks_for_scripts,
+    marks_for_spelling,
+    marks_for_text,
+    marks_for_use,
+    planted_repository,
+    shadowed_module,
+)
 from toolkit_workspace.record.content import Node
 from toolkit_workspace.record.record import MountRecord, Record
 from toolkit_workspace.record.trouble import is_gone, leads_away, unreadable
 
-_OBEYED_FOLDERS = {
-    ".claude": "settings and commands of an agent",
-    ".git": "inside a git folder",
-    ".github": "runs on the code host",
-    ".husky": "git hooks",
-    ".vscode": "obeyed by an editor",
-    ".idea": "obeyed by an editor",
-    ".devcontainer": "obeyed by an editor",
-    ".cursor": "settings of an agent",
-}
-_OBEYED_FILES = {
-    ".mcp.json": "starts programs for an agent",
-    ".claude.json": "settings of an agent",
-    "claude.md": "instructions to an agent",
-    "claude.local.md": "instructions to an agent",
-    "agents.md": "instructions to an agent",
-    ".gitattributes": "changes how git reads files",
-    ".gitmodules": "makes git fetch code",
-    ".gitlab-ci.yml": "runs on the code host",
-    ".pre-commit-config.yaml": "git hooks",
-    ".envrc": "run when a shell enters the folder",
-    ".npmrc": "settings of a package manager",
-    "sitecustomize.py": "run whenever Python starts",
-    "usercustomize.py": "run whenever Python starts",
-}
-_GIT_PARTS = {"hooks": "a git hook", "config": "git settings, which can run programs"}
 _MOST_LINKS = 40
 LEADS_OUT = "link leads out of its mount"
 
@@ -55,53 +40,57 @@ LinkReader = Callable[[bytes], bytes | None]
 
 def marks_of(
     pairs: Sequence[Pair], mounts: Sequence[MountRecord | None], record: Record, read_link: LinkReader
-) -> list[tuple[str, ...]]:
-    """For each pair, which lies in one of `mounts`, the reasons to look twice at what the path is now."""
-    twins = _case_twins(pairs, record)
-    ats = [mount.at if mount else b"" for mount in mounts]
-    return [_marks(pair, at, twins, read_link) for pair, at in zip(pairs, ats, strict=True)]
+) -> list[tuple[tuple[str, ...], str | None]]:
+    """For each pair, which lies in one of `mounts`, the reasons to look twice at what the path is now.
+
+    With them the folder around it that git takes for a repository, if there is one.
+    """
+    twins, entries = _case_twins(pairs, record), _entries(pairs, record)
+    marked = []
+    for pair, mount in zip(pairs, mounts, strict=True):
+        planted = None if pair.new is None else planted_repository(os.fsdecode(pair.path), entries)
+        marks = _marks(pair, mount.at if mount else b"", twins, entries, read_link)
+        marked.append((tuple(dict.fromkeys([IN_A_REPOSITORY, *marks] if planted else marks)), planted))
+    return marked
 
 
-def _marks(pair: Pair, at: bytes, twins: Collection[bytes], read_link: LinkReader) -> tuple[str, ...]:
+def _marks(pair: Pair, at: bytes, twins: Collection[bytes], entries: Entries, read_link: LinkReader) -> list[str]:
     new = pair.new
     if new is None:
-        return ()
+        return []
     text = os.fsdecode(pair.path)
-    marks = [] if new.kind == "d" else _marks_for_use(text)  # a folder alone is obeyed by nobody
-    marks += _marks_for_spelling(text.rpartition("/")[2]) + _marks_for_kind(pair.old, new)
+    folder, _, name = text.rpartition("/")
+    marks = [] if new.kind == "d" else marks_for_use(text)  # a folder alone is obeyed by nobody
+    marks += marks_for_spelling(name) + _marks_for_kind(pair.old, new)
+    if new.kind == "f" and not pair.has_same_bytes:
+        marks += marks_for_scripts(name, pair.old, new) + marks_for_text(pair.old, new)
+    if (pair.old is None or pair.old_path is not None) and new.kind in "fl":
+        shadowed = shadowed_module(text, entries(folder))
+        marks += [f"Python would import it instead of its own module '{shadowed}'"] if shadowed else []
     if pair.path in twins:
         marks.append("another name here differs only in case")
     if new.target is not None and _leaves_mount(pair.path, new.target, at, read_link):
         marks.append(LEADS_OUT)
-    return tuple(dict.fromkeys(marks))
-
-
-def _marks_for_use(text: str) -> list[str]:
-    parts = [part.lower() for part in text.split("/")]
-    marks = [_OBEYED_FOLDERS[part] for part in parts[:-1] if part in _OBEYED_FOLDERS]
-    if ".git" in parts[:-1]:
-        marks += [_GIT_PARTS[part] for part in parts[parts.index(".git") + 1 :][:1] if part in _GIT_PARTS]
-    if parts[-1] in _OBEYED_FILES:
-        marks.append(_OBEYED_FILES[parts[-1]])
-    elif parts[-1] in (".git", ".claude"):
-        marks.append(_OBEYED_FOLDERS[parts[-1]])
-    if parts[-1].endswith(".pth"):
-        marks.append("run whenever Python starts")
     return marks
 
 
-def _marks_for_spelling(name: str) -> list[str]:
-    marks = []
-    categories = {unicodedata.category(char) for char in name}
-    if "Cs" in categories:
-        marks.append("name is not UTF-8")
-    if "Cc" in categories:
-        marks.append("control characters in the name")
-    if "Cf" in categories:
-        marks.append("invisible characters in the name")
-    if name != name.strip() or name.endswith("."):
-        marks.append("name starts or ends with a space or dot")
-    return marks
+def _entries(pairs: Sequence[Pair], record: Record) -> Entries:
+    """The names in a folder as the workspace has them now."""
+    came: dict[str, set[str]] = {}
+    went: dict[str, set[str]] = {}
+    for pair in pairs:
+        for path, node in ((pair.path, pair.new), (pair.old_path, None)):
+            if path is not None:
+                folder, _, name = os.fsdecode(path).rpartition("/")
+                (went if node is None else came).setdefault(folder, set()).add(name)
+
+    @cache
+    def names(folder: str) -> frozenset[str]:
+        rows = record.folders.get(os.fsencode(folder))
+        known = set(rows.names) if rows is not None else set()
+        return frozenset(known - went.get(folder, set()) | came.get(folder, set()))
+
+    return names
 
 
 def _marks_for_kind(old: Node | None, new: Node) -> list[str]:

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from toolkit._base.words import show_hidden
 from toolkit_workspace.changes.lines import Block, matching_blocks, split_lines
 from toolkit_workspace.record.content import Node, is_binary
 
@@ -47,14 +48,17 @@ class Version:
 
 
 def patch_of(changes: Sequence[Change]) -> bytes:
-    """One patch for all of them; what is not in it stands in comment lines at the top."""
-    pieces, left_out = list[bytes](), list[bytes]()
+    """One patch for all of them; marks, and what is not in it, stand in comment lines at the top."""
+    pieces, left_out, marked = list[bytes](), list[bytes](), list[bytes]()
     for change in changes:
+        name = _quoted(os.fsencode(change.path))
         if reason := why_not_in_patch(change):
-            left_out.append(b"# not in this patch: %s (%s)\n" % (_quoted(os.fsencode(change.path)), reason.encode()))
+            left_out.append(b"# not in this patch: %s (%s)\n" % (name, reason.encode()))
         elif change.type != "folder":
             pieces.append(_piece(change))
-    return b"".join([*left_out, *pieces]) if any(pieces) else b""
+            reasons = show_hidden("; ".join(change.suspicious)).encode("utf-8", "backslashreplace")
+            marked += [b"# look twice: %s (%s)\n" % (name, reasons)] if reasons else []
+    return b"".join([*left_out, *marked, *pieces]) if any(pieces) else b""
 
 
 def why_not_in_patch(change: Change) -> str:
@@ -65,6 +69,8 @@ def why_not_in_patch(change: Change) -> str:
         return "neither file nor link"
     if change.ignored:
         return "the project's own rules ignore it"
+    if change.planted is not None:
+        return "git takes the folder it lies in for a repository"
     if any(_git_refuses(os.fsencode(path)) for path in (change.path, change.old_path) if path):
         return "git takes no paths in .git"
     if change.type == "file" and change.before is not None and change.before.content is None:

@@ -1,0 +1,60 @@
+"""Files of which only a part runs: `package.json` and `pyproject.toml` are marked when that part changed."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Callable
+from typing import Any
+
+from toolkit_workspace.record.content import ContentGone, Node
+
+_LARGEST_READ = 4 << 20
+_SCRIPTS = (("scripts",), ("bin",), ("gypfile",), ("workspaces",), ("simple-git-hooks",), ("husky",), ("lint-staged",))
+_BUILD_HOOKS = (
+    ("build-system",),
+    ("tool", "hatch", "build"),
+    ("tool", "hatch", "metadata", "hooks"),
+    ("tool", "setuptools", "cmdclass"),
+    ("tool", "poetry", "build"),
+    ("tool", "pdm", "build"),
+    ("tool", "pdm", "scripts"),
+    ("tool", "scikit-build"),
+    ("tool", "maturin"),
+    ("tool", "flit", "external-data"),
+)
+_MARKS: dict[str, tuple[Callable[[str], Any], tuple[tuple[str, ...], ...], str]] = {
+    "package.json": (json.loads, _SCRIPTS, "runs elsewhere: its scripts changed"),
+    "pyproject.toml": (tomllib.loads, _BUILD_HOOKS, "runs elsewhere: what builds the package changed"),
+}
+
+
+def marks_for_scripts(name: str, old: Node | None, new: Node) -> list[str]:
+    """The mark for a file of that name whose part that runs is new or another one, or cannot be told."""
+    known = _MARKS.get(name.lower())
+    if known is None or new.kind != "f":
+        return []
+    load, parts, mark = known
+    before, after = _loaded(old, load), _loaded(new, load)
+    if after is None:
+        return [f"{mark.partition(':')[0]}: it cannot be read"]
+    changed = [part for part in parts if _at(before, part) != _at(after, part)]
+    return [mark] if changed else []
+
+
+def _loaded(node: Node | None, load: Callable[[str], Any]) -> Any:
+    """What a file says; nothing for one that is not there, None for one that nobody can read."""
+    if node is None:
+        return {}
+    if node.content is None or node.size > _LARGEST_READ:
+        return None
+    try:
+        return load(node.content.read().decode("utf-8-sig"))
+    except (ValueError, RecursionError, ContentGone):
+        return None
+
+
+def _at(data: Any, path: tuple[str, ...]) -> Any:
+    for key in path:
+        data = data.get(key) if isinstance(data, dict) else None
+    return data
