@@ -359,6 +359,7 @@ RULES: dict[str, Rule] = {
     "at": optional(argument("the id of a message")),
     "store": optional(with_methods("a store of sessions, such as FileSessionStore(folder)", "append", "load")),
     "trace": optional(text("an id of yours")),
+    "telemetry": optional(with_methods("a Telemetry, from toolkit.telemetry", "begin")),
     "before_run": optional(called_with("the spec", 'before_run=lambda spec: "Today is Monday."')),
     "after_run": optional(called_with("the result", "after_run=lambda result: print(result.code)")),
     "listener_timeout": number,

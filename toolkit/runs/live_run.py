@@ -37,6 +37,7 @@ from toolkit.runs.turn.engine import Engine
 from toolkit.runs.turn.steering import Steering
 
 if TYPE_CHECKING:
+    from toolkit.telemetry import RunTrace
     from toolkit_workspace import Changes
 
 OutputT = TypeVar("OutputT")
@@ -72,6 +73,7 @@ class LiveRun(Steering, Generic[OutputT]):
         self._ready = asyncio.Event()
         self._is_over = False
         self._place: Place | None = None
+        self._trace: RunTrace | None = None
         self._locks = AsyncExitStack()
         """What holds the conversation, until others can have its workspace too."""
 
@@ -91,6 +93,9 @@ class LiveRun(Steering, Generic[OutputT]):
             raise cannot_store(error, self._folder.folder) from error
         self._reader = self._log.follow()
         self._bus = Bus(self._log)
+        if self.spec.telemetry is not None:
+            self._trace = self.spec.telemetry.begin(self.id)
+            self._bus.subscribe(self._trace.feed)
         self._approvals = self._make_approvals(self._log, policy)
         if self.spec.approve is not None:
             self._socket = ApprovalSocket(self._folder.folder, self._approvals)
@@ -111,7 +116,11 @@ class LiveRun(Steering, Generic[OutputT]):
         except asyncio.CancelledError:  # whoever leaves does not even want to wait for the end
             self.bus.let_go()
             raise
-        await self.bus.drain(self.spec.listener_timeout)
+        try:
+            await self.bus.drain(self.spec.listener_timeout)
+        finally:
+            if self._trace is not None:
+                self._trace.end()
 
     @property
     def bus(self) -> Bus:
@@ -198,7 +207,7 @@ class LiveRun(Steering, Generic[OutputT]):
             place = await self._find_place()
             self._folder.started(place)
             home = self._folder.home
-            engine = Engine(self.spec, self._boxes, place, home, log.append, self.approvals, self._locks)
+            engine = Engine(self.spec, self._boxes, place, home, log.append, self.approvals, self._locks, self._trace)
             try:
                 prompt = await self._first_prompt(place)
                 await engine.open()

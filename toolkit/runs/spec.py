@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from toolkit.runs.asking.approvals import Approver
     from toolkit.runs.outcome.result import RunResult
+    from toolkit.telemetry import Telemetry
     from toolkit_workspace import WorkspaceSection
 
 
@@ -183,6 +184,8 @@ class RunSpec:
     """Where conversations are kept; a folder beside the runs if not given."""
     trace: str | None = None
     """An id of the caller's, carried by every event."""
+    telemetry: Telemetry | None = None
+    """Where traces and metrics of the run go; nowhere if not given."""
     before_run: Callable[[RunSpec], str | Awaitable[str | None] | None] | None = None
     """Called before the prompt is sent; text it gives is put before the prompt."""
     after_run: Callable[[RunResult[Any]], Awaitable[None] | None] | None = None

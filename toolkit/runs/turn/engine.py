@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from claude_agent_sdk import ClaudeSDKClient, ResultMessage, SystemMessage
 from mcp.shared.exceptions import MCPError
@@ -42,6 +42,9 @@ from toolkit.runs.turn.servers import Servers, check_patterns
 from toolkit.runs.turn.translate import Translator, Work
 from toolkit.sandbox import Confinement
 from toolkit.tools import Budget, Deadline, Toolbox, ToolContext
+
+if TYPE_CHECKING:
+    from toolkit.telemetry import RunTrace
 
 _PATIENCE = 2.0
 """Seconds between asking the CLI to stop and making it."""
@@ -82,6 +85,7 @@ class Engine:
         emit: Emit,
         approvals: Approvals,
         locks: AsyncExitStack,
+        trace: RunTrace | None = None,
     ) -> None:
         self._spec = spec
         self._boxes = boxes
@@ -91,6 +95,7 @@ class Engine:
         self._stack = AsyncExitStack()
         self._locks = locks
         """Takes what holds a conversation, until nothing of the run is left."""
+        self._trace = trace
         self._stderr: deque[str] = deque(maxlen=_STDERR_LINES)
         """The last lines the CLI wrote there: often the only place that names a cause."""
         self._client: ClaudeSDKClient | None = None
@@ -165,6 +170,7 @@ class Engine:
             make_context=self._context,
             stderr=lambda line: self._stderr.append(line.rstrip("\n")[:_STDERR_WIDTH]),
             more=more,
+            variables=None if self._trace is None else self._trace.variables(),
         )
         take_options = getattr(spec.transport, "take_options", None)
         if take_options is not None:  # a FakeCLI has no command line to read them from
@@ -393,6 +399,8 @@ class Engine:
         if not self.guard.judged.get(call, False):
             self._end_unasked("a tool of this process")
             raise MCPError(INVALID_REQUEST, "The call was not permitted")
+        if self._trace is not None:
+            self._trace.enter(call)
 
         def on_progress(done: float, total: float | None, message: str | None) -> None:
             self._tell("tool", "progress", call, done=done, total=total, message=message)

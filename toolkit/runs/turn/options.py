@@ -52,10 +52,11 @@ def make_options(
     make_context: Callable[[str], ToolContext],
     stderr: Callable[[str], None],
     more: Mapping[str, Any],
+    variables: Mapping[str, str] | None = None,
 ) -> ClaudeAgentOptions:
     """Options for the CLI in `jail`; without a jail they are for a transport that starts nothing."""
     servers: dict[str, Any] = {box.name: in_process_config(box, make_context=make_context) for box in boxes}
-    servers |= as_configured(spec.servers)
+    servers |= as_configured(spec.servers, variables)
     frame: dict[str, Any] = {"setting_sources": [], "strict_mcp_config": True, "cwd": folder}
     if jail is not None:
         frame |= jail.options()

@@ -164,15 +164,21 @@ class Servers:
         return None if not servers or any(tool in self._known[name] for name in servers) else max(servers, key=len)
 
 
-def as_configured(servers: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The configurations as the CLI takes them, without what is only for us, and with `args`, which it always reads."""
-    return {
-        name: {
-            **({"args": []} if one.get("type", "stdio") == "stdio" else {}),
-            **{key: kept for key, kept in one.items() if key != "optional"},
-        }
-        for name, one in servers.items()
-    }
+def as_configured(
+    servers: Mapping[str, Mapping[str, Any]], variables: Mapping[str, str] | None = None
+) -> dict[str, dict[str, Any]]:
+    """The configurations as the CLI takes them, without what is only for us, and with `args`, which it always reads.
+
+    `variables` are for the servers that it starts; what a configuration itself says of one wins.
+    """
+    found = {}
+    for name, one in servers.items():
+        found[name] = {key: kept for key, kept in one.items() if key != "optional"}
+        if one.get("type", "stdio") == "stdio":
+            found[name] = {"args": [], **found[name]}
+            if variables:
+                found[name]["env"] = {**variables, **found[name].get("env", {})}
+    return found
 
 
 def _tool_name(server: str, tool: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -71,10 +72,13 @@ class Workers:
         """Threads still busy with a call nobody waits for."""
 
     async def run(self, work: Callable[[], Any]) -> Any:
-        """Run `work` in a thread and give its result; when cancelled, give the thread up at once."""
+        """Run `work` in a thread and give its result; when cancelled, give the thread up at once.
+
+        It finds the caller's context variables there, as it would in `asyncio.to_thread`.
+        """
         post = poster()
         done = anyio.Event()
-        job = _Job(work, lambda: post(done.set))
+        job = _Job(partial(contextvars.copy_context().run, work), lambda: post(done.set))
         self._submit(job)
         try:
             await done.wait()

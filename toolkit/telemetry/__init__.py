@@ -1,0 +1,16 @@
+"""A run as OpenTelemetry traces and metrics, by the semantic conventions for generative AI.
+
+`Telemetry` says where they go. A run that is given one feeds it its events; the spans have ids that follow from the
+run's id and the calls' ids, so that a tool's own spans find their parent while the call is still under way.
+opentelemetry is imported when a `Telemetry` is made, and by nothing else here.
+"""
+
+from toolkit._base.lazy import lazy_names
+
+_HOMES = {
+    "toolkit.telemetry.telemetry": "RunTrace Telemetry",
+    "toolkit.telemetry.export": "otlp_json",
+}
+
+__getattr__, __dir__, _names = lazy_names(__name__, _HOMES)
+__all__ = [*_names]
