@@ -138,6 +138,7 @@ MAY_USE: dict[str, set[str]] = {
     "toolkit.testing.model": set(),
     "toolkit.testing.real_cli": {"toolkit.sandbox"},
     "toolkit.report": set(),
+    "toolkit.telemetry": {"toolkit_servers"},
     "toolkit.demo": {
         "toolkit.report",
         "toolkit.runs",
@@ -171,6 +172,7 @@ MAY_USE: dict[str, set[str]] = {
         "toolkit.runs.outcome",
         "toolkit.runs.storage",
         "toolkit.sandbox",
+        "toolkit.telemetry",
         "toolkit.workspace",
         "toolkit_servers.ready",
         "toolkit_servers.target",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from toolkit_servers.ready import load_ready as load_ready
     from toolkit_servers.reload import Reload as Reload
     from toolkit_servers.stdio import claim_stdio as claim_stdio, serve_stdio as serve_stdio
+    from toolkit_servers.tracing import span_id_of as span_id_of
 
 _HOMES = {
     "toolkit_servers.build": "build_server",
@@ -30,5 +31,6 @@ _HOMES = {
     "toolkit_servers.ready": "load_ready",
     "toolkit_servers.reload": "Reload",
     "toolkit_servers.stdio": "claim_stdio serve_stdio",
+    "toolkit_servers.tracing": "span_id_of",
 }
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -43,6 +43,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 
 from toolkit._base.json_bytes import as_read
 from toolkit.tools import ToolContext
+from toolkit_servers.tracing import enter_trace
 from toolkit_servers.wire import JsonList
 
 if TYPE_CHECKING:
@@ -144,6 +145,7 @@ class ToolServer(Server[Any]):
         if self._make_context is not None:
             context = self._make_context(call_id)
         else:
+            enter_trace(meta, call_id)
             context = ToolContext(
                 call_id=call_id,
                 on_progress=reports.progress if self._notifies else None,

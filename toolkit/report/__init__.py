@@ -1,4 +1,4 @@
-"""One run as one HTML file: what was asked, said, done, refused, changed and used.
+"""One run as one HTML file, or as Markdown: what was asked, said, done, refused, changed and used.
 
 The file needs nothing but a browser: no network, no server, no other file. What a
 run holds is hostile: it is data in the page, never markup, and the page's policy
@@ -11,10 +11,12 @@ from toolkit._base.lazy import lazy_names
 
 if TYPE_CHECKING:
     from toolkit.report._live import LiveReport as LiveReport
+    from toolkit.report._markdown import as_markdown as as_markdown
     from toolkit.report._page import render_report as render_report, write_report as write_report
 
 _HOMES = {
     "toolkit.report._live": "LiveReport",
+    "toolkit.report._markdown": "as_markdown",
     "toolkit.report._page": "render_report write_report",
 }
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -5,12 +5,17 @@ run's id and the calls' ids, so that a tool's own spans find their parent while 
 opentelemetry is imported when a `Telemetry` is made, and by nothing else here.
 """
 
+from typing import TYPE_CHECKING
+
 from toolkit._base.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from toolkit.telemetry.export import otlp_json as otlp_json
+    from toolkit.telemetry.telemetry import RunTrace as RunTrace, Telemetry as Telemetry
 
 _HOMES = {
     "toolkit.telemetry.telemetry": "RunTrace Telemetry",
     "toolkit.telemetry.export": "otlp_json",
 }
 
-__getattr__, __dir__, _names = lazy_names(__name__, _HOMES)
-__all__ = [*_names]
+__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

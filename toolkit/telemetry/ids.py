@@ -13,13 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from opentelemetry.context import Context
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, Tracer, get_current_span, set_span_in_context
 
-
-def span_id_of(trace_id: int, what: str) -> int:
-    """The id of the span about `what` (a run or a call) in a trace; never 0, which means none."""
-    found = hashlib.sha256(trace_id.to_bytes(16, "big") + what.encode("utf-8", "surrogatepass")).digest()
-    return int.from_bytes(found[:8], "big") or 1
+from toolkit_servers import span_id_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +42,13 @@ class Lineage:
 
     def traceparent(self, what: str) -> str:
         """The same as the value of the W3C header `traceparent`."""
-        context = self.context_of(what)
-        return f"00-{context.trace_id:032x}-{context.span_id:016x}-{int(context.trace_flags):02x}"
+        span = self.context_of(what)
+        return f"00-{span.trace_id:032x}-{span.span_id:016x}-{int(span.trace_flags):02x}"
 
 
-def below(context: SpanContext) -> Any:
-    """An OpenTelemetry context in which new spans hang below this one."""
-    return set_span_in_context(NonRecordingSpan(context))
+def below(parent: SpanContext) -> Context:
+    """A context in which new spans hang below this one."""
+    return set_span_in_context(NonRecordingSpan(parent))
 
 
 class GivenIds:

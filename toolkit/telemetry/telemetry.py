@@ -54,14 +54,13 @@ class Telemetry:
         """The trace of one run, below the span that is current here, if there is one."""
         from opentelemetry import metrics, trace
 
-        from toolkit import __version__
         from toolkit.telemetry.ids import Lineage
         from toolkit.telemetry.metrics import Meters
         from toolkit.telemetry.spans import RunSpans
 
-        tracer = trace.get_tracer(_NAME, __version__, self.tracer_provider)
+        tracer = trace.get_tracer(_NAME, None, self.tracer_provider)
         if not self._meters:
-            self._meters.append(Meters(metrics.get_meter(_NAME, __version__, self.meter_provider)))
+            self._meters.append(Meters(metrics.get_meter(_NAME, "", self.meter_provider)))
         lineage = Lineage.of(run)
         told = captures_contents(os.environ) if self.contents is None else self.contents
         return RunTrace(run, lineage, RunSpans(run, lineage, tracer, self._meters[0], contents=told))

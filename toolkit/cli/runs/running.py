@@ -20,6 +20,7 @@ from toolkit.runs.asking import MODES
 
 if TYPE_CHECKING:
     from toolkit.runs import RunResult, RunSpec
+    from toolkit.telemetry import Telemetry
     from toolkit.tools import Toolbox
     from toolkit.workspace import WorkspaceSection
 
@@ -116,6 +117,7 @@ $ echo "List what is unclear." | toolkit run - --mount docs --mode read-only --j
 @click.option("--resume", metavar="SESSION|RUN", help="Go on with a conversation: its id, or a run's, or 'last'.")
 @click.option("--ask-elsewhere", is_flag=True, help="Wait for 'toolkit approvals answer' instead of asking here.")
 @click.option("--keep-workspace/--drop-workspace", default=True, show_default=True, help="Keep the copy afterwards.")
+@click.option("--otel", is_flag=True, help="Send traces and metrics to a collector, by the OTEL_… variables.")
 @click.option("--plan", "wants_plan", is_flag=True, help="Say what the agent would have, and start nothing.")
 @json_option("Print the result, or the plan, as JSON.")
 @click.option("--stream-json", is_flag=True, help="Print every event as a line of JSON, the result last.")
@@ -140,7 +142,11 @@ def run(**given: Any) -> None:
         if given["wants_plan"]:
             write_result(stdout, _plan(spec, wants_json=given["wants_json"]))
             return
-        result = asyncio.run(follow(spec, terminal=_terminal(given), print_line=print_line))
+        try:
+            result = asyncio.run(follow(spec, terminal=_terminal(given), print_line=print_line))
+        finally:
+            if spec.telemetry is not None:
+                spec.telemetry.close()
     except ToolkitError as error:
         if _is_mistyped(error):
             raise click.UsageError(in_own_words(error, given)) from None
@@ -240,6 +246,7 @@ def _spec(given: dict[str, Any]) -> RunSpec:
             policy=_policy(given["policies"]),
             approve="wait" if given["ask_elsewhere"] else None,
             resume=_session(given["resume"]),
+            telemetry=_telemetry() if given["otel"] and not is_plan else None,
         )
     except ToolkitError as error:
         raise click.UsageError(in_own_words(error, given)) from None
@@ -302,6 +309,13 @@ def _session(name: str | None) -> str | None:
             f"run {stored.id} ended before its conversation began", fix="Start a new one: toolkit run PROMPT"
         )
     return session
+
+
+def _telemetry() -> Telemetry:
+    """Traces and metrics that are sent to a collector."""
+    from toolkit.telemetry import Telemetry
+
+    return Telemetry.otlp()
 
 
 def _thinking(written: str | None) -> Any:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolkit._base.words import cost_text, duration_text, safe_line, safe_text
+from toolkit.cli.runs.export import export
 from toolkit.cli.terminal.command import RUN, Duration, Group, apply_options, json_option
 from toolkit.cli.terminal.results import as_json, print_applied, print_changes, take_stdout, write_result
 from toolkit.errors import ToolkitError
@@ -286,3 +287,6 @@ def remove(names: tuple[str, ...], older_than: float | None, wants_json: bool) -
         write_result(stdout, f"removed {name}")
     if not removed:
         click.echo("nothing to remove", err=True)
+
+
+runs.add_command(export)
