@@ -171,6 +171,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("store", "folder", "it is a store of sessions"),
     ("store", FileSessionStore, "an object, not a class"),
     ("trace", 5, "it is an id of yours"),
+    ("telemetry", True, "it is a Telemetry"),
     ("before_run", "Hello.", "it is a function that takes the spec"),
     ("before_run", lambda: "Hello.", "it has to take one argument, the spec"),
     ("after_run", "done", "it is a function that takes the result"),
