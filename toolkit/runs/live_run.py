@@ -3,42 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import inspect
 import logging
-import time
-from collections.abc import AsyncIterable, AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
-from toolkit.errors import RunError, WorkspaceError
+from toolkit.errors import RunError
 from toolkit.runs.agents import check_tool_names
 from toolkit.runs.asking.approval_socket import ApprovalSocket
 from toolkit.runs.asking.approvals import Approvals
-from toolkit.runs.asking.policy import Policy
-from toolkit.runs.asking.remembered import Remembered
 from toolkit.runs.boxes import load_boxes, make_offer, without_disabled
-from toolkit.runs.fields import RULES
-from toolkit.runs.kinds import OptionError, wrong
+from toolkit.runs.kinds import OptionError
 from toolkit.runs.listeners import Bus
-from toolkit.runs.outcome.events import Event, Stream
+from toolkit.runs.live.approving import make_approvals
+from toolkit.runs.live.ending import Ending
+from toolkit.runs.live.prompts import Prompts
+from toolkit.runs.outcome.events import Event
 from toolkit.runs.outcome.fold import Fold, is_refusal
 from toolkit.runs.outcome.result import RunResult
-from toolkit.runs.prompts import Asked, Part, Prompt, as_asked, content_of, is_stream
+from toolkit.runs.prompts import Asked, Part, Prompt
 from toolkit.runs.sessions.transcripts import SessionId, one_at_a_time
-from toolkit.runs.spec import InPlace, RunSpec
+from toolkit.runs.spec import RunSpec
 from toolkit.runs.storage.event_log import EventLog
 from toolkit.runs.storage.place import Place, find_place
 from toolkit.runs.storage.run_folder import RunFolder, cannot_store, new_run
-from toolkit.runs.storage.stored_runs import run_of_session
-from toolkit.runs.turn.engine import Engine
+from toolkit.runs.turn.engine import Engine, Try
 from toolkit.runs.turn.steering import Steering
+from toolkit.tools import Deadline
 
 if TYPE_CHECKING:
     from toolkit.telemetry import RunTrace
-    from toolkit_workspace import Changes
 
 OutputT = TypeVar("OutputT")
 T = TypeVar("T")
@@ -58,12 +54,9 @@ class LiveRun(Steering, Generic[OutputT]):
         self.id = spec.run_id
         self._engine: Engine | None = None
         self._task: asyncio.Task[None] | None = None
-        self._prompts: asyncio.Queue[tuple[Asked, asyncio.Future[RunResult[Any]]] | None] = asyncio.Queue()
-        self._coming: AsyncIterator[Any] | None = aiter(spec.prompt) if isinstance(spec.prompt, AsyncIterable) else None
+        self._sent: asyncio.Queue[tuple[Asked, asyncio.Future[RunResult[Any]]] | None] = asyncio.Queue()
+        self._prompts = Prompts(spec)
         self._fold = Fold(spec.run_id)
-        self._output: Any = None
-        self._changes: Changes | None = None
-        self._unstored: str | None = None
         self._log: EventLog | None = None
         self._reader: AsyncIterator[Event] | None = None
         self._bus: Bus | None = None
@@ -72,6 +65,7 @@ class LiveRun(Steering, Generic[OutputT]):
         self._latest: asyncio.Future[RunResult[Any]] | None = None
         self._ready = asyncio.Event()
         self._is_over = False
+        self._turns = 0
         self._place: Place | None = None
         self._trace: RunTrace | None = None
         self._locks = AsyncExitStack()
@@ -82,7 +76,7 @@ class LiveRun(Steering, Generic[OutputT]):
         offer = make_offer(self.spec, boxes)
         policy = self.spec.rules(self._is_read_only).about(offer)
         check_tool_names(self.spec, offer)
-        self._boxes = without_disabled(boxes, policy)
+        self._boxes = self._prompts.boxes = without_disabled(boxes, policy)
         if self.spec.transport is None:
             self.spec.check_key()
         self._folder: RunFolder = new_run(self.spec)
@@ -96,7 +90,8 @@ class LiveRun(Steering, Generic[OutputT]):
         if self.spec.telemetry is not None:
             self._trace = self.spec.telemetry.begin(self.id)
             self._bus.subscribe(self._trace.feed)
-        self._approvals = self._make_approvals(self._log, policy)
+        self._ending = Ending(self._fold, self._log, self._folder)
+        self._approvals = make_approvals(self.spec, self._log, policy, self._tell_elsewhere)
         if self.spec.approve is not None:
             self._socket = ApprovalSocket(self._folder.folder, self._approvals)
             await self._socket.open()
@@ -110,7 +105,7 @@ class LiveRun(Steering, Generic[OutputT]):
         task = self._begun(self._task)
         if kind is not None or (self._latest is not None and not self._latest.done()):
             task.cancel()  # leaving ends a turn that is under way
-        self._prompts.put_nowait(None)
+        self._sent.put_nowait(None)
         try:
             await asyncio.wait({task})
         except asyncio.CancelledError:  # whoever leaves does not even want to wait for the end
@@ -149,7 +144,7 @@ class LiveRun(Steering, Generic[OutputT]):
         """
         async for event in self._begun(self._reader):
             yield event
-            if event.name == "lifecycle.finished" and not self._is_over and self._coming is None:
+            if event.name == "lifecycle.finished" and not self._is_over and not self._prompts.are_coming:
                 return
 
     async def result(self) -> RunResult[OutputT]:
@@ -164,7 +159,7 @@ class LiveRun(Steering, Generic[OutputT]):
         """
         task = self._begun(self._task)
         answer = await asyncio.shield(self._begun(self._latest))
-        return self._with_objects(answer) if task.done() else answer
+        return self._ending.with_objects(answer) if task.done() else answer
 
     async def send(self, prompt: str | Prompt | Sequence[Part]) -> RunResult[OutputT]:
         """Go on with the conversation: another turn in the same process, when the one before has ended.
@@ -173,7 +168,7 @@ class LiveRun(Steering, Generic[OutputT]):
             RunError: the run is over, or the prompt is empty.
         """
         try:
-            asked = self._asked(prompt)
+            asked = self._prompts.checked(prompt)
         except OptionError as error:
             raise OptionError(error.option, error.what, fix='Say what to do: live.send("Now run the tests.")') from None
         self._begun(self._task)
@@ -181,7 +176,7 @@ class LiveRun(Steering, Generic[OutputT]):
             raise self._over()
         future: asyncio.Future[RunResult[Any]] = asyncio.get_running_loop().create_future()
         self._latest = future
-        self._prompts.put_nowait((asked, future))
+        self._sent.put_nowait((asked, future))
         return await asyncio.shield(future)
 
     async def _open(self) -> Engine:
@@ -209,20 +204,20 @@ class LiveRun(Steering, Generic[OutputT]):
             home = self._folder.home
             engine = Engine(self.spec, self._boxes, place, home, log.append, self.approvals, self._locks, self._trace)
             try:
-                prompt = await self._first_prompt(place)
+                prompt = await self._prompts.first(place, self._folder.told)
                 await engine.open()
                 self._engine = engine
                 self._ready.set()
                 await self._turn(engine, place, prompt)
-                while self._coming is not None and not self._ends_here(engine):
-                    more = await self._next()
+                while self._prompts.are_coming and not self._ends_here(engine):
+                    more = await self._prompts.next()
                     if more is None:
                         break
                     await self._turn(engine, place, more)
                 self._tell(first)
                 pending = None
-                while self._coming is None and not self._ends_here(engine):
-                    asked = await self._prompts.get()
+                while not self._prompts.are_coming and not self._ends_here(engine):
+                    asked = await self._sent.get()
                     if asked is None:
                         break
                     prompt, pending = asked
@@ -240,7 +235,7 @@ class LiveRun(Steering, Generic[OutputT]):
 
     def _ends_here(self, engine: Engine) -> bool:
         """Whether no further turn can be: the CLI is gone, or what happens cannot be written down any more."""
-        return engine.is_over or self._unstored is not None
+        return engine.is_over or self._ending.unstored is not None
 
     async def _hold_session(self) -> None:
         """Wait until nobody else works in the conversation, and keep others from it; a fork leaves it alone."""
@@ -259,20 +254,23 @@ class LiveRun(Steering, Generic[OutputT]):
             raise
         self._place = preparing.result()
         for what in self._place.warnings():
-            self._warn(what)
+            self._ending.warn(what)
         return self._place
 
     async def _turn(self, engine: Engine, place: Place, prompt: Asked) -> None:
         kept = await asyncio.to_thread(lambda: [self._folder.attach(found) for found in prompt.attachments()])
-        turn = await engine.turn(prompt, kept)
-        self._changes = await self._look(place) if self._looks_early else None
-        end, self._output = self._fold.finished(turn, self.spec.shape())
-        self._end_turn(end)
+        seconds = self.spec.limits.seconds
+        self._turns += 1
+        this = Try(self._turns, None if seconds is None else Deadline.after(seconds))
+        turn = await engine.turn(prompt, kept, this)
+        self._ending.changes = await self._ending.look(place) if self._looks_early else None
+        end, self._ending.output = self._fold.finished(turn, self.spec.shape())
+        self._ending.turn(end)
 
     def _tell(self, future: asyncio.Future[RunResult[Any]]) -> None:
         """Hand over the result of the turn that ended last."""
         if not future.done():
-            future.set_result(self._with_objects(self._fold.turn()))
+            future.set_result(self._ending.of_turn())
 
     def _fail(
         self, error: BaseException, future: asyncio.Future[RunResult[Any]] | None, causes: dict[str, Any]
@@ -280,64 +278,32 @@ class LiveRun(Steering, Generic[OutputT]):
         """The end of the turn that something was raised in; between two turns there is nothing to end."""
         if future is None:
             return
-        self._changes, self._output = None, None
-        self._end_turn(self._fold.failed(error, causes))
+        self._ending.changes, self._ending.output = None, None
+        self._ending.turn(self._fold.failed(error, causes))
         if future.done():
             return
         if self._engine is None and is_refusal(error):
             future.set_exception(error)
             future.exception()  # nobody has to ask for the result
         else:
-            future.set_result(self._with_objects(self._fold.turn()))
-
-    def _end_turn(self, end: Event) -> None:
-        try:
-            self._begun(self._log).append(end)
-            self._folder.finished(self._fold.result(), self._changes)
-        except OSError as error:  # a full disk: what cannot be stored is still given
-            self._lost(error)
-
-    def _lost(self, error: OSError) -> None:
-        """Something of the end cannot be written down: the result says so, and there is no further turn."""
-        if self._unstored is None:
-            self._unstored = str(cannot_store(error, self._folder.folder, "the end of the run"))
-
-    def _with_objects(self, result: RunResult[Any]) -> RunResult[Any]:
-        """A result with what events cannot hold."""
-        return dataclasses.replace(result, output=self._output, changes=self._changes, unstored=self._unstored)
-
-    async def _look(self, place: Place) -> Changes | None:
-        """What the agent changed so far; a workspace it made unreadable costs nobody the rest of the result."""
-        try:
-            return await asyncio.to_thread(place.changes)
-        except WorkspaceError as error:
-            self._warn(f"the changes cannot be told: {error.what}")
-            return None
-
-    def _warn(self, what: str) -> None:
-        warning = Event("lifecycle", "warning", time.time(), self.id, self.id, None, {"what": what})
-        self._begun(self._log).append(warning)
+            future.set_result(self._ending.of_turn())
 
     async def _finish(self) -> None:
         try:
             if self._socket is not None:
                 await self._socket.close()
             if self._place is not None:
-                await self._look_once_more(self._place)
+                await self._ending.leave(self._place)
         finally:
-            for close in (self._begun(self._log).close, self._folder.close):
-                try:
-                    close()
-                except OSError as error:  # a full disk: what cannot be stored is still given
-                    self._lost(error)
+            self._ending.close()
             await self._locks.aclose()
             self._refuse_what_waits()
         await self._tell_after_run()
 
     def _refuse_what_waits(self) -> None:
         self._is_over = True
-        while not self._prompts.empty():
-            asked = self._prompts.get_nowait()
+        while not self._sent.empty():
+            asked = self._sent.get_nowait()
             if asked is not None and not asked[1].done():
                 asked[1].set_exception(self._over())
 
@@ -345,7 +311,7 @@ class LiveRun(Steering, Generic[OutputT]):
         if self.spec.after_run is None:
             return
         try:
-            answer = self.spec.after_run(self._with_objects(self._fold.result()))
+            answer = self.spec.after_run(self._ending.of_run())
             if inspect.isawaitable(answer):
                 await answer
         except Exception:
@@ -354,82 +320,12 @@ class LiveRun(Steering, Generic[OutputT]):
     def _over(self) -> RunError:
         return RunError(f"run {self.id} is over", fix="Start another one, or resume its session")
 
-    async def _look_once_more(self, place: Place) -> None:
-        """See what changed now that nothing in the jail lives any more, and let go of the copy."""
-        try:
-            changes = await self._look(place)
-            if changes is not None:
-                self._changes = changes
-                await asyncio.to_thread(self._folder.finished, self._fold.result(), changes)
-            await asyncio.to_thread(place.release)
-        except OSError as error:
-            self._lost(error)
-        except WorkspaceError as error:
-            self._unstored = self._unstored or str(error)
-
     def _is_read_only(self, tool: str) -> bool:
         """Whether one of our own tools says that it changes nothing."""
         return any(
             tool == f"mcp__{box.name}__{one.name}" and one.options.read_only for box in self._boxes for one in box
         )
 
-    def _make_approvals(self, log: EventLog, policy: Policy) -> Approvals:
-        spec = self.spec
-
-        def emit(stream: Stream, kind: str, id: str | None, **data: Any) -> None:
-            if not log.closed:
-                event = Event(stream, kind, time.time(), self.id, id or self.id, None, data)
-                log.append(event)
-                if stream == "approval" and self._socket is not None:
-                    self._socket.tell(event)
-
-        return Approvals(
-            policy,
-            Remembered(_project_of(spec), home=spec.home),
-            emit,
-            approve=spec.approve,
-            timeout=spec.approval_timeout,
-        )
-
-    async def _first_prompt(self, place: Place) -> Asked:
-        """The first turn's prompt, exactly: added context, what was asked, and what the workspace says of itself."""
-        if self._coming is None:
-            given, asked = self.spec.prompt, as_asked(self.spec.prompt, self._boxes)
-        else:
-            following = await self._next()
-            if following is None:
-                raise OptionError("prompt", "the prompt is empty: its iterator gave nothing")
-            given, asked = following.content, following
-            self._folder.told(asked.text)
-        # A conversation that goes on knows the workspace, but not what changed in it.
-        says = place.news if place.goes_on or place.section is None else place.section.render()
-        says = "" if isinstance(given, Prompt) else says
-        added: Any = "" if self.spec.before_run is None else self.spec.before_run(self.spec)
-        added = await added if inspect.isawaitable(added) else added
-        return asked.with_text(before=added or "", after=says)
-
-    async def _next(self) -> Asked | None:
-        """The next prompt of an iterator; None when there is none any more."""
-        try:
-            item = await anext(self._begun(self._coming))
-        except StopAsyncIteration:
-            return None
-        return self._asked(content_of(item))
-
-    def _asked(self, prompt: Any) -> Asked:
-        """A prompt of a later turn, checked."""
-        if is_stream(prompt):
-            raise wrong("prompt", prompt, "an iterator begins a run", "Start another: run(prompts, …)")
-        return as_asked(RULES["prompt"]("prompt", prompt), self._boxes)
-
-
-def _project_of(spec: RunSpec) -> str:
-    """What decisions for a project are kept under: the first host folder of its workspace, or the current one."""
-    given = spec.workspace
-    if isinstance(given, InPlace):
-        return str(Path(given.folder).resolve())
-    if given is None or not given.mounts:
-        earlier = run_of_session(spec.resume, spec.home) if given is None and spec.resume is not None else None
-        mounts = [] if earlier is None else earlier.facts.get("mounts", [])
-        return str(Path(mounts[0][0]).resolve() if mounts else Path.cwd())
-    return str(Path(given.mounts[0].host_path).resolve())
+    def _tell_elsewhere(self, event: Event) -> None:
+        if self._socket is not None:
+            self._socket.tell(event)

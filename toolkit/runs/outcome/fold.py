@@ -27,7 +27,7 @@ from toolkit.runs.outcome.result import DeniedCall, PendingCall, RefusedRequest,
 
 if TYPE_CHECKING:
     from toolkit.runs.outcome.output import OutputShape
-    from toolkit.runs.turn.engine import TurnEnd
+    from toolkit.runs.turn.ends import TurnEnd
 
 
 @dataclass(slots=True)
@@ -186,7 +186,7 @@ class Fold:
         if not message.is_error and message.result and not so_far.text.endswith(message.result):
             known["text"] = message.result
         known["session"] = message.session_id or so_far.session
-        known["turns"] = message.num_turns
+        known["turns"] = turn.rounds
         # The CLI gives its own text for an API error a stop reason, and tells the one before for a call cut off.
         is_no_answer = (message.is_error and message.subtype == "success") or end.terminal_reason == "aborted_streaming"
         known["stop"] = None if is_no_answer else message.stop_reason or so_far.stop

@@ -11,7 +11,6 @@ import contextlib
 import dataclasses
 import time
 import uuid
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -22,7 +21,6 @@ from claude_agent_sdk import ClaudeSDKClient, ResultMessage, SystemMessage
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_REQUEST
 
-from toolkit._base.handles import remove_folder
 from toolkit.errors import RunError
 from toolkit.runs.asking.approvals import Approvals
 from toolkit.runs.asking.guard import Guard, before_deadline, only_offered, within_budget
@@ -35,42 +33,33 @@ from toolkit.runs.sessions.transcripts import SessionId, held, sessions_home
 from toolkit.runs.spec import RunSpec
 from toolkit.runs.storage.place import Place
 from toolkit.runs.turn.controls import Controls
-from toolkit.runs.turn.meter import TurnUsage
+from toolkit.runs.turn.ends import TurnEnd, debug_of, end_of, finished
 from toolkit.runs.turn.options import confine_run, make_options, native_tools, offered, session_options
+from toolkit.runs.turn.process import PATIENCE, CLIProcess
 from toolkit.runs.turn.refusals import GateRefusals
 from toolkit.runs.turn.servers import Servers, check_patterns
 from toolkit.runs.turn.translate import Translator, Work
-from toolkit.sandbox import Confinement
 from toolkit.tools import Budget, Deadline, Toolbox, ToolContext
 
 if TYPE_CHECKING:
     from toolkit.telemetry import RunTrace
 
-_PATIENCE = 2.0
-"""Seconds between asking the CLI to stop and making it."""
 TICK = 5.0
 """Seconds after which a tool of the CLI that still runs is told to do so, and again after as many."""
-_STDERR_LINES, _STDERR_WIDTH = 50, 500
-
 
 Emit = Callable[..., None]
 """Takes events, in order."""
 
 
 @dataclass(frozen=True, slots=True)
-class TurnEnd:
-    """How one turn ended: all that its events do not tell."""
+class Try:
+    """Which prompt this is of the run: a turn is one prompt, and the further tries of it that the launcher makes."""
 
-    end: End
-    message: ResultMessage | None
-    used: TurnUsage
-    gate_tokens: int | None
-    """Tokens that went through the gate since the turn before; None without a gate."""
-    ms: int
-    unenforced: tuple[str, ...]
-    debug: dict[str, Any]
-    pending: tuple[PendingCall, ...] = ()
-    """The tool calls that were left to the caller."""
+    turn: int = 1
+    deadline: Deadline | None = None
+    """Of the turn, with all its tries."""
+    has_begun: bool = False
+    """Whether an earlier try has told of the turn's begin."""
 
 
 class Engine:
@@ -86,22 +75,20 @@ class Engine:
         approvals: Approvals,
         locks: AsyncExitStack,
         trace: RunTrace | None = None,
+        processes_before: int = 0,
     ) -> None:
         self._spec = spec
         self._boxes = boxes
         self._place = place
         self._home = home
         self._emit = emit
-        self._stack = AsyncExitStack()
+        self._process = CLIProcess(home)
         self._locks = locks
         """Takes what holds a conversation, until nothing of the run is left."""
         self._trace = trace
-        self._stderr: deque[str] = deque(maxlen=_STDERR_LINES)
-        """The last lines the CLI wrote there: often the only place that names a cause."""
-        self._client: ClaudeSDKClient | None = None
-        self._jail: Confinement | None = None
-        self._gate_tokens = 0
-        self._turn = 0
+        self._asked = 0
+        """The prompts sent to this process."""
+        self._try = Try()
         self._greeted = 0
         self.greeted = asyncio.Event()
         """Set once the CLI has told how it runs, or a turn has ended without that."""
@@ -117,7 +104,7 @@ class Engine:
         self.deadline: Deadline | None = None
         self.budget = Budget(spec.limits.tokens)
         self._session: str | None = None
-        self._translator = Translator(spec.run_id, time.time)
+        self._translator = Translator(spec.run_id, time.time, processes_before)
         self._refusals = GateRefusals(lambda **data: self._tell("gate", "refused", spec.run_id, **data))
         self._servers = Servers(spec, self._tell)
         self._native = native_tools(spec, approvals.policy)
@@ -156,59 +143,66 @@ class Engine:
         spec = self._spec
         more = await session_options(spec, self._home, self._place.start)
         if spec.transport is None:
-            jail = confine_run(spec, self._native, self._place, self._home)
-            self._jail = await self._stack.enter_async_context(jail)
-            self._jail.gate.on_refused = self._refusals.take
+            await self._process.enter(confine_run(spec, self._native, self._place, self._home))
+            assert self._process.jail is not None
+            self._process.jail.gate.on_refused = self._refusals.take
         options = make_options(
             spec,
             self._boxes,
             self.guard,
             self._approvals,
             native=self._native,
-            jail=self._jail,
+            jail=self._process.jail,
             folder=self._place.folder,
             make_context=self._context,
-            stderr=lambda line: self._stderr.append(line.rstrip("\n")[:_STDERR_WIDTH]),
+            stderr=self._process.hear,
             more=more,
             variables=None if self._trace is None else self._trace.variables(),
         )
-        take_options = getattr(spec.transport, "take_options", None)
-        if take_options is not None:  # a FakeCLI has no command line to read them from
-            take_options(options)
-        self._client = ClaudeSDKClient(options, transport=spec.transport)
-        self._stack.push_async_callback(self._disconnect)
-        await self._client.connect()
+        await self._process.start(options, spec.transport)
         if spec.transport is None:  # a transport that starts nothing has no servers to wait for
-            await self._servers.start(self._client, self._home)
-        await check_patterns(self._client, spec, self._approvals.policy)
+            await self._servers.start(self.client, self._home)
+        await check_patterns(self.client, spec, self._approvals.policy)
 
     async def close(self) -> None:
         """End the process and everything in its jail; nothing survives."""
-        try:
-            await self._stack.aclose()
-        finally:
-            with contextlib.suppress(OSError):
-                await asyncio.to_thread(remove_folder, self._home)
+        await self._process.close()
 
     @property
     def client(self) -> ClaudeSDKClient:
         """The SDK's client, once open."""
-        assert self._client is not None, "the engine is not open"
-        return self._client
+        return self._process.client
 
-    async def turn(self, prompt: Asked, attachments: Sequence[Mapping[str, Any]] = ()) -> TurnEnd:
+    @property
+    def session(self) -> str | None:
+        """The conversation, once the CLI has named it."""
+        return self._session
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the CLI has begun with the prompt that it was sent last."""
+        return 0 < self._asked == self._greeted
+
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds that the model API asked to wait when it refused last; None where it said nothing of it."""
+        return None if self._process.jail is None else self._process.jail.gate.retry_after
+
+    async def turn(
+        self, prompt: Asked, attachments: Sequence[Mapping[str, Any]] = (), this: Try | None = None
+    ) -> TurnEnd:
         """Send a prompt and see it through to its end, within the deadline; `attachments` are where they are kept."""
-        self._turn += 1
+        self._asked += 1
+        self._try = this or Try(self._asked)
         self._prompt = {"prompt": prompt.text, "attachments": list(attachments)}
         self.prompts.append(str(uuid.uuid4()))
-        seconds = self._spec.limits.seconds
-        self.deadline = None if seconds is None else Deadline.after(seconds)
+        self.deadline = self._try.deadline
         self.guard.begin_turn()
         self._approvals.begin()
         began = time.monotonic()
         pump, ticking = asyncio.create_task(self._pump(prompt)), asyncio.create_task(self._tick())
         try:
-            await asyncio.wait({pump}, timeout=seconds)
+            await asyncio.wait({pump}, timeout=None if self.deadline is None else self.deadline.remaining())
             if not pump.done():
                 await self._stop(pump, "deadline")
             elif self.deadline is not None and self.deadline.remaining() <= 0:
@@ -216,26 +210,34 @@ class Engine:
         finally:
             ticking.cancel()
             self._approvals.cancel()
-            message, end = await _finished(pump)
+            message, end = await finished(pump)
             # Without its result a turn may still be under way in there, and its end would pass for that of the next.
             self.is_over = message is None
             self._is_unwanted = False
             self.greeted.set()
             self._refusals.end()
             self._emit(*self._translator.close())
-            if self._jail is not None:
-                self._jail.tidy()
+            if self._process.jail is not None:
+                self._process.jail.tidy()
+        return self._turn_end(message, end, round((time.monotonic() - began) * 1000))
+
+    def _turn_end(self, message: ResultMessage | None, end: End, ms: int) -> TurnEnd:
         reported = (message.model_usage, message.total_cost_usd) if message is not None else (None, None)
-        used = self._translator.meter.close_turn(*reported, has_begun=self._greeted == self._turn)
-        ms = round((time.monotonic() - began) * 1000)
-        debug = self._debug(message, end)
-        gate_tokens = self._through_the_gate()
-        pending = tuple(PendingCall(call, *asked) for call, asked in self.guard.deferred.items())
-        return TurnEnd(self._judged(end), message, used, gate_tokens, ms, self._unenforced(), debug, pending)
+        return TurnEnd(
+            end=self._judged(end),
+            message=message,
+            used=self._translator.meter.close_turn(*reported, has_begun=self.has_begun),
+            gate_tokens=self._process.new_gate_tokens(),
+            ms=ms,
+            unenforced=self._process.unenforced(),
+            debug=debug_of(message, end) | self.raw_causes(),
+            pending=tuple(PendingCall(call, *asked) for call, asked in self.guard.deferred.items()),
+            rounds=None if message is None else message.num_turns,
+        )
 
     async def interrupt(self) -> None:
         """End the turn under way, or about to begin; the conversation goes on."""
-        if self._greeted < max(1, self._turn):  # the prompt is on its way, and an interrupt before it would be lost
+        if self._greeted < max(1, self._asked):  # the prompt is on its way, and an interrupt before it would be lost
             self._is_unwanted = True
         else:
             await self._interrupt_now()
@@ -244,7 +246,7 @@ class Engine:
         self._approvals.cancel()
         self._translator.interrupting()
         with contextlib.suppress(Exception):
-            await asyncio.wait_for(self.client.interrupt(), _PATIENCE)
+            await asyncio.wait_for(self.client.interrupt(), PATIENCE)
 
     async def _tick(self) -> None:
         """Tell that a tool of the CLI goes on: the SDK drops what the CLI says of it."""
@@ -270,26 +272,23 @@ class Engine:
                 if self._translator.unasked is not None:
                     self._end_unasked(self._translator.unasked)
                 early += events
-                if early and (self._greeted == self._turn or not self.guard.continues):
+                if early and (self._greeted == self._asked or not self.guard.continues):
                     self._emit(*early)  # a call that was left over comes before the greeting, and is told after it
                     early.clear()
                 if self._distrust is not None:
                     return None, self._distrust
                 if result is not None:
-                    return result, _end_of(result)
+                    return result, end_of(result)
         except Exception as error:
-            return None, End(error=type(error).__name__, detail=f"{error}\n{self._stderr_text()}".rstrip())
+            return None, End(error=type(error).__name__, detail=f"{error}\n{self._process.stderr}".rstrip())
         finally:
             self._emit(*early)
-        return None, End(error="ProcessError", detail=self._stderr_text())
+        return None, End(error="ProcessError", detail=self._process.stderr)
 
     def _end_left_over(self) -> None:
         """What the session had left over is over, whatever became of it; the prompt of this run comes now."""
         self.guard.continues = False
         self.guard.deferred.clear()
-
-    def _stderr_text(self) -> str:
-        return "\n".join(self._stderr)
 
     def _greet(self, init: Mapping[str, Any]) -> None:
         """Check that the CLI runs as it was told to; only then may tools run."""
@@ -297,10 +296,10 @@ class Engine:
         missing = sorted(name for name in self.controls.wanted if servers.get(name) not in ("connected", "pending"))
         mode = init.get("permissionMode")
         self._session = init.get("session_id")
-        if self._greeted < self._turn:  # the CLI greets again when a subagent's end wakes it
+        if self._greeted < self._asked:  # the CLI greets again when a subagent's end wakes it
             if self._greeted == 0:
                 self._hold(self._session)
-            self._greeted = self._turn
+            self._greeted = self._asked
             if self._is_unwanted:
                 self._is_unwanted = False
                 self._interrupting = asyncio.ensure_future(self._interrupt_now())
@@ -338,57 +337,38 @@ class Engine:
                 self._locks.enter_context(held(sessions_home(self._spec.home), SessionId(session)))
 
     def _started(self, init: Mapping[str, Any], servers: dict[str, str]) -> None:
-        facts: dict[str, Any] = {"turn": self._turn, **self._prompt, "message": self.prompts[-1]}
+        facts: dict[str, Any] = {"turn": self._try.turn, **self._prompt, "message": self.prompts[-1]}
         facts |= {"model": init.get("model"), "session": self._session, "cwd": init.get("cwd")}
         facts |= {"tools": init.get("tools", []), "servers": servers, "mode": init.get("permissionMode")}
         facts |= {
             "cli": init.get("claude_code_version"),
             "trace": self._spec.trace,
-            "unenforced": list(self._unenforced()),
+            "unenforced": list(self._process.unenforced()),
             "limits": self._spec.limits.given(),
         }
-        self._tell("lifecycle", "started", self._spec.run_id, **facts)
+        self._tell("lifecycle", "continued" if self._try.has_begun else "started", self._spec.run_id, **facts)
 
     def _tell(self, stream: Stream, kind: str, id: str, **data: Any) -> None:
         self._emit(self._translator.event(stream, kind, id, **data))
-
-    def _unenforced(self) -> tuple[str, ...]:
-        """Limits asked for that this machine cannot enforce."""
-        return () if self._jail is None else self._jail.report.not_enforced
 
     async def _stop(self, pump: asyncio.Task[Any], code: Code) -> None:
         """Ask, wait, then make it: whatever was said until now is kept."""
         self.guard.stop(code)
         await self._interrupt_now()
-        await asyncio.wait({pump}, timeout=_PATIENCE)
+        await asyncio.wait({pump}, timeout=PATIENCE)
 
     def _judged(self, end: End) -> End:
         """The end, with our own reasons first."""
         guard = self.guard.stopped
-        if guard is None and self._jail is not None and self._jail.exceeded is not None:
+        if guard is None and self._process.jail is not None and self._process.jail.exceeded is not None:
             guard = "budget"
         if guard is None and end.is_error and self._counted().remaining() == 0:
             guard = "budget"  # the gate passed no further request on
         return dataclasses.replace(end, guard=end.guard or guard)
 
-    def _debug(self, message: ResultMessage | None, end: End) -> dict[str, Any]:
-        debug: dict[str, Any] = {"error": end.error, "detail": end.detail}
-        if message is not None:
-            debug |= {
-                "subtype": message.subtype,
-                "terminal_reason": message.terminal_reason,
-                "api_status": message.api_error_status,
-                "errors": message.errors,
-                "result": message.result if message.is_error else None,
-            }
-        return {name: value for name, value in debug.items() if value} | self.raw_causes()
-
     def raw_causes(self) -> dict[str, Any]:
         """What the process and its jail told beside the messages."""
-        causes: dict[str, Any] = {"stderr": self._stderr_text()}
-        if self._jail is not None:
-            causes["exceeded"] = None if self._jail.exceeded is None else str(self._jail.exceeded)
-        return {name: value for name, value in causes.items() if value}
+        return dict(self._process.causes())
 
     def _context(self, call: str) -> ToolContext:
         """What one call of an in-process tool can know and report.
@@ -418,27 +398,8 @@ class Engine:
 
     def _counted(self) -> Budget:
         """The budget with what is used up to now: by the calls we saw, or by all that went through the gate."""
-        gate = 0 if self._jail is None else self._jail.gate.usage.tokens
-        self.budget.used = max(self._translator.meter.used.total, gate)
+        self.budget.used = max(self._translator.meter.used.total, self._process.gate_tokens)
         return self.budget
-
-    def _through_the_gate(self) -> int | None:
-        if self._jail is None:
-            return None
-        before, self._gate_tokens = self._gate_tokens, self._jail.gate.usage.tokens
-        return self._gate_tokens - before
-
-    async def _disconnect(self) -> None:
-        """Close the client; when it does not close in time, the end of the jail makes it."""
-        task = asyncio.ensure_future(self.client.disconnect())
-        done, _ = await asyncio.wait({task}, timeout=_PATIENCE)
-        if not done and self._jail is not None:
-            await asyncio.to_thread(self._jail.kill)
-            await asyncio.wait({task}, timeout=_PATIENCE * 5)
-        if task.done() and not task.cancelled():
-            task.exception()
-        else:
-            task.cancel()
 
 
 async def _frames(prompt: Asked, message: str) -> AsyncIterator[dict[str, Any]]:
@@ -450,22 +411,3 @@ async def _frames(prompt: Asked, message: str) -> AsyncIterator[dict[str, Any]]:
         "parent_tool_use_id": None,
         "session_id": "",
     }
-
-
-async def _finished(pump: asyncio.Task[tuple[ResultMessage | None, End]]) -> tuple[ResultMessage | None, End]:
-    if not pump.done():
-        pump.cancel()
-    try:
-        return await pump
-    except asyncio.CancelledError:
-        return None, End(error="CancelledError")
-
-
-def _end_of(message: ResultMessage) -> End:
-    return End(
-        subtype=message.subtype,
-        is_error=message.is_error,
-        terminal_reason=message.terminal_reason,
-        api_status=message.api_error_status,
-        detail="\n".join(message.errors or ()),
-    )

@@ -36,8 +36,10 @@ class TurnUsage(NamedTuple):
 class Meter:
     """Counts the calls of one CLI process, and the share of one turn in its totals."""
 
-    def __init__(self, run: str) -> None:
+    def __init__(self, run: str, attempt: int = 0) -> None:
         self._run = run
+        self._attempt = attempt
+        """How many CLI processes the run had before: an id of the API may come again in another."""
         self._open: dict[str, tuple[str, Tokens]] = {}
         self._counted: set[str] = set()
         self._explained = Tokens()
@@ -79,7 +81,8 @@ class Meter:
         self._counted.add(message)
         count = latest(first, tokens_of(usage))
         self._explained += count
-        return Call(message, model, count.input, count.output, count.cache_read, count.cache_write, self._run)
+        counts = (count.input, count.output, count.cache_read, count.cache_write)
+        return Call(message, model, *counts, self._run, self._attempt)
 
     @property
     def used(self) -> Tokens:

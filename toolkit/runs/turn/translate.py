@@ -60,10 +60,10 @@ class _OpenMessage:
 class Translator:
     """Feed it the SDK's messages of one CLI process; it gives the events of the run."""
 
-    def __init__(self, run: str, clock: Callable[[], float]) -> None:
+    def __init__(self, run: str, clock: Callable[[], float], processes_before: int = 0) -> None:
         self._run = run
         self._clock = clock
-        self.meter = Meter(run)
+        self.meter = Meter(run, processes_before)
         self._events: list[Event] = []
         self._message: _OpenMessage | None = None
         self._streamed: set[str] = set()

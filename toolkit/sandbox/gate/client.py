@@ -29,6 +29,7 @@ from toolkit.sandbox.gate.http import (
 from toolkit.sandbox.gate.policy import (
     MESSAGES,
     Asked,
+    asked_to_wait,
     check_offline_body,
     check_route,
     forwarded_request_headers,
@@ -81,6 +82,8 @@ class Traffic:
     refuse: Callable[[RequestHead | None, Refused], None]
     held_bytes: int = 0
     """Bytes of request bodies in memory now."""
+    retry_after: float | None = None
+    """Seconds that the model API asked to wait when it refused last; None since it answered, or did not say."""
     parsing_large: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Large bodies are parsed one at a time, because that takes many times their size."""
 
@@ -216,6 +219,7 @@ class Client:
             raise Refused(502, "upstream", "the model API cannot be reached from the host") from None
         try:
             booking.is_free = booking.is_free or answer.status != 200
+            traffic.retry_after = None if answer.status == 200 else asked_to_wait(answer.headers)
             await self._relay(answer, booking)
         finally:
             answer.close()

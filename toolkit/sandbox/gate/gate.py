@@ -113,6 +113,11 @@ class Gate:
         """The finished model calls, oldest first; the last ten thousand."""
         return tuple(self._ledger.calls)
 
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds that the model API asked to wait when it refused last; None since it answered, or was not told."""
+        return self._traffic.retry_after
+
     async def __aenter__(self) -> Gate:
         listener = _bind(self.socket_path)
         try:

@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 from toolkit.sandbox.gate.http import Headers, Refused, RequestHead
@@ -132,6 +134,19 @@ def forwarded_response_headers(headers: Headers) -> list[tuple[str, str]]:
     return [
         (name, value) for name, value in headers.pairs if name in _RESPONSE_HEADERS or name.startswith(_RESPONSE_PREFIX)
     ]
+
+
+def asked_to_wait(headers: Headers) -> float | None:
+    """Seconds that the API asks to wait before the next try; None where it does not say, or nothing sensible."""
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        value = (headers.get(name) or "").strip()
+        if re.fullmatch(r"[0-9]{1,9}(?:\.[0-9]{1,9})?", value):
+            return float(value) * unit
+    try:
+        when = parsedate_to_datetime(headers.get("retry-after") or "")
+    except (TypeError, ValueError):
+        return None
+    return max(0.0, when.timestamp() - time.time())
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ from toolkit.runs.asking.policy import Policy
 from toolkit.runs.boxes import make_offer
 from toolkit.runs.kinds import OptionError
 from toolkit.runs.spec import RunSpec
-from toolkit.runs.turn.server_log import server_stderr
+from toolkit.runs.turn.servers.log import server_stderr
 from toolkit.sandbox import loopback_port
 
 _PATIENCE = 40.0

@@ -1,0 +1,92 @@
+"""How turns are ended and written down, and what is kept of them that no event can hold: changes and the output."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import time
+from typing import TYPE_CHECKING, Any
+
+from toolkit.errors import WorkspaceError
+from toolkit.runs.outcome.events import Event
+from toolkit.runs.outcome.fold import Fold
+from toolkit.runs.outcome.result import RunResult
+from toolkit.runs.storage.event_log import EventLog
+from toolkit.runs.storage.place import Place
+from toolkit.runs.storage.run_folder import RunFolder, cannot_store
+
+if TYPE_CHECKING:
+    from toolkit_workspace import Changes
+
+
+class Ending:
+    """Writes the end of each turn, and of the run, as far as the disk takes it."""
+
+    def __init__(self, fold: Fold, log: EventLog, folder: RunFolder) -> None:
+        self._fold = fold
+        self._log = log
+        self._folder = folder
+        self.output: Any = None
+        """The structured output of the turn that ended last."""
+        self.changes: Changes | None = None
+        self.unstored: str | None = None
+        """Why something of the end could not be written down."""
+
+    def turn(self, end: Event) -> None:
+        """A turn is over."""
+        try:
+            self._log.append(end)
+            self._folder.finished(self._fold.result(), self.changes)
+        except OSError as error:  # a full disk: what cannot be stored is still given
+            self._lost(error)
+
+    def _lost(self, error: OSError) -> None:
+        """Something of the end cannot be written down: the result says so, and there is no further turn."""
+        if self.unstored is None:
+            self.unstored = str(cannot_store(error, self._folder.folder, "the end of the run"))
+
+    def of_turn(self) -> RunResult[Any]:
+        """The result of the turn that ended last."""
+        return self.with_objects(self._fold.turn())
+
+    def of_run(self) -> RunResult[Any]:
+        """The result of all turns."""
+        return self.with_objects(self._fold.result())
+
+    def with_objects(self, result: RunResult[Any]) -> RunResult[Any]:
+        """A result with what events cannot hold."""
+        return dataclasses.replace(result, output=self.output, changes=self.changes, unstored=self.unstored)
+
+    async def look(self, place: Place) -> Changes | None:
+        """What the agent changed so far; a workspace it made unreadable costs nobody the rest of the result."""
+        try:
+            return await asyncio.to_thread(place.changes)
+        except WorkspaceError as error:
+            self.warn(f"the changes cannot be told: {error.what}")
+            return None
+
+    def warn(self, what: str) -> None:
+        """Tell something that the owner should know."""
+        run = self._fold.run
+        self._log.append(Event("lifecycle", "warning", time.time(), run, run, None, {"what": what}))
+
+    async def leave(self, place: Place) -> None:
+        """See what changed now that nothing in the jail lives any more, and let go of the copy."""
+        try:
+            changes = await self.look(place)
+            if changes is not None:
+                self.changes = changes
+                await asyncio.to_thread(self._folder.finished, self._fold.result(), changes)
+            await asyncio.to_thread(place.release)
+        except OSError as error:
+            self._lost(error)
+        except WorkspaceError as error:
+            self.unstored = self.unstored or str(error)
+
+    def close(self) -> None:
+        """The run is over: nothing is written after this."""
+        for close in (self._log.close, self._folder.close):
+            try:
+                close()
+            except OSError as error:  # a full disk: what cannot be stored is still given
+                self._lost(error)
