@@ -12,6 +12,7 @@ from toolkit._base.lazy import lazy_names
 if TYPE_CHECKING:
     from toolkit.runs.asking.approvals import Approvals as Approvals, Decision as Decision, Question as Question
     from toolkit.runs.asking.modes import Mode as Mode
+    from toolkit.runs.checkpoints import Checkpoint as Checkpoint, Rewound as Rewound
     from toolkit.runs.kinds import OptionError as OptionError
     from toolkit.runs.launch import run as run, run_sync as run_sync, start as start
     from toolkit.runs.live_run import LiveRun as LiveRun
@@ -48,6 +49,7 @@ _HOMES = {
     "toolkit.runs.sessions.conversation": "Conversation fingerprint",
     "toolkit.runs.outcome.events": "Call Event ModelUse Tokens",
     "toolkit.runs.asking.modes": "Mode",
+    "toolkit.runs.checkpoints": "Checkpoint Rewound",
     "toolkit.runs.kinds": "OptionError",
     "toolkit.runs.launch": "run run_sync start",
     "toolkit.runs.live_run": "LiveRun",

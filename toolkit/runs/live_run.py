@@ -15,6 +15,8 @@ from toolkit.runs.agents import check_tool_names
 from toolkit.runs.asking.approval_socket import ApprovalSocket
 from toolkit.runs.asking.approvals import Approvals
 from toolkit.runs.boxes import load_boxes, make_offer, without_disabled
+from toolkit.runs.checkpoints.checkpoint import Checkpoint
+from toolkit.runs.checkpoints.taking import Checkpoints
 from toolkit.runs.kinds import OptionError
 from toolkit.runs.listeners import Bus
 from toolkit.runs.live.approving import make_approvals
@@ -179,6 +181,24 @@ class LiveRun(Steering, Generic[OutputT]):
         self._sent.put_nowait((asked, future))
         return await asyncio.shield(future)
 
+    async def checkpoint(self, label: str = "") -> Checkpoint:
+        """Remember the files and the conversation as they are now; `load_run(id).rewind(number)` goes back to that.
+
+        In the middle of a turn the files are as they are, and the conversation ends with the last tool call that has
+        its result. The start of every turn is remembered without asking.
+
+        Raises:
+            RunError: the run is over, works on no copy, or keeps no conversation.
+            WorkspaceError: the copy cannot be read, or what it holds cannot be kept.
+        """
+        engine = await self._open()
+        ended = [one.id for one in self._fold.turn().tools if one.parent is None and not one.interrupted]
+        sent = engine.prompts[-1] if engine.prompts else None
+        taken = await engine.checkpoints.now(str(label), self._turns, engine.session, sent, ended)
+        told = Event("lifecycle", "checkpoint", taken.taken, self.id, self.id, None, taken.to_data())
+        self._begun(self._log).append(told)
+        return taken
+
     async def _open(self) -> Engine:
         """The engine, once it is open.
 
@@ -202,7 +222,18 @@ class LiveRun(Steering, Generic[OutputT]):
             place = await self._find_place()
             self._folder.started(place)
             home = self._folder.home
-            engine = Engine(self.spec, self._boxes, place, home, log.append, self.approvals, self._locks, self._trace)
+            points = Checkpoints(self._folder.folder, place.section, self._ending.warn, spec=self.spec)
+            engine = Engine(
+                self.spec,
+                self._boxes,
+                place,
+                home,
+                log.append,
+                self.approvals,
+                self._locks,
+                self._trace,
+                checkpoints=points,
+            )
             try:
                 prompt = await self._prompts.first(place, self._folder.told)
                 await engine.open()

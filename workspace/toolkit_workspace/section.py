@@ -9,20 +9,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from toolkit.errors import WorkspaceError
-from toolkit_workspace.applying.apply import Applied, apply_changes, resume, undo
-from toolkit_workspace.changes import Changes, changes_of
 from toolkit_workspace.copying import Progress, fill
 from toolkit_workspace.git import point_inside
-from toolkit_workspace.moments.snapshot import Snapshot, Snapshots
 from toolkit_workspace.mount import HostMount
 from toolkit_workspace.places import Places, checked_at, places_of
 from toolkit_workspace.record.trouble import in_words, in_words_of, is_full
+from toolkit_workspace.reviewed import Reviewed
 from toolkit_workspace.selecting import (
     AllowedRoots,
     LeftOut,
@@ -33,7 +30,6 @@ from toolkit_workspace.selecting import (
     Source,
     check_landings,
     close_sources,
-    fingerprint_of,
     open_sources,
     over_budget,
     plan_source,
@@ -41,19 +37,10 @@ from toolkit_workspace.selecting import (
     secrets_of,
 )
 from toolkit_workspace.shown import Shown, lend_over, plan_shown, show
-from toolkit_workspace.watching import (
-    Direction,
-    HostToWorkspace,
-    WatchEvent,
-    Watching,
-    Work,
-    WorkspaceToEvents,
-    bring_in,
-)
 from toolkit_workspace.workspace import Workspace, default_parent
 
 
-class WorkspaceSection:
+class WorkspaceSection(Reviewed):
     """Allowed host files as a copy an agent may change; a context manager.
 
     Args:
@@ -88,7 +75,6 @@ class WorkspaceSection:
         self._progress = progress
         self._keep_bases = keep_bases
         self._workspace: Workspace | None = None
-        self._snapshots: Snapshots | None = None
         self._summaries: tuple[MountSummary, ...] = ()
         self._shown = Shown()
         self._secrets: tuple[Secret, ...] = ()
@@ -181,19 +167,6 @@ class WorkspaceSection:
                 for one in self.shown.git:
                     point_inside(root, one)
         self._is_inside = True
-
-    def update_from_host(self, *, besides: Iterable[Path] = ()) -> tuple[WatchEvent, ...]:
-        """Bring in once what changed on the host since: `copied`, `removed`, and `conflict` for what both changed.
-
-        What the agent changed stays as it is, and so do the git folders and what is lent. Folders of the host in
-        `besides` are not brought in unless they were copied before.
-
-        Raises:
-            WorkspaceSecurityError: a mount lies in no allowed root any more, or a link leads out of it.
-            WorkspaceError: a mount is gone, or something cannot be read or written.
-        """
-        with in_words("the host's changes cannot be brought in", at=self.temp_dir):
-            return bring_in(self.mounts, self.allowed_host_roots, self._with_bases(), besides=besides)
 
     def lend_also(self, mount: HostMount, folders: Iterable[str]) -> None:
         """Lend further folders of a mount.
@@ -326,112 +299,6 @@ class WorkspaceSection:
             lent,
             bool(self._shown.git),
         )
-
-    def fingerprint(self) -> str:
-        """A hash of all names, contents, links and executable bits that are in the workspace now."""
-        with in_words("the workspace cannot be read"), self._prepared().opened() as root:
-            return fingerprint_of(root)
-
-    def changes(self) -> Changes:
-        """What differs from what was prepared, or from what was applied last; nothing is run to find out.
-
-        Raises:
-            WorkspaceError: the workspace or its record cannot be read.
-        """
-        return changes_of(self._prepared())
-
-    def apply(
-        self,
-        *,
-        paths: Iterable[str | os.PathLike[str]] | None = None,
-        mounts: Iterable[str] | None = None,
-        dry_run: bool = False,
-        conflict_markers: bool = False,
-    ) -> Applied:
-        """Take the changes back to the host: all that are chosen, or none.
-
-        `paths` are files or folders in the workspace, or the same on the host or relative to their mount;
-        `mounts` are the mounts' places in it. What lies in a `.git` folder comes along only when a path says
-        so. With `conflict_markers`, texts that do not merge are written with both versions in them.
-        `dry_run` decides everything and writes nothing.
-
-        Raises:
-            WorkspaceConflictError: the host changed in a way that does not merge; nothing was touched.
-            WorkspaceSecurityError: a link leads out, or a mount's folder is no longer the same.
-            WorkspaceError: an earlier apply was interrupted, or a path or mount matches nothing.
-        """
-        chosen = None if paths is None else [os.fspath(path) for path in paths]
-        with in_words("the changes cannot be applied", at=self.state_dir):
-            return apply_changes(
-                self._with_bases(), paths=chosen, mounts=mounts, dry_run=dry_run, conflict_markers=conflict_markers
-            )
-
-    def resume_apply(self) -> bool:
-        """Apply all that an interrupted apply, or an interrupted undo, left out; False when there is none."""
-        with in_words("the apply cannot be finished", at=self.state_dir):
-            return resume(self._with_bases())
-
-    def undo_apply(self) -> bool:
-        """Take back an interrupted apply, or else the last finished one; False when there is none.
-
-        Raises:
-            WorkspaceConflictError: a file was changed on the host since; nothing was taken back.
-        """
-        with in_words("the apply cannot be taken back", at=self.state_dir):
-            return undo(self._with_bases())
-
-    def snapshot(self, label: str) -> Snapshot:
-        """Remember how the workspace looks now; only what changed is stored."""
-        with in_words("no snapshot can be taken", at=self._with_bases().state_dir):
-            return self._moments().take(label)
-
-    def rewind(self, snapshot: Snapshot | str) -> Snapshot:
-        """Make the workspace look as in a snapshot (or the latest of that label).
-
-        What it looked like until now is the returned snapshot, so that a rewind can be rewound.
-        """
-        with in_words("the workspace cannot be rewound", at=self._with_bases().state_dir):
-            return self._moments().rewind(snapshot)
-
-    def diff(self, a: Snapshot | str | None = None, b: Snapshot | str | None = None) -> Changes:
-        """What changed from `a` (what was prepared if not given) to `b` (now if not given)."""
-        with in_words("the workspace cannot be read"):
-            return self._moments().diff(a, b)
-
-    def _with_bases(self) -> Workspace:
-        """The workspace once all base bytes are kept."""
-        workspace = self._prepared()
-        workspace.finish_keeping_bases()
-        return workspace
-
-    def _moments(self) -> Snapshots:
-        workspace = self._prepared()
-        if self._snapshots is None or not workspace.is_held:
-            self._snapshots = Snapshots(workspace)
-        return self._snapshots
-
-    def watch(self, direction: Direction = "host→workspace", *, rescan_seconds: float = 10.0) -> Watching:
-        """Keep the workspace in step with the host, or report what the agent does, until the context ends.
-
-        `async with section.watch() as watching: async for event in watching: …`. A file the agent has
-        changed is never overwritten: that is a conflict event. `rescan_seconds` is how often everything is
-        looked at, besides what the system reports. What links out of a mount were followed to is not watched.
-
-        Raises:
-            WorkspaceError: the workspace is not prepared, or there is no such direction.
-        """
-        workspace = self._prepared()
-        arrow = direction.replace("->", "→")
-        if arrow == "host→workspace":
-            workspace.finish_keeping_bases()
-            make: Callable[[], Work] = partial(HostToWorkspace, self.mounts, self.allowed_host_roots, workspace)
-        elif arrow == "workspace→events":
-            make = partial(WorkspaceToEvents, workspace)
-        else:
-            raise WorkspaceError(
-                f"there is no direction {direction!r}", fix="Write 'host→workspace' or 'workspace→events'."
-            )
-        return Watching(make, rescan_seconds=rescan_seconds)
 
     def cleanup(self) -> None:
         """Remove the workspace, whatever the agent made of it; a second call does nothing.

@@ -10,6 +10,7 @@ import click
 
 from toolkit._base.words import cost_text, duration_text, safe_line, safe_text
 from toolkit.cli.runs.export import export
+from toolkit.cli.runs.rewinding import rewind
 from toolkit.cli.terminal.command import RUN, Duration, Group, apply_options, json_option
 from toolkit.cli.terminal.results import as_json, print_applied, print_changes, take_stdout, write_result
 from toolkit.errors import ToolkitError
@@ -44,6 +45,9 @@ def runs(context: click.Context, wants_json: bool) -> None:
     """
     if context.invoked_subcommand is None:
         context.invoke(list_command, limit=20, wants_json=wants_json)
+
+
+runs.add_command(rewind)
 
 
 @runs.command("list", example=LIST_EXAMPLE)
@@ -145,6 +149,9 @@ def _story(run: StoredRun, state: str, facts: dict[str, Any], result: RunResult[
     lines += lent_lines(facts)
     limits = ", ".join(f"{name} {value:g}" for name, value in (facts.get("limits") or {}).items())
     lines += [f"limits     {limits}"] if limits else []
+    points = run.checkpoints
+    if len(points) > 1:
+        lines += [f"rewind     {len(points)} checkpoints: toolkit runs rewind {run.id}"]
     lines += ["", "Asked:", *_indented(facts.get("prompt") or "")]
     if result.text:
         lines += ["", "Said:", *_indented(safe_text(result.text))]

@@ -9,6 +9,7 @@ from typing import Any
 from toolkit.runs.fields import RULES
 from toolkit.runs.kinds import OptionError, wrong
 from toolkit.runs.prompts import Asked, Prompt, as_asked, content_of, is_stream
+from toolkit.runs.sessions.heads import begins_anew
 from toolkit.runs.spec import RunSpec
 from toolkit.runs.storage.place import Place
 from toolkit.tools import Toolbox
@@ -42,7 +43,9 @@ class Prompts:
             given, asked = following.content, following
             told(asked.text)
         # A conversation that goes on knows the workspace, but not what changed in it.
-        says = place.news if place.goes_on or place.section is None else place.section.render()
+        says = place.news
+        if place.section is not None and not (place.goes_on and not await begins_anew(self._spec)):
+            says = place.section.render() + (f"\n{place.news}" if place.news else "")
         says = "" if isinstance(given, Prompt) else says
         added: Any = "" if self._spec.before_run is None else self._spec.before_run(self._spec)
         added = await added if inspect.isawaitable(added) else added

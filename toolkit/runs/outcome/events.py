@@ -8,6 +8,7 @@
 | | retry | the run | attempt, delay_ms, status, error |
 | | warning | the run | what |
 | | changed | the run | what (mode, model, thinking or servers), value: set while the run goes on |
+| | checkpoint | the run | number, label, taken, turn, changed, snapshot, before, at: taken by the caller |
 | | finished | the run | turn, ok, code, message, cause, text, output, session, model, stop, ms, cost, |
 | | | | known_cost, gate_tokens, total, unattributed, models, turns, pending, |
 | | | | denied (by the CLI itself), unenforced, debug |
@@ -50,7 +51,7 @@ from pydantic_core import PydanticSerializationError, to_json, to_jsonable_pytho
 Stream = Literal["lifecycle", "assistant", "tool", "usage", "approval", "gate", "compaction", "server"]
 
 KINDS: dict[str, tuple[str, ...]] = {
-    "lifecycle": ("started", "retry", "warning", "changed", "finished"),
+    "lifecycle": ("started", "retry", "warning", "changed", "checkpoint", "finished"),
     "assistant": ("started", "text", "thinking", "block", "ended"),
     "tool": ("started", "progress", "ended"),
     "usage": ("call",),

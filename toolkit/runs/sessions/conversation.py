@@ -24,6 +24,7 @@ from toolkit.runs.kinds import OptionError, wrong
 from toolkit.runs.launch import run, run_on
 from toolkit.runs.outcome.result import RunResult
 from toolkit.runs.prompts import Part, as_asked, check_parts
+from toolkit.runs.sessions.heads import Head, head_of
 from toolkit.runs.sessions.retelling import SENDABLE, as_prompt, blocks_of, text_of, with_history
 from toolkit.runs.sessions.transcripts import (
     SessionId,
@@ -109,7 +110,8 @@ class Conversation:
         if seen is None:
             return None
         back: dict[str, Any] = {}
-        if seen.last is not None and await last_entry(self._store, seen.session) != seen.last:
+        # Also where it was taken back since: the history that was given counts.
+        if seen.last is not None and (await self._head(seen.session)).at != seen.last:
             back = {"fork": True, "at": seen.last}
         try:
             result = await run_on(as_prompt(new), resume=seen.session, **back, **self._options)
@@ -118,6 +120,9 @@ class Conversation:
                 raise
             return None  # the store has lost that part of it
         return None if result.code == "no_session" else result
+
+    async def _head(self, session: SessionId) -> Head:
+        return await head_of(self._store, session, self._options.get("home"))
 
     @property
     def _store(self) -> SessionStore:

@@ -3,6 +3,7 @@
 $TOOLKIT_HOME/sessions/
   PROJECT/SESSION/*.jsonl   transcripts; names are digests, the key is the first line of each
   seen/HISTORY              which session has seen exactly this history
+  heads/SESSION             where a conversation that was taken back goes on from
   locks/SESSION             held while a prompt for the session is under way
 
 Transcripts are kept in a `SessionStore` outside of every jail, keyed by the session
@@ -51,6 +52,11 @@ def digest(text: str) -> str:
 def transcripts(root: Path, project: str, session: str) -> Path:
     """The folder with the transcripts of a session and its subagents."""
     return root / digest(project) / digest(session)
+
+
+def heads_folder(root: Path) -> Path:
+    """The folder that says where conversations go on which were taken back."""
+    return root / "heads"
 
 
 def _lock_file(root: Path, session: str) -> Path:
@@ -133,8 +139,10 @@ def default_store(home: Path | str | None = None) -> FileSessionStore:
     return FileSessionStore(sessions_home(home))
 
 
-async def lay_out(store: SessionStore, session: SessionId, home: Path, cwd: str) -> None:
-    """Put a conversation into a jail's home, where the CLI looks for it.
+async def lay_out(store: SessionStore, session: SessionId, home: Path, cwd: str, *, upto: str | None = None) -> None:
+    """Put a conversation into a jail's home, where the CLI looks for it; with `upto`, what came until that entry.
+
+    The CLI goes on with the latest branch of what it finds, and knows the entries of that one only.
 
     Raises:
         NoSessionError: the store has no such conversation.
@@ -145,6 +153,8 @@ async def lay_out(store: SessionStore, session: SessionId, home: Path, cwd: str)
     entries = await store.load(key)
     if not entries:
         raise NoSessionError(session)
+    if upto is not None:
+        entries = entries[: 1 + max((n for n, one in enumerate(entries) if one.get("uuid") == upto), default=-1)]
     folder = home / _CONFIG / "projects" / project_key_for_directory(cwd)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     await asyncio.to_thread(_write, folder / f"{session}.jsonl", entries)
@@ -230,6 +240,7 @@ def forget(root: Path, session: str) -> None:
         return
     with contextlib.suppress(BlockingIOError), held(root, session):
         shutil.rmtree(folder, ignore_errors=True)
+        (heads_folder(root) / session).unlink(missing_ok=True)
         for seen in (root / "seen").glob("*"):
             with contextlib.suppress(OSError):
                 if seen.read_text(encoding="utf-8").partition("\n")[0] == session:

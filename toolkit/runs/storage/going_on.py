@@ -116,9 +116,30 @@ def _opened(earlier: StoredRun, folder: Path) -> WorkspaceSection:
     from toolkit_workspace import WorkspaceSection
 
     try:
-        return WorkspaceSection.open(folder)
+        section = WorkspaceSection.open(folder)
     except WorkspaceError as error:
         raise _taken(earlier, [error.what, *error.where]) from error
+    try:
+        refuse_half_rewound(section, earlier.id)
+    except BaseException:
+        section.release()
+        raise
+    return section
+
+
+def refuse_half_rewound(section: WorkspaceSection, run_id: str = "RUN") -> None:
+    """Refuse to work in a copy whose rewind was interrupted.
+
+    Raises:
+        RunError: it was.
+    """
+    goal = section.unfinished_rewind
+    if goal is not None:
+        raise RunError(
+            "a rewind of the workspace was interrupted: its files are neither here nor there",
+            where=[f"{section.temp_dir}: it was to go back to {goal.label}"],
+            fix=f"Finish it, or go back elsewhere: toolkit runs rewind {run_id} --to NUMBER",
+        )
 
 
 def _locked(earlier: StoredRun, owner: StoredRun) -> Lock:

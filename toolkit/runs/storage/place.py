@@ -20,6 +20,7 @@ from toolkit.runs.storage.going_on import (
     mounts_of,
     news_of,
     note_stay,
+    refuse_half_rewound,
     take_place,
     without_links,
 )
@@ -142,6 +143,8 @@ def find_place(spec: RunSpec, stored: RunFolder) -> Place:
     if isinstance(given, InPlace):
         return Place(_existing(given))
     claimed, is_fresh = not given.is_held, not given.is_prepared
+    if not is_fresh:
+        refuse_half_rewound(given)
     if not is_fresh and claimed and earlier is not None and earlier.facts["workspace"] == str(given.temp_dir):
         given.prepare()
         note_stay(given.temp_dir, stored.folder)

@@ -24,6 +24,9 @@ from toolkit.runs.storage.event_log import EventFile, Following, last_turn_has_f
 from toolkit.runs.storage.run_folder import ATTACHMENTS, FORMAT
 
 if TYPE_CHECKING:
+    from claude_agent_sdk import SessionStore
+
+    from toolkit.runs.checkpoints import Checkpoint, Rewound
     from toolkit_workspace import WorkspaceSection
     from toolkit_workspace.applying import Applied
     from toolkit_workspace.changes import Changes
@@ -168,6 +171,27 @@ class StoredRun:
         with self._workspace() as section:
             return section.apply(paths=paths, mounts=mounts, dry_run=dry_run, conflict_markers=conflict_markers)
 
+    @property
+    def checkpoints(self) -> list[Checkpoint]:
+        """The moments of it that `rewind` can go back to: the start of every turn, and those its caller took."""
+        from toolkit.runs.checkpoints import checkpoints_of
+
+        return checkpoints_of(self.folder)
+
+    def rewind(self, to: int, *, store: SessionStore | None = None) -> Rewound:
+        """Take its files and its conversation back to one of its checkpoints; `--resume` goes on from there.
+
+        What it was like until now is a checkpoint too: `.back` of the answer. `store` is that of the run, where it
+        had one of its own.
+
+        Raises:
+            RunError: it has no such checkpoint, it or its conversation is under way, or its copy is gone.
+            WorkspaceError: the copy is in use, or cannot be read or written.
+        """
+        from toolkit.runs.checkpoints import rewind_run
+
+        return rewind_run(self, to, store=store)
+
     def drop_workspace(self) -> bool:
         """Remove the copy and keep the rest; False if it is gone, or no run made it.
 
@@ -176,7 +200,7 @@ class StoredRun:
         """
         from toolkit_workspace import WorkspaceSection
 
-        with self._alone():
+        with self.alone("it cannot be removed"):
             place = Path(self.facts.get("workspace") or self._file("workspace"))
             if (place.parent != self.folder and self.owner_of_workspace is None) or not place.is_dir():
                 return False
@@ -205,7 +229,7 @@ class StoredRun:
             RunError: it is still running, its workspace is in use, a later run went on in it, or it cannot be removed.
         """
         session = self.session if forgetting else None
-        with self._alone():
+        with self.alone("it cannot be removed"):
             self._refuse_used_workspace()
             self._refuse_guests("it cannot be removed")
             # Out of sight first: a removal that is interrupted leaves no half run behind.
@@ -260,10 +284,21 @@ class StoredRun:
 
     @contextmanager
     def _workspace(self) -> Iterator[WorkspaceSection]:
-        from toolkit_workspace import WorkspaceSection
-
         if self.is_running():
             raise self._still_running("its workspace is in use")
+        with self.opened() as section:
+            yield section
+
+    @contextmanager
+    def opened(self) -> Iterator[WorkspaceSection]:
+        """The copy of a run that has ended, taken for a moment.
+
+        Raises:
+            RunError: it has none, or none any more.
+            WorkspaceError: somebody works in it.
+        """
+        from toolkit_workspace import WorkspaceSection
+
         facts = self.facts
         place = facts.get("workspace")
         if place is None:
@@ -335,15 +370,19 @@ class StoredRun:
             return Lock(-1)
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Hold the lock of a run that has ended, so that nobody else changes it."""
+    def alone(self, so: str) -> Iterator[None]:
+        """Hold the lock of a run that has ended, so that nobody else changes it.
+
+        Raises:
+            RunError: it is still running; `so` says what that means.
+        """
         for _ in range(_TRIES):
             lock = self._take_lock()
             if lock is not None:
                 break
             time.sleep(0.01)  # another reader may be looking, for a moment
         else:
-            raise self._still_running("it cannot be removed")
+            raise self._still_running(so)
         with lock:
             yield
 

@@ -25,6 +25,7 @@ from toolkit.errors import RunError
 from toolkit.runs.asking.approvals import Approvals
 from toolkit.runs.asking.guard import Guard, before_deadline, only_offered, within_budget
 from toolkit.runs.asking.own_hooks import OwnHooks
+from toolkit.runs.checkpoints.taking import Checkpoints
 from toolkit.runs.outcome.codes import Code, End
 from toolkit.runs.outcome.events import Event, Stream
 from toolkit.runs.outcome.result import PendingCall
@@ -76,6 +77,7 @@ class Engine:
         locks: AsyncExitStack,
         trace: RunTrace | None = None,
         processes_before: int = 0,
+        checkpoints: Checkpoints | None = None,
     ) -> None:
         self._spec = spec
         self._boxes = boxes
@@ -83,6 +85,7 @@ class Engine:
         self._home = home
         self._emit = emit
         self._process = CLIProcess(home)
+        self.checkpoints = checkpoints or Checkpoints()
         self._locks = locks
         """Takes what holds a conversation, until nothing of the run is left."""
         self._trace = trace
@@ -118,6 +121,7 @@ class Engine:
             before_deadline(lambda: self.deadline),
             within_budget(self._counted),
             approvals.rule,
+            self.checkpoints.rule,
         ]
         self.guard = Guard(rules, self._translator.denied)
         self.guard.own = OwnHooks(spec.hooks) if spec.hooks else None
@@ -200,6 +204,7 @@ class Engine:
         self.guard.begin_turn()
         self._approvals.begin()
         began = time.monotonic()
+        self.checkpoints.begin_turn(self._try.turn, self.prompts[-1])
         pump, ticking = asyncio.create_task(self._pump(prompt)), asyncio.create_task(self._tick())
         try:
             await asyncio.wait({pump}, timeout=None if self.deadline is None else self.deadline.remaining())
@@ -211,6 +216,7 @@ class Engine:
             ticking.cancel()
             self._approvals.cancel()
             message, end = await finished(pump)
+            await self.checkpoints.settled()
             # Without its result a turn may still be under way in there, and its end would pass for that of the next.
             self.is_over = message is None
             self._is_unwanted = False

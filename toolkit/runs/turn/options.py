@@ -14,6 +14,7 @@ from toolkit.runs.agents import sdk_options, shown_folders
 from toolkit.runs.asking.approvals import Approvals
 from toolkit.runs.asking.guard import Guard
 from toolkit.runs.asking.policy import Policy
+from toolkit.runs.sessions.heads import head_of
 from toolkit.runs.sessions.transcripts import (
     Kept,
     SessionId,
@@ -115,10 +116,16 @@ async def session_options(spec: RunSpec, home: Path, start: str) -> dict[str, An
         return more
     store: SessionStore = spec.store or default_store(spec.home)
     if spec.resume is not None:
+        head = await head_of(store, session, spec.home)
         if spec.at is not None:
             more["resume_session_at"] = await last_entry_of(store, session, spec.at)
-        await asyncio.to_thread(home.mkdir, mode=0o700)
-        await lay_out(store, session, home, start)
+        elif head.is_beginning:  # the same conversation, in which nothing counts that was said
+            more = {} if spec.fork else {"session_id": session}
+        elif head.is_set:
+            more["resume_session_at"] = head.at
+        if "resume" in more:
+            await asyncio.to_thread(home.mkdir, mode=0o700)
+            await lay_out(store, session, home, start, upto=more.get("resume_session_at"))
     # Kept as it happens, not at the end of a turn: a conversation can be resumed whose launcher was killed in one.
     return {**more, "session_store": Kept(store), "session_store_flush": "eager", "env": jail_config()}
 

@@ -28,7 +28,7 @@ def rewrite(root: int, pairs: Sequence[Pair]) -> None:
     Raises:
         WorkspaceError: bytes that are needed are lost; nothing was touched.
     """
-    _refuse_lost(pairs)
+    refuse_lost(pairs)
     going = [pair for pair in pairs if pair.old and (pair.new is None or pair.new.kind != pair.old.kind)]
     coming = [pair for pair in pairs if pair.new is not None and pair.new.kind != "s"]
     gone: set[bytes] = set()
@@ -43,7 +43,12 @@ def rewrite(root: int, pairs: Sequence[Pair]) -> None:
             _set_mode(root, pair.path, pair.new.permissions)
 
 
-def _refuse_lost(pairs: Sequence[Pair]) -> None:
+def refuse_lost(pairs: Sequence[Pair]) -> None:
+    """Refuse versions whose bytes are nowhere any more.
+
+    Raises:
+        WorkspaceError: there are such; nothing was touched.
+    """
     lost = [pair.path for pair in pairs if _needs_bytes(pair) and not _has_bytes(pair.new)]
     if lost:
         raise WorkspaceError(

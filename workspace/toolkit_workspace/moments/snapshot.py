@@ -12,7 +12,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -22,7 +22,8 @@ from toolkit._base.files import is_there, replacing, write_json
 from toolkit.errors import WorkspaceError
 from toolkit_workspace.changes.changes import Changes, changes_from, without_aside
 from toolkit_workspace.changes.scan import Pair, scan
-from toolkit_workspace.moments.rewrite import rewrite
+from toolkit_workspace.moments.from_host import came_from_host, set_rows_back
+from toolkit_workspace.moments.rewrite import refuse_lost, rewrite
 from toolkit_workspace.record.content import Content, ContentGone, Hosts, Node, open_stored
 from toolkit_workspace.record.record import Record, Row
 from toolkit_workspace.record.trouble import in_words
@@ -74,6 +75,8 @@ class Snapshots:
         self._contents = workspace.state_dir / "objects"
         """Contents by their digest: the same bytes are stored once, however often they are kept."""
         self._pinned: tuple[int, str] | None = None
+        self._under_way = self._folder / "rewinding"
+        """There while a rewind is under way, and after one that was interrupted."""
 
     def __iter__(self) -> Iterator[Snapshot]:
         return iter([self._facts(number)[0] for number in self._numbers("", ".json")])
@@ -89,6 +92,14 @@ class Snapshots:
         facts = {"label": label, "taken": snapshot.taken, "record": self._pin(), "nodes": nodes}
         write_json(self._folder / f"{number}.json", facts)
         return snapshot
+
+    def numbered(self, number: int) -> Snapshot:
+        """The snapshot of this number.
+
+        Raises:
+            WorkspaceError: there is none, or it cannot be read.
+        """
+        return self._facts(number)[0]
 
     def find(self, snapshot: Snapshot | str) -> Snapshot:
         """The snapshot itself, or the latest with this label.
@@ -113,21 +124,42 @@ class Snapshots:
             differing = without_aside(_differing(before, after), self._workspace.aside)
             return changes_from(differing, after.record, after.link)
 
-    def rewind(self, snapshot: Snapshot | str) -> Snapshot:
+    def rewind(
+        self,
+        snapshot: Snapshot | str,
+        *,
+        until_now: Snapshot | None = None,
+        and_then: Callable[[], None] = lambda: None,
+    ) -> Snapshot:
         """Make the workspace look as it did; what it looked like until now is the returned snapshot.
+
+        It counts as finished only once `and_then` has returned. `until_now` is given where it was taken already.
 
         Raises:
             WorkspaceError: bytes it had then can no longer be found, and the workspace was not touched; or it
                 cannot be written, and what it looked like is kept as the last snapshot.
         """
         goal = self.find(snapshot)
-        until_now = self.take(f"before rewinding to {goal.label}")
+        until_now = until_now or self.take(f"before rewinding to {goal.label}")
         with ExitStack() as opened, self._workspace.opened() as root:
-            differing = _differing(self._now(opened), self._moment(goal, opened))
+            then = self._moment(goal, opened)
+            differing = _differing(self._now(opened), then)
+            refuse_lost(differing)
             fix = f"Rewind again, or go back with the snapshot {until_now.label!r}."
             with in_words("the workspace cannot be rewound in full", at=self._workspace.folder, fix=fix):
+                write_json(self._under_way, {"goal": goal.number, "back": until_now.number})
                 rewrite(root, differing)
+                set_rows_back(self._workspace, root, then.record, came_from_host(self._folder), {*then.changed})
+                and_then()
+                self._under_way.unlink()
         return until_now
+
+    @property
+    def unfinished(self) -> Snapshot | None:
+        """Where a rewind was to go that was interrupted; the workspace is neither there nor where it was."""
+        if not is_there(self._under_way):
+            return None
+        return self._facts(int(json.loads(self._under_way.read_bytes())["goal"]))[0]
 
     def keep_before_apply(self, rows: list[Row]) -> None:
         """Keep the bytes of files whose host version is about to go and which a snapshot may still need."""

@@ -20,6 +20,7 @@ from toolkit._base.files import exchange, rename_new
 from toolkit._base.handles import CREATE_FILE, READ_DIR, READ_FILE, open_beneath
 from toolkit.errors import WorkspaceError
 from toolkit_workspace.copying import Mover, TooLarge
+from toolkit_workspace.moments.from_host import note_from_host
 from toolkit_workspace.mount import HostMount
 from toolkit_workspace.record import Kind, Record, Row, Stamp, join, keep_base
 from toolkit_workspace.record.trouble import is_gone, leads_away
@@ -59,6 +60,7 @@ class HostToWorkspace:
         events = []
         for number, one in affected.items():
             events += list(self._syncs[number].run(self._root, one, self._workspace.identities))
+        note_from_host(self._workspace, [os.fsencode(one.path) for one in events if one.kind in ("copied", "removed")])
         for event in events:
             if event.kind == "copied":  # else its base would be lost once either side changes
                 keep_base(self._workspace.record, self._workspace.store, self._root, os.fsencode(event.path))

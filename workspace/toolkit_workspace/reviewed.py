@@ -1,0 +1,191 @@
+"""What can be done with a prepared workspace: see what changed, take it back, remember it, follow it."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+
+from toolkit.errors import WorkspaceError
+from toolkit_workspace.applying.apply import Applied, apply_changes, resume, undo
+from toolkit_workspace.changes import Changes, changes_of
+from toolkit_workspace.moments.snapshot import Snapshot, Snapshots
+from toolkit_workspace.mount import HostMount
+from toolkit_workspace.record.trouble import in_words
+from toolkit_workspace.selecting import fingerprint_of
+from toolkit_workspace.watching import (
+    Direction,
+    HostToWorkspace,
+    WatchEvent,
+    Watching,
+    Work,
+    WorkspaceToEvents,
+    bring_in,
+)
+from toolkit_workspace.workspace import Workspace
+
+
+class Reviewed(ABC):
+    """The methods of a section that need it to be prepared."""
+
+    mounts: tuple[HostMount, ...]
+    allowed_host_roots: tuple[Path, ...]
+    _snapshots: Snapshots | None = None
+
+    @abstractmethod
+    def _prepared(self) -> Workspace:
+        """The workspace, once there is one."""
+
+    def update_from_host(self, *, besides: Iterable[Path] = ()) -> tuple[WatchEvent, ...]:
+        """Bring in once what changed on the host since: `copied`, `removed`, and `conflict` for what both changed.
+
+        What the agent changed stays as it is, and so do the git folders and what is lent. Folders of the host in
+        `besides` are not brought in unless they were copied before.
+
+        Raises:
+            WorkspaceSecurityError: a mount lies in no allowed root any more, or a link leads out of it.
+            WorkspaceError: a mount is gone, or something cannot be read or written.
+        """
+        with in_words("the host's changes cannot be brought in", at=self._prepared().folder):
+            return bring_in(self.mounts, self.allowed_host_roots, self._with_bases(), besides=besides)
+
+    def fingerprint(self) -> str:
+        """A hash of all names, contents, links and executable bits that are in the workspace now."""
+        with in_words("the workspace cannot be read"), self._prepared().opened() as root:
+            return fingerprint_of(root)
+
+    def changes(self) -> Changes:
+        """What differs from what was prepared, or from what was applied last; nothing is run to find out.
+
+        Raises:
+            WorkspaceError: the workspace or its record cannot be read.
+        """
+        return changes_of(self._prepared())
+
+    def apply(
+        self,
+        *,
+        paths: Iterable[str | os.PathLike[str]] | None = None,
+        mounts: Iterable[str] | None = None,
+        dry_run: bool = False,
+        conflict_markers: bool = False,
+    ) -> Applied:
+        """Take the changes back to the host: all that are chosen, or none.
+
+        `paths` are files or folders in the workspace, or the same on the host or relative to their mount;
+        `mounts` are the mounts' places in it. What lies in a `.git` folder comes along only when a path says
+        so. With `conflict_markers`, texts that do not merge are written with both versions in them.
+        `dry_run` decides everything and writes nothing.
+
+        Raises:
+            WorkspaceConflictError: the host changed in a way that does not merge; nothing was touched.
+            WorkspaceSecurityError: a link leads out, or a mount's folder is no longer the same.
+            WorkspaceError: an earlier apply or a rewind was interrupted, or a path or mount matches nothing.
+        """
+        self._refuse_half_rewound()
+        chosen = None if paths is None else [os.fspath(path) for path in paths]
+        with in_words("the changes cannot be applied", at=self._prepared().state_dir):
+            return apply_changes(
+                self._with_bases(), paths=chosen, mounts=mounts, dry_run=dry_run, conflict_markers=conflict_markers
+            )
+
+    def resume_apply(self) -> bool:
+        """Apply all that an interrupted apply, or an interrupted undo, left out; False when there is none."""
+        with in_words("the apply cannot be finished", at=self._prepared().state_dir):
+            return resume(self._with_bases())
+
+    def undo_apply(self) -> bool:
+        """Take back an interrupted apply, or else the last finished one; False when there is none.
+
+        Raises:
+            WorkspaceConflictError: a file was changed on the host since; nothing was taken back.
+        """
+        with in_words("the apply cannot be taken back", at=self._prepared().state_dir):
+            return undo(self._with_bases())
+
+    def snapshot(self, label: str) -> Snapshot:
+        """Remember how the workspace looks now; only what changed is stored."""
+        with in_words("no snapshot can be taken", at=self._with_bases().state_dir):
+            return self._moments().take(label)
+
+    def rewind(
+        self,
+        snapshot: Snapshot | str,
+        *,
+        until_now: Snapshot | None = None,
+        and_then: Callable[[], None] = lambda: None,
+    ) -> Snapshot:
+        """Make the workspace look as in a snapshot (or the latest of that label).
+
+        What it looked like until now is the returned snapshot, so that a rewind can be rewound; `until_now` is that
+        one where it was just taken. The rewind is finished once `and_then` has returned: one that is interrupted
+        before is `unfinished_rewind`, and is finished by doing it again. What came from the host since is taken out
+        as it came in, and comes in again with the next update.
+        """
+        with in_words("the workspace cannot be rewound", at=self._with_bases().state_dir):
+            return self._moments().rewind(snapshot, until_now=until_now, and_then=and_then)
+
+    def numbered_snapshot(self, number: int) -> Snapshot:
+        """The snapshot of this number.
+
+        Raises:
+            WorkspaceError: there is none, or it cannot be read.
+        """
+        return self._moments().numbered(number)
+
+    @property
+    def unfinished_rewind(self) -> Snapshot | None:
+        """Where a rewind was to go that was interrupted; None where there is no such rewind."""
+        with in_words("nobody can say whether a rewind was interrupted", at=self._prepared().state_dir):
+            return self._moments().unfinished
+
+    def diff(self, a: Snapshot | str | None = None, b: Snapshot | str | None = None) -> Changes:
+        """What changed from `a` (what was prepared if not given) to `b` (now if not given)."""
+        with in_words("the workspace cannot be read"):
+            return self._moments().diff(a, b)
+
+    def _refuse_half_rewound(self) -> None:
+        goal = self.unfinished_rewind
+        if goal is not None:
+            raise WorkspaceError(
+                "a rewind of the workspace was interrupted: its files are neither here nor there",
+                where=[str(self._prepared().folder)],
+                fix=f"Do it again: rewind({goal.label!r}), or 'toolkit runs rewind RUN --to NUMBER'",
+            )
+
+    def _with_bases(self) -> Workspace:
+        """The workspace once all base bytes are kept."""
+        workspace = self._prepared()
+        workspace.finish_keeping_bases()
+        return workspace
+
+    def _moments(self) -> Snapshots:
+        workspace = self._prepared()
+        if self._snapshots is None or not workspace.is_held:
+            self._snapshots = Snapshots(workspace)
+        return self._snapshots
+
+    def watch(self, direction: Direction = "host→workspace", *, rescan_seconds: float = 10.0) -> Watching:
+        """Keep the workspace in step with the host, or report what the agent does, until the context ends.
+
+        `async with section.watch() as watching: async for event in watching: …`. A file the agent has
+        changed is never overwritten: that is a conflict event. `rescan_seconds` is how often everything is
+        looked at, besides what the system reports. What links out of a mount were followed to is not watched.
+
+        Raises:
+            WorkspaceError: the workspace is not prepared, or there is no such direction.
+        """
+        workspace = self._prepared()
+        arrow = direction.replace("->", "→")
+        if arrow == "host→workspace":
+            workspace.finish_keeping_bases()
+            make: Callable[[], Work] = partial(HostToWorkspace, self.mounts, self.allowed_host_roots, workspace)
+        elif arrow == "workspace→events":
+            make = partial(WorkspaceToEvents, workspace)
+        else:
+            raise WorkspaceError(
+                f"there is no direction {direction!r}", fix="Write 'host→workspace' or 'workspace→events'."
+            )
+        return Watching(make, rescan_seconds=rescan_seconds)
