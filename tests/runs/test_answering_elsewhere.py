@@ -14,8 +14,8 @@ import pytest
 from toolkit import Toolbox, tool
 from toolkit.errors import RunError
 from toolkit.runs import Decision, start
-from toolkit.runs.asking import SOCKET_NAME, ApprovalClient
-from toolkit.testing import FakeCLI, text, tool_use
+from toolkit.runs.asking import SOCKET_NAME, RunClient
+from toolkit.testing import FakeCLI, Turn, text, tool_use
 
 
 @tool
@@ -44,7 +44,7 @@ async def test_a_question_is_answered_through_the_socket_by_the_owner_alone(tool
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
         def elsewhere() -> list[Any]:
-            with ApprovalClient(folder) as client:
+            with RunClient(folder) as client:
                 waiting = client.pending()
                 with pytest.raises(RunError, match="no question 'ask-9' waits"):
                     client.answer("ask-9", Decision.ALLOW_ONCE)
@@ -55,8 +55,8 @@ async def test_a_question_is_answered_through_the_socket_by_the_owner_alone(tool
         result = await asyncio.wait_for(live.result(), 20)
     assert [(question["id"], question["tool"]) for question in waiting] == [(id, "mcp__n__note")]
     assert (result.code, result.tools[0].ok) == ("ok", True)
-    with pytest.raises(RunError, match="takes no answers"):
-        ApprovalClient(folder)
+    with pytest.raises(RunError, match="has ended"):
+        RunClient(folder)
 
 
 async def test_the_commands_watch_and_answer_work_on_a_second_terminal(toolkit_home: Path) -> None:
@@ -83,7 +83,7 @@ async def test_garbage_on_the_socket_is_answered_and_survived(toolkit_home: Path
         folder = toolkit_home / "runs" / live.id
 
         def elsewhere() -> list[Any]:
-            with ApprovalClient(folder) as client:
+            with RunClient(folder) as client:
                 said = []
                 for line in (
                     b"nonsense\n",
@@ -99,6 +99,34 @@ async def test_garbage_on_the_socket_is_answered_and_survived(toolkit_home: Path
         said = await asyncio.to_thread(elsewhere)
         assert all(answer["ok"] is False for answer in said)
         await asyncio.wait_for(live.result(), 20)
+
+
+async def test_a_run_that_asks_nobody_says_so(toolkit_home: Path) -> None:
+    cli = FakeCLI(Turn([text("slow")], delay=30))
+    async with start("go", transport=cli) as live:
+        folder = toolkit_home / "runs" / live.id
+
+        def elsewhere() -> None:
+            with RunClient(folder) as client, pytest.raises(RunError, match="takes no answers"):
+                client.pending()
+            with RunClient(folder) as client, pytest.raises(RunError, match="takes no answers"):
+                list(client.watch())
+
+        await asyncio.to_thread(elsewhere)
+        await live.stop()
+
+
+async def test_a_run_is_stopped_from_elsewhere_and_takes_no_further_prompt(toolkit_home: Path) -> None:
+    cli = FakeCLI(Turn([text("first"), tool_use("mcp__n__note", title="a")]), [text("never said")], strict=False)
+    async with start("go", mode="normal", tools=[Toolbox("n", [note])], transport=cli, approve="wait") as live:
+        await until_asked(live)
+        done = await asyncio.create_subprocess_exec(*(sys.executable, "-m", "toolkit", "runs", "stop", live.id))
+        result = await asyncio.wait_for(live.result(), 20)
+        assert await asyncio.wait_for(done.wait(), 30) == 0
+        with pytest.raises(RunError, match="is over"):
+            await live.send("more")
+    assert not result.ok
+    assert "never said" not in result.text
 
 
 async def test_a_deep_folder_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import logging
 from collections.abc import AsyncIterator, Sequence
@@ -12,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from toolkit.errors import RunError
 from toolkit.runs.agents import check_tool_names
-from toolkit.runs.asking.approval_socket import ApprovalSocket
 from toolkit.runs.asking.approvals import Approvals
+from toolkit.runs.asking.run_socket import RunSocket
 from toolkit.runs.boxes import load_boxes, make_offer, without_disabled
 from toolkit.runs.checkpoints.checkpoint import Checkpoint
 from toolkit.runs.checkpoints.taking import Checkpoints
@@ -63,11 +64,13 @@ class LiveRun(Steering, Generic[OutputT]):
         self._reader: AsyncIterator[Event] | None = None
         self._bus: Bus | None = None
         self._approvals: Approvals | None = None
-        self._socket: ApprovalSocket | None = None
+        self._socket: RunSocket | None = None
         self._latest: asyncio.Future[RunResult[Any]] | None = None
         self._ready = asyncio.Event()
         self._is_over = False
         self._turns = 0
+        self._is_stopped = False
+        self._stopping: asyncio.Task[None] | None = None
         self._place: Place | None = None
         self._trace: RunTrace | None = None
         self._locks = AsyncExitStack()
@@ -94,9 +97,9 @@ class LiveRun(Steering, Generic[OutputT]):
             self._bus.subscribe(self._trace.feed)
         self._ending = Ending(self._fold, self._log, self._folder)
         self._approvals = make_approvals(self.spec, self._log, policy, self._tell_elsewhere)
-        if self.spec.approve is not None:
-            self._socket = ApprovalSocket(self._folder.folder, self._approvals)
-            await self._socket.open()
+        asks = self.spec.approve is not None
+        self._socket = RunSocket(self._folder.folder, self._approvals, asks=asks, stop=self._stop_soon)
+        await self._socket.open()
         self._latest = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._drive(self._latest, self._log))
         return self
@@ -264,9 +267,19 @@ class LiveRun(Steering, Generic[OutputT]):
         finally:
             await self._finish()
 
+    async def stop(self) -> None:
+        """End the turn under way, keep what it gave, and take no further prompt."""
+        self._is_stopped = True
+        self._sent.put_nowait(None)
+        with contextlib.suppress(RunError):  # it has ended by itself meanwhile
+            await self.interrupt()
+
+    def _stop_soon(self) -> None:
+        self._stopping = asyncio.create_task(self.stop())
+
     def _ends_here(self, engine: Engine) -> bool:
-        """Whether no further turn can be: the CLI is gone, or what happens cannot be written down any more."""
-        return engine.is_over or self._ending.unstored is not None
+        """Whether no further turn can be: the CLI is gone, somebody stopped it, or nothing can be written down."""
+        return engine.is_over or self._is_stopped or self._ending.unstored is not None
 
     async def _hold_session(self) -> None:
         """Wait until nobody else works in the conversation, and keep others from it; a fork leaves it alone."""

@@ -33,10 +33,10 @@ def approvals() -> None:
 def watch(run: StoredRun, wants_json: bool) -> None:
     """Show a run's questions and answers as they happen."""
     from toolkit.cli.terminal.display import about_to_happen
-    from toolkit.runs.asking import ApprovalClient
+    from toolkit.runs.asking import RunClient
     from toolkit.runs.outcome import as_line
 
-    with ApprovalClient(run.folder) as client:
+    with RunClient(run.folder) as client:
         for said in client.watch():
             if wants_json:
                 click.echo(as_line(said))
@@ -65,12 +65,12 @@ def answer(run: StoredRun, question: str, choice: str, message: str, stop: bool)
     RUN is the run's id, the beginning of one, or 'last'; QUESTION is its id, as 'watch' shows it.
     """
     from toolkit.runs import Decision
-    from toolkit.runs.asking import ApprovalClient
+    from toolkit.runs.asking import RunClient
 
     if stop and choice != "deny":
         raise click.UsageError("--stop goes with deny")
     kind: Any = _CHOICES[choice]
-    with ApprovalClient(run.folder) as client:
+    with RunClient(run.folder) as client:
         client.answer(question, Decision(kind, message, stop))
 
 

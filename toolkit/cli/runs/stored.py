@@ -11,6 +11,7 @@ import click
 from toolkit._base.words import cost_text, duration_text, safe_line, safe_text
 from toolkit.cli.runs.export import export
 from toolkit.cli.runs.rewinding import rewind
+from toolkit.cli.runs.stop import stop
 from toolkit.cli.terminal.command import RUN, Duration, Group, apply_options, json_option
 from toolkit.cli.terminal.results import as_json, print_applied, print_changes, take_stdout, write_result
 from toolkit.errors import ToolkitError
@@ -297,3 +298,4 @@ def remove(names: tuple[str, ...], older_than: float | None, wants_json: bool) -
 
 
 runs.add_command(export)
+runs.add_command(stop)

@@ -1,10 +1,11 @@
-"""Answer a run's questions from another process, through a socket in the run's folder.
+"""Answer a run's questions, or stop it, from another process, through a socket in the run's folder.
 
 One JSON object a line, both ways:
 
     {"do": "list"}                                  → {"pending": [question, …]}
     {"do": "answer", "id": …, "decision": …, …}     → {"ok": true} or {"ok": false, "why": …}
     {"do": "watch"}                                 → {"asked": question} and {"answered": {…}} as they happen
+    {"do": "stop"}                                  → {"ok": true}; the turn under way ends, and the run with it
 
 The folder and the socket are the owner's alone.
 """
@@ -16,7 +17,7 @@ import contextlib
 import json
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,22 +31,26 @@ if TYPE_CHECKING:
     from toolkit.runs.asking.approvals import Approvals, Question
     from toolkit.runs.outcome.events import Event
 
-SOCKET_NAME = "approvals.sock"
+SOCKET_NAME = "run.sock"
 _MOST_LINE = 1024 * 1024
 _PATIENCE = 10.0
+_NOBODY = "the run takes no answers: nobody is to be asked in it"
 
 
-class ApprovalSocket:
+class RunSocket:
     """The run's side: open while the run lives."""
 
-    def __init__(self, folder: Path, approvals: Approvals) -> None:
+    def __init__(self, folder: Path, approvals: Approvals, *, asks: bool, stop: Callable[[], None]) -> None:
         self._folder = folder
         self._approvals = approvals
+        self._asks = asks
+        """Whether anybody outside is asked anything."""
+        self._stop = stop
         self._server: asyncio.Server | None = None
         self._watchers: set[asyncio.StreamWriter] = set()
 
     async def open(self) -> None:
-        """Listen for the owner's answers."""
+        """Listen for what the owner says."""
         with _short_path(self._folder) as path:
             self._server = await asyncio.start_unix_server(self._serve, path, limit=_MOST_LINE)
         (self._folder / SOCKET_NAME).chmod(0o600)
@@ -80,7 +85,14 @@ class ApprovalSocket:
     def _answer(self, writer: asyncio.StreamWriter, line: bytes) -> None:
         try:
             asked = json.loads(line)
-            if asked["do"] == "list":
+            if asked["do"] == "stop":
+                self._stop()
+                _send(writer, {"ok": True})
+            elif not self._asks:
+                _send(writer, {"ok": False, "why": _NOBODY})
+                if asked["do"] == "watch":
+                    writer.close()
+            elif asked["do"] == "list":
                 _send(writer, {"pending": [_shown(question) for question in self._approvals.pending]})
             elif asked["do"] == "watch":
                 self._watchers.add(writer)
@@ -94,11 +106,11 @@ class ApprovalSocket:
             _send(writer, {"ok": False, "why": f"not understood: {error}"})
 
 
-class ApprovalClient:
-    """The other terminal's side: asks and answers for one run. Close it, or use it with `with`.
+class RunClient:
+    """The other terminal's side: asks, answers and stops one run. Close it, or use it with `with`.
 
     Raises:
-        RunError: the run has ended, or takes no answers.
+        RunError: the run has ended.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -110,14 +122,21 @@ class ApprovalClient:
         except OSError as error:
             self._socket.close()
             raise RunError(
-                f"run {folder.name} takes no answers: it has ended, or nobody is to be asked",
+                f"run {folder.name} has ended",
                 fix=f"See: toolkit runs show {folder.name}",
             ) from error
         self._lines = self._socket.makefile("rb")
 
     def pending(self) -> list[dict[str, Any]]:
-        """The questions that wait."""
-        found: list[dict[str, Any]] = self._ask({"do": "list"})["pending"]
+        """The questions that wait.
+
+        Raises:
+            RunError: nobody is to be asked in this run.
+        """
+        said = self._ask({"do": "list"})
+        if "pending" not in said:
+            raise self._refused(said)
+        found: list[dict[str, Any]] = said["pending"]
         return found
 
     def answer(self, id: str, decision: Decision) -> None:
@@ -129,26 +148,40 @@ class ApprovalClient:
         sent = {"do": "answer", "id": id, "decision": decision.kind, "message": decision.message, "stop": decision.stop}
         said = self._ask(sent)
         if not said["ok"]:
-            raise RunError(said["why"], fix="Look at what waits: toolkit approvals watch RUN")
+            raise self._refused(said)
 
     def watch(self) -> Iterator[dict[str, Any]]:
-        """Questions and answers as they happen, those that wait already first, until the run ends."""
+        """Questions and answers as they happen, those that wait already first, until the run ends.
+
+        Raises:
+            RunError: nobody is to be asked in this run.
+        """
         self._socket.sendall(b'{"do": "watch"}\n')
         self._socket.settimeout(None)
         with contextlib.suppress(OSError):
             for line in self._lines:
-                yield json.loads(line)
+                said = json.loads(line)
+                if "why" in said:
+                    raise self._refused(said)
+                yield said
+
+    def stop(self) -> None:
+        """End the turn under way, and the run with it; what it gave is kept."""
+        self._ask({"do": "stop"})
 
     def close(self) -> None:
         """Hang up."""
         self._lines.close()
         self._socket.close()
 
-    def __enter__(self) -> ApprovalClient:
+    def __enter__(self) -> RunClient:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _refused(self, said: dict[str, Any]) -> RunError:
+        return RunError(str(said["why"]), fix="Look at what waits: toolkit approvals watch RUN")
 
     def _ask(self, asked: dict[str, Any]) -> dict[str, Any]:
         self._socket.sendall(json.dumps(asked).encode() + b"\n")
