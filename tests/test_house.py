@@ -125,6 +125,18 @@ MAY_USE: dict[str, set[str]] = {
     "toolkit.runs.checkpoints": {"toolkit.runs", "toolkit.runs.asking", "toolkit.runs.sessions"},
     "toolkit.runs.many": {"toolkit.runs", "toolkit.runs.outcome", "toolkit.runs.storage"},
     "toolkit.runs.outcome": {"toolkit.tools.schema"},
+    "toolkit.runs.projects": {
+        "toolkit.runs",
+        "toolkit.runs.projects.reading",
+        "toolkit_servers.ready",
+        "toolkit_workspace",
+    },
+    "toolkit.runs.projects.reading": {
+        "toolkit.runs",
+        "toolkit.runs.projects",
+        "toolkit.sandbox",
+        "toolkit_workspace",
+    },
     "toolkit.runs.sessions": {"toolkit.runs", "toolkit.runs.outcome", "toolkit.sandbox.jail"},
     "toolkit.runs.storage": {
         "toolkit.runs",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         Decision as Decision,
         Event as Event,
         Limits as Limits,
+        ProjectFile as ProjectFile,
         Prompt as Prompt,
         RunResult as RunResult,
         RunSpec as RunSpec,
@@ -42,7 +43,9 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "toolkit.errors": "ToolError ToolkitError",
-    "toolkit.runs": "Conversation Decision Event Limits Prompt RunResult RunSpec run run_many run_sync start",
+    "toolkit.runs": (
+        "Conversation Decision Event Limits ProjectFile Prompt RunResult RunSpec run run_many run_sync start"
+    ),
     "toolkit.tools": "Audio Image Resource Text Tool Toolbox ToolContext ToolResult WorkspacePath tool",
 }
 

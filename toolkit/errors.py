@@ -20,6 +20,8 @@
     ├── TestingError                a script, cassette or CLI double used wrongly
     └── RunError                    a run that cannot start, or did not end well
         ├── OptionError *           an option of a run that cannot be as it was written
+        ├── ProjectFileError *      a project file that cannot be obeyed
+        │   └── NotAcceptedError *  one that its user has not accepted as it is now
         ├── NoSessionError *        a conversation to resume that does not exist
         ├── ServerFailedError *     a server that the run needs did not start
         └── RunFailedError *        a result that is not ok, as an exception

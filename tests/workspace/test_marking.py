@@ -181,6 +181,17 @@ def test_a_file_of_which_a_part_runs_is_marked_when_that_part_changed(
 
 
 @pytest.mark.parametrize(
+    ("table", "is_marked"), [("[tool.toolkit]\nmodel = 'x'\n", True), ("[tool.other]\nx = 1\n", False)]
+)
+def test_a_pyproject_is_marked_when_what_it_says_of_runs_changed(
+    ws: WorkspaceSection, table: str, is_marked: bool
+) -> None:
+    same = '[project]\nname = "x"\n[build-system]\nrequires = ["hatchling"]\n'
+    make_tree(ws.temp_dir / "src", {"pyproject.toml": (same + table).encode()})
+    assert any("obeyed by toolkit run" in mark for mark in marks(ws).get("pyproject.toml", ())) is is_marked
+
+
+@pytest.mark.parametrize(
     ("path", "is_marked"),
     [
         ("random.py", True),

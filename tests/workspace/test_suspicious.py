@@ -37,6 +37,8 @@ def marks(ws: WorkspaceSection) -> dict[str, tuple[str, ...]]:
         (".vscode/tasks.json", "obeyed by an editor"),
         (".envrc", "run when a shell enters the folder"),
         ("evil.pth", "run whenever Python starts"),
+        ("toolkit.toml", "obeyed by toolkit run"),
+        ("sub/toolkit.toml", "obeyed by toolkit run"),
     ],
 )
 def test_files_other_programs_obey_are_marked(ws: WorkspaceSection, path: str, mark: str) -> None:

@@ -16,6 +16,9 @@ from pathlib import Path
 
 _LONGEST_NAME = 120
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+_TIME_PART = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d)")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_BYTES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 _CONFUSING = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
 # Characters that show nothing, or turn the reading direction: joiners and marks of no width, bidirectional controls,
 # tags, variation selectors, fillers of Hangul and Khmer, the empty Braille cell. Many of them count as printable.
@@ -98,6 +101,28 @@ def size_text(size: int) -> str:
         value /= 1000
         unit += 1
     return f"{value:.0f} {_UNITS[unit]}" if not unit or value >= 9.95 else f"{value:.1f} {_UNITS[unit]}"
+
+
+def read_duration(text: str) -> float | None:
+    """A length of time as people write it, in seconds: 90, 90s, 10m, 1h30m, 30d; None where it is none."""
+    text = text.strip().lower()
+    if re.fullmatch(r"\d+(\.\d+)?", text):
+        return float(text)
+    parts = _TIME_PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        return None
+    return sum(float(number) * _SECONDS[unit] for number, unit in parts)
+
+
+def read_size(text: str) -> int | None:
+    """A number of bytes as people write it: 5000000, 5_000_000, 5MB, 1.5GB; None where it is none."""
+    text = text.strip().lower()
+    number = text.rstrip("bkmgt").strip()
+    unit = text[len(number) :].strip()
+    try:
+        return int(float(number) * _BYTES[unit]) if "." in number else int(number) * _BYTES[unit]
+    except (ValueError, KeyError, OverflowError):
+        return None
 
 
 def count_text(count: int, noun: str) -> str:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import itertools
 import sys
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import get_completion_class
 
 from toolkit.cli.terminal.command import command, json_option
+from toolkit.cli.terminal.project import config_options, project_of
 from toolkit.cli.terminal.results import echo_json
 
 if TYPE_CHECKING:
-    from toolkit.runs import RunPlan
+    from toolkit.runs import ProjectFile, RunPlan
 
 
 DOCTOR_EXAMPLE = """
@@ -32,17 +33,19 @@ $ toolkit doctor --mount .
     metavar="DIR",
     help="Say as well what an agent will have in this project.",
 )
+@config_options
 @json_option("As JSON.")
-def doctor(mounts: tuple[str, ...], wants_json: bool) -> None:
+def doctor(mounts: tuple[str, ...], wants_json: bool, **which: Any) -> None:
     """Say what would stop a run on this machine, and the fix.
 
     Ends with 1 when something would. With --mount: the agent's python, pytest, node, git and compiler, each started
-    once in the jail.
+    once in the jail, with what the project file says of lent folders and variables.
     """
     from toolkit.doctor import examine, examine_project
 
+    plan = _plan(mounts, project_of(which)) if mounts else None
     findings = []
-    for finding in itertools.chain(examine(), examine_project(_plan(mounts)) if mounts else ()):
+    for finding in itertools.chain(examine(), examine_project(plan) if plan else ()):
         findings.append(finding)
         if not wants_json:
             mark = "ok" if finding.ok else "stops" if finding.stops else "note"
@@ -54,13 +57,15 @@ def doctor(mounts: tuple[str, ...], wants_json: bool) -> None:
     sys.exit(any(finding.stops and not finding.ok for finding in findings))
 
 
-def _plan(mounts: tuple[str, ...]) -> RunPlan:
+def _plan(mounts: tuple[str, ...], project: ProjectFile | None) -> RunPlan:
     """What a run with these mounts would be given."""
     from toolkit.runs import RunSpec, plan_run
     from toolkit.workspace import HostMount, WorkspaceSection
 
-    section = WorkspaceSection([HostMount(mount) for mount in mounts], allowed_host_roots=mounts)
-    return plan_run(RunSpec("(none)", workspace=section))
+    made = [HostMount(mount) for mount in mounts]
+    section = WorkspaceSection(project.dressed(made) if project else made, allowed_host_roots=mounts)
+    options = {"workspace": section} if project is None else project.options(workspace=section)
+    return plan_run(RunSpec("(none)", **options))
 
 
 @command(example="$ toolkit demo")

@@ -27,6 +27,13 @@ if TYPE_CHECKING:
         RunResult as RunResult,
         ToolUse as ToolUse,
     )
+    from toolkit.runs.projects import (
+        NotAcceptedError as NotAcceptedError,
+        ProjectFile as ProjectFile,
+        ProjectFileError as ProjectFileError,
+        lend_to as lend_to,
+        with_wishes as with_wishes,
+    )
     from toolkit.runs.prompts import Prompt as Prompt
     from toolkit.runs.sessions.conversation import Conversation as Conversation, fingerprint as fingerprint
     from toolkit.runs.sessions.stores import (
@@ -57,6 +64,7 @@ _HOMES = {
     "toolkit.runs.outcome.result": "DeniedCall PendingCall RefusedRequest RunFailedError RunResult ToolUse",
     "toolkit.runs.sessions.stores": "FileSessionStore SqliteSessionStore",
     "toolkit.runs.sessions.transcripts": "SessionId",
+    "toolkit.runs.projects": "NotAcceptedError ProjectFile ProjectFileError lend_to with_wishes",
     "toolkit.runs.prompts": "Prompt",
     "toolkit.runs.spec": "InPlace Limits RunSpec",
     "toolkit.runs.storage.planned": "RunPlan plan_run",

@@ -14,14 +14,18 @@ from toolkit._base.words import safe_name
 from toolkit.cli.terminal.command import NAMED, Bytes, check_roots, with_options
 
 if TYPE_CHECKING:
-    from toolkit.runs import InPlace
+    from toolkit.runs import InPlace, ProjectFile
     from toolkit.workspace import HostMount, WorkspaceSection
 
 GIT = ("lend", "copy", "none")
 
 place_options = with_options(
     click.option("--lend", multiple=True, metavar="DIR", help="Show this folder of a mount instead of copying it."),
-    click.option("--no-toolchain", is_flag=True, help="Lend no virtual environment, node_modules or interpreter."),
+    click.option(
+        "--toolchain/--no-toolchain",
+        default=None,
+        help="Lend virtual environment, node_modules and interpreter.  [default: toolchain]",
+    ),
     click.option("--at", metavar="PATH", help="Where the agent finds the mounts; at their own paths if not given."),
     click.option(
         "--git",
@@ -41,70 +45,71 @@ place_options = with_options(
 """Each is a part of `RunSpec` or of its mounts."""
 
 
-def workspace_of(given: dict[str, Any]) -> WorkspaceSection | InPlace | None:
+def workspace_of(given: dict[str, Any], project: ProjectFile | None = None) -> WorkspaceSection | InPlace | None:
     """Where the agent works: a copy of the mounts, a host folder, or nothing of the host.
+
+    `--mount` and `--in-place` take the place of the project file's mounts. What it says for all mounts holds for those
+    of `--mount`, too; a folder to lend that they do not have is left out.
 
     Raises:
         SandboxError: it would stand where the jail has its own things.
     """
     from toolkit.runs import InPlace
     from toolkit.sandbox import Layout
-    from toolkit.workspace import HostMount, WorkspaceSection
+    from toolkit.workspace import WorkspaceSection
 
-    if not given["mounts"]:
-        for option in ("lend", "at", "git"):
-            if given[option]:
-                raise click.UsageError(f"--{option} is about what is mounted: write --mount as well")
     if given["in_place"] is not None:
         if given["mounts"]:
             raise click.UsageError("--mount makes a copy and --in-place does not: write one of them")
+        _refuse_without_mounts(given)
         return InPlace(given["in_place"])
-    if not given["mounts"]:
+    mounts = _mounts(given, project)
+    if not mounts:
+        _refuse_without_mounts(given)
         return None
-    mounts = [
-        HostMount(
-            host,
-            where,
-            exclude_glob=given["excludes"],
-            gitignore=given["gitignore"],
-            git=given["git"] or "lend",
-            leave_out_secrets=given["leave_out_secrets"],
-        )
-        for host, where in given["mounts"]
-    ]
-    section = WorkspaceSection(_lending(mounts, given["lend"]), allowed_host_roots=given["roots"], at=given["at"])
+    roots = given["roots"] or (project.roots() if project and not given["mounts"] else ["."])
+    at = given["at"] or (project.said("at") if project else None)
+    section = WorkspaceSection(_lending(mounts, given["lend"]), allowed_host_roots=roots, at=at)
     check_roots(section, "--allow-root")
     Layout(places=tuple((part.landing, part.inside) for part in section.places.parts))
     return section
 
 
+def _refuse_without_mounts(given: dict[str, Any]) -> None:
+    for option in ("lend", "at", "git"):
+        if given[option]:
+            raise click.UsageError(f"--{option} is about what is mounted: write --mount as well")
+
+
+def _mounts(given: dict[str, Any], project: ProjectFile | None) -> list[HostMount]:
+    """The mounts that were given, else those of the project file; each with what is said for all of them."""
+    from toolkit.runs import with_wishes
+    from toolkit.workspace import HostMount
+
+    wishes = {
+        "exclude_glob": given["excludes"],
+        "gitignore": given["gitignore"],
+        "git": given["git"],
+        "leave_out_secrets": given["leave_out_secrets"],
+    }
+    mounts = [HostMount(host, where) for host, where in given["mounts"]]
+    if project is not None:
+        mounts = project.dressed(mounts) if mounts else project.mounts()
+    return [with_wishes(mount, wishes, win=True) for mount in mounts]
+
+
 def _lending(mounts: Sequence[HostMount], folders: Iterable[str]) -> list[HostMount]:
     """The mounts, each with the folders of it that are lent."""
-    from dataclasses import replace
+    from toolkit.runs import lend_to
 
-    lent: dict[int, list[str]] = {}
-    for folder in folders:
-        found = [(number, below) for number, mount in enumerate(mounts) if (below := _below(mount, folder))]
-        if not found:
-            raise click.UsageError(
-                f"--lend {safe_name(folder)}: no mount has such a folder\n"
-                "  Write it relative to a mount, as in --mount . --lend .venv, or as a path that lies in one;\n"
-                "  what lies elsewhere is shown with --readable"
-            )
-        for number, below in found:
-            lent.setdefault(number, []).append(below)
-    return [replace(mount, lend=tuple(lent.get(number, ()))) for number, mount in enumerate(mounts)]
-
-
-def _below(mount: HostMount, folder: str) -> str | None:
-    """What a mount calls a folder that was written relative to it, to the current folder, or as a whole path."""
-    top = Path(os.path.abspath(mount.host_path))  # noqa: PTH100 - links in the path must stay
-    for path in (top / folder, Path.cwd() / folder):
-        whole = Path(os.path.normpath(path))
-        for above in (top, top.resolve()):
-            if whole != above and whole.is_relative_to(above) and whole.is_dir():
-                return str(whole.relative_to(above))
-    return None
+    lending, lost = lend_to(mounts, folders, Path.cwd())
+    if lost:
+        raise click.UsageError(
+            f"--lend {safe_name(lost[0])}: no mount has such a folder\n"
+            "  Write it relative to a mount, as in --mount . --lend .venv, or as a path that lies in one;\n"
+            "  what lies elsewhere is shown with --readable"
+        )
+    return lending
 
 
 def variables_of(given: dict[str, Any]) -> dict[str, str]:

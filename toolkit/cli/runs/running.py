@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,12 +13,13 @@ from toolkit._base.words import safe_text
 from toolkit.cli.runs.place import place_options, servers_of, variables_of, workspace_of
 from toolkit.cli.terminal.command import HEADER, MOUNT, Duration, command, json_option
 from toolkit.cli.terminal.own_words import in_own_words
+from toolkit.cli.terminal.project import config_options, person_at, project_of
 from toolkit.cli.terminal.results import as_json, take_stdout, write_result
 from toolkit.errors import SandboxError, ToolkitError, UnconfinedError
 from toolkit.runs.asking import MODES
 
 if TYPE_CHECKING:
-    from toolkit.runs import RunResult, RunSpec
+    from toolkit.runs import ProjectFile, RunResult, RunSpec
     from toolkit.telemetry import Telemetry
     from toolkit.tools import Toolbox
     from toolkit.workspace import WorkspaceSection
@@ -54,14 +54,16 @@ $ echo "List what is unclear." | toolkit run - --mount docs --mode read-only --j
     "roots",
     type=click.Path(exists=True, file_okay=False),
     multiple=True,
-    default=(".",),
-    show_default=True,
     metavar="DIR",
-    help="Where mounts may come from.",
+    help="Where mounts may come from.  [default: .]",
 )
 @click.option("--exclude", "excludes", multiple=True, metavar="PATTERN", help="Leave behind, as in a .gitignore.")
-@click.option("--gitignore", is_flag=True, help="Also leave behind what .gitignore files say.")
-@click.option("--leave-out-secrets", is_flag=True, help="Leave behind what usually holds credentials: .env, keys …")
+@click.option("--gitignore/--no-gitignore", default=None, help="Also leave behind what .gitignore files say.")
+@click.option(
+    "--leave-out-secrets/--with-secrets",
+    default=None,
+    help="Leave behind what usually holds credentials: .env, keys …",
+)
 @click.option(
     "--in-place",
     type=click.Path(exists=True, file_okay=False),
@@ -102,10 +104,8 @@ $ echo "List what is unclear." | toolkit run - --mount docs --mode read-only --j
 @click.option(
     "--mode",
     type=click.Choice(MODES),
-    default="yolo",
-    show_default=True,
     metavar="MODE",
-    help="normal asks you before anything is changed; also read-only, or a mode of the CLI.",
+    help="normal asks you before anything is changed; also read-only, or a mode of the CLI.  [default: yolo]",
 )
 @click.option(
     "--policy",
@@ -118,6 +118,7 @@ $ echo "List what is unclear." | toolkit run - --mount docs --mode read-only --j
 @click.option("--ask-elsewhere", is_flag=True, help="Wait for 'toolkit approvals answer' instead of asking here.")
 @click.option("--keep-workspace/--drop-workspace", default=True, show_default=True, help="Keep the copy afterwards.")
 @click.option("--otel", is_flag=True, help="Send traces and metrics to a collector, by the OTEL_… variables.")
+@config_options
 @click.option("--plan", "wants_plan", is_flag=True, help="Say what the agent would have, and start nothing.")
 @json_option("Print the result, or the plan, as JSON.")
 @click.option("--stream-json", is_flag=True, help="Print every event as a line of JSON, the result last.")
@@ -127,6 +128,7 @@ def run(**given: Any) -> None:
     PROMPT is text, or - to read it from stdin. The agent works in a copy of what is mounted;
     'toolkit runs apply' takes its changes back. Ctrl-C ends the turn and keeps the result; a second one ends it at
     once. With --plan nothing is copied, started or sent, and no key is needed.
+    What a project's toolkit.toml says holds as well, once you have accepted it; options win over it.
     Exit code: 0 done, 1 failed, 2 usage error, 3 a limit was reached, 4 not confined.
     """
     stdout = take_stdout()
@@ -136,14 +138,15 @@ def run(**given: Any) -> None:
     from toolkit.cli.terminal.following import follow
     from toolkit.runs import load_run
 
-    spec = _spec(given)
+    project = project_of(given)
+    spec = _spec(given, project)
     print_line = (lambda line: write_result(stdout, line)) if given["stream_json"] else None
     try:
         if given["wants_plan"]:
             write_result(stdout, _plan(spec, wants_json=given["wants_json"]))
             return
         try:
-            result = asyncio.run(follow(spec, terminal=_terminal(given), print_line=print_line))
+            result = asyncio.run(follow(spec, terminal=_terminal(spec, given), print_line=print_line))
         finally:
             if spec.telemetry is not None:
                 spec.telemetry.close()
@@ -198,58 +201,70 @@ def _printed(result: RunResult[Any], given: dict[str, Any], *, terminal: bool) -
     return safe_text(result.text) if terminal else result.text
 
 
-def _spec(given: dict[str, Any]) -> RunSpec:
-    """What was asked for, all of it checked."""
+def _spec(given: dict[str, Any], project: ProjectFile | None) -> RunSpec:
+    """What was asked for, by the options and by the project file, all of it checked."""
     from toolkit import Image
-    from toolkit.runs import Limits, RunSpec
+    from toolkit.runs import ProjectFileError, RunSpec
+
+    has_none = given["prompt"] is None and given["prompt_file"] is None
+    prompt = "(none)" if given["wants_plan"] and has_none else _prompt(given["prompt"], given["prompt_file"])
+    try:
+        options = _options(given, project)
+        if project is not None:
+            options = project.options(**options)
+        if "profile" not in options:
+            options["profile"] = "allowlist" if options.get("domains") else "offline"
+        return RunSpec([prompt, *map(Image, given["images"])] if given["images"] else prompt, **options)
+    except ProjectFileError:
+        raise
+    except ToolkitError as error:
+        raise click.UsageError(in_own_words(error, given)) from None
+
+
+def _options(given: dict[str, Any], project: ProjectFile | None) -> dict[str, Any]:
+    """The options of the run that were given; what is None or empty was not."""
+    from toolkit.runs import Limits
     from toolkit.sandbox import SandboxSettings
     from toolkit.workspace import WorkspaceSection
     from toolkit_servers.target import load_target
 
-    is_plan = given["wants_plan"]
-    has_none = given["prompt"] is None and given["prompt_file"] is None
-    prompt = "(none)" if is_plan and has_none else _prompt(given["prompt"], given["prompt_file"])
-    schema = given["output_schema"]
-    domains, settings = given["domains"], given["settings_file"]
-    try:
-        workspace = workspace_of(given)
-        section = workspace if isinstance(workspace, WorkspaceSection) else None
-        ready = [_ready(name, section) for name in given["ready"]]
-        return RunSpec(
-            [prompt, *map(Image, given["images"])] if given["images"] else prompt,
-            workspace=workspace,
-            tools=[*(target if is_plan else load_target(target).toolbox for target in given["targets"]), *ready],
-            limits=Limits(
-                seconds=given["deadline"],
-                usd=given["max_usd"],
-                tokens=given["max_tokens"],
-                turns=given["max_turns"],
-                memory_bytes=given["memory"],
-            ),
-            output=_schema(Path(schema)) if schema else None,
-            model=given["model"],
-            fallback_model=given["fallback_model"],
-            effort=given["effort"],
-            thinking=_thinking(given["thinking"]),
-            betas=given["betas"],
-            plugins=given["plugins"],
-            folders=given["folders"],
-            profile=given["profile"] or ("allowlist" if domains else "offline"),
-            domains=domains,
-            toolchain=not given["no_toolchain"],
-            readable=given["readable"],
-            env=variables_of(given),
-            servers=servers_of(given),
-            settings=None if settings is None else SandboxSettings.load(settings),
-            api_headers=dict(given["headers"]),
-            mode=given["mode"],
-            policy=_policy(given["policies"]),
-            approve="wait" if given["ask_elsewhere"] else None,
-            resume=_session(given["resume"]),
-            telemetry=_telemetry() if given["otel"] and not is_plan else None,
-        )
-    except ToolkitError as error:
-        raise click.UsageError(in_own_words(error, given)) from None
+    is_plan, schema, settings = given["wants_plan"], given["output_schema"], given["settings_file"]
+    workspace = workspace_of(given, project)
+    section = workspace if isinstance(workspace, WorkspaceSection) else None
+    ready = [_ready(name, section) for name in given["ready"]]
+    options = {
+        "workspace": workspace,
+        "tools": [*(target if is_plan else load_target(target).toolbox for target in given["targets"]), *ready],
+        "limits": Limits(
+            seconds=given["deadline"],
+            usd=given["max_usd"],
+            tokens=given["max_tokens"],
+            turns=given["max_turns"],
+            memory_bytes=given["memory"],
+        ),
+        "output": _schema(Path(schema)) if schema else None,
+        "model": given["model"],
+        "fallback_model": given["fallback_model"],
+        "effort": given["effort"],
+        "thinking": _thinking(given["thinking"]),
+        "betas": given["betas"],
+        "plugins": given["plugins"],
+        "folders": given["folders"],
+        "profile": given["profile"],
+        "domains": given["domains"],
+        "toolchain": given["toolchain"],
+        "readable": given["readable"],
+        "env": variables_of(given),
+        "servers": servers_of(given),
+        "settings": None if settings is None else SandboxSettings.load(settings),
+        "api_headers": dict(given["headers"]),
+        "mode": given["mode"],
+        "policy": _policy(given["policies"]),
+        "approve": "wait" if given["ask_elsewhere"] else None,
+        "resume": _session(given["resume"]),
+        "telemetry": _telemetry() if given["otel"] and not is_plan else None,
+    }
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _ready(spec: str, workspace: WorkspaceSection | None) -> Toolbox:
@@ -333,16 +348,7 @@ def _schema(path: Path) -> dict[str, Any]:
     return schema
 
 
-def _terminal(given: dict[str, Any]) -> int | None:
+def _terminal(spec: RunSpec, given: dict[str, Any]) -> int | None:
     """Where the person can be asked; None where nobody is there, or nothing will be asked."""
-    asks = given["mode"] != "yolo" or any(word.endswith("=ask") for word in given["policies"])
-    if given["ask_elsewhere"] or not asks:
-        return None
-    if sys.stdin.isatty():
-        return sys.stdin.fileno()
-    if not sys.stderr.isatty():
-        return None
-    try:  # the prompt came from a pipe, and the person is at the terminal
-        return os.open("/dev/tty", os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return None
+    asks = spec.mode != "yolo" or "ask" in spec.policy.values()
+    return None if given["ask_elsewhere"] or not asks else person_at()

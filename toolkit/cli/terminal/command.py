@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from toolkit._base.words import read_duration, read_size
 from toolkit.errors import WorkspaceSecurityError
 
 if TYPE_CHECKING:
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from toolkit.workspace import WorkspaceSection
 
 Option = Callable[[Callable[..., None]], Callable[..., None]]
-_PART = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d)")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 class CommandWithExample(click.Command):
@@ -77,29 +75,22 @@ class Duration(click.ParamType[float]):
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        text = str(value).strip().lower()
-        if re.fullmatch(r"\d+(\.\d+)?", text):
-            return float(text)
-        parts = _PART.findall(text)
-        if not parts or "".join(number + unit for number, unit in parts) != text:
+        seconds = read_duration(str(value))
+        if seconds is None:
             self.fail(f"{value!r} is no length of time: write 90s, 10m or 1h30m", param, ctx)
-        return sum(float(number) * _SECONDS[unit] for number, unit in parts)
+        return seconds
 
 
 class Bytes(click.ParamType[int]):
     """A number of bytes: 5000000, 5_000_000, 5MB, 1.5GB."""
 
     name = "bytes"
-    _UNITS: ClassVar = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        text = str(value).strip().lower()
-        number = text.rstrip("bkmgt").strip()
-        unit = text[len(number) :].strip()
-        try:
-            return int(float(number) * self._UNITS[unit]) if "." in number else int(number) * self._UNITS[unit]
-        except (ValueError, KeyError, OverflowError):
+        size = read_size(str(value))
+        if size is None:
             self.fail(f"{value!r} is no number of bytes: write 5000000 or 5MB", param, ctx)
+        return size
 
 
 class _Mount(click.ParamType[tuple[str, str | None]]):

@@ -36,6 +36,7 @@ OBEYED = (
     Obeyed(".codex/ .agents/ .gemini/ .opencode/ .cursor/ .windsurf/ .roo/ .kiro/ .continue/ .aider.conf.yml", _AGENT),
     Obeyed(".claude.json opencode.json opencode.jsonc", _AGENT),
     Obeyed(".mcp.json", "starts programs for an agent"),
+    Obeyed("toolkit.toml", "obeyed by toolkit run"),
     Obeyed("CLAUDE.md CLAUDE.local.md AGENTS.md AGENTS.override.md GEMINI.md", _TOLD),
     Obeyed(".cursorrules .clinerules .clinerules/ .windsurfrules .roorules .github/copilot-instructions.md", _TOLD),
     Obeyed(".git/ .git", "inside a git folder"),

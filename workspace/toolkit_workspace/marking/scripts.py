@@ -1,4 +1,4 @@
-"""Files of which only a part runs: `package.json` and `pyproject.toml` are marked when that part changed."""
+"""Files of which only a part runs or is obeyed: `package.json` and `pyproject.toml` are marked when that part changed."""
 
 from __future__ import annotations
 
@@ -23,23 +23,31 @@ _BUILD_HOOKS = (
     ("tool", "maturin"),
     ("tool", "flit", "external-data"),
 )
-_MARKS: dict[str, tuple[Callable[[str], Any], tuple[tuple[str, ...], ...], str]] = {
-    "package.json": (json.loads, _SCRIPTS, "runs elsewhere: its scripts changed"),
-    "pyproject.toml": (tomllib.loads, _BUILD_HOOKS, "runs elsewhere: what builds the package changed"),
+_OURS = (("tool", "toolkit"),)
+Parts = tuple[tuple[tuple[str, ...], ...], str]
+"""Where to look, and the mark for a change there."""
+_MARKS: dict[str, tuple[Callable[[str], Any], tuple[Parts, ...]]] = {
+    "package.json": (json.loads, ((_SCRIPTS, "runs elsewhere: its scripts changed"),)),
+    "pyproject.toml": (
+        tomllib.loads,
+        (
+            (_BUILD_HOOKS, "runs elsewhere: what builds the package changed"),
+            (_OURS, "obeyed by toolkit run: its table [tool.toolkit] changed"),
+        ),
+    ),
 }
 
 
 def marks_for_scripts(name: str, old: Node | None, new: Node) -> list[str]:
-    """The mark for a file of that name whose part that runs is new or another one, or cannot be told."""
+    """The marks for a file of that name whose part that runs is new or another one, or cannot be told."""
     known = _MARKS.get(name.lower())
     if known is None or new.kind != "f":
         return []
-    load, parts, mark = known
+    load, rows = known
     before, after = _loaded(old, load), _loaded(new, load)
     if after is None:
-        return [f"{mark.partition(':')[0]}: it cannot be read"]
-    changed = [part for part in parts if _at(before, part) != _at(after, part)]
-    return [mark] if changed else []
+        return [f"{rows[0][1].partition(':')[0]}: it cannot be read"]
+    return [mark for parts, mark in rows if any(_at(before, part) != _at(after, part) for part in parts)]
 
 
 def _loaded(node: Node | None, load: Callable[[str], Any]) -> Any:

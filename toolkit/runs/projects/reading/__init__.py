@@ -1,0 +1,1 @@
+"""What a project file says: its bytes, read once, become keys whose every value is as its rule wants it."""
