@@ -109,7 +109,7 @@ def test_nothing_in_a_file_steers_the_terminal_and_notes_stand_last(tmp_path: Pa
     write(desk, f'mounts = ["src"]\ntools = ["src/app.py"]\n{hidden}')
     done = desk.toolkit("run", "--plan")
     assert not any(char in done.err for char in "\u202e\u2066\u200b\x1b")
-    assert "\\x202eevil" in done.err
+    assert "202eevil" in done.err
     lines = done.err.splitlines()
     note = next(number for number, line in enumerate(lines) if line.startswith("note: "))
     assert "runs on this machine, outside of the jail" in lines[note]

@@ -433,7 +433,7 @@ def test_lines_are_found_through_everything_toml_has() -> None:
     text = 'a.b = """\n[no]\nx = 1\\\n"""  # = [\n"q.r" = [ 1,\n 2, # ]\n {w = \'#\'}]\n[[l]]\nn = 1\n[[l]]\nn = 2\n[l.s]\np = 1\n'
     tomllib.loads(text)
     lines = key_lines(text)
-    found = {
+    found: dict[tuple[str | int, ...], int] = {
         ("a", "b"): 1,
         ("q.r", 1): 6,
         ("q.r", 2, "w"): 7,

@@ -1,4 +1,4 @@
-"""Files of which only a part runs or is obeyed: `package.json` and `pyproject.toml` are marked when that part changed."""
+"""Files of which a part runs or is obeyed: `package.json` and `pyproject.toml` are marked when that part changed."""
 
 from __future__ import annotations
 
