@@ -28,11 +28,18 @@ FLOOR = {"toolkit._base", "toolkit.errors"}
 """What every room may use: the floor, and the errors that users catch."""
 
 MAY_USE: dict[str, set[str]] = {
-    "toolkit.tools": {"toolkit.tools.calling", "toolkit.tools.schema"},
+    "toolkit.tools": {"toolkit.tools.calling", "toolkit.tools.offers", "toolkit.tools.schema"},
     "toolkit.tools.calling": {"toolkit.tools"},
+    "toolkit.tools.offers": {"toolkit.tools", "toolkit.tools.calling", "toolkit.tools.schema"},
     "toolkit.tools.schema": {"toolkit.tools"},
-    "toolkit_servers": {"toolkit.tools", "toolkit_servers.target"},
+    "toolkit_servers": {
+        "toolkit.tools",
+        "toolkit_servers.offers",
+        "toolkit_servers.target",
+        "toolkit_servers.telling",
+    },
     "toolkit_servers.clients": {"toolkit_servers.target"},
+    "toolkit_servers.offers": {"toolkit.tools"},
     "toolkit_servers.ready": {
         "toolkit.tools",
         "toolkit_workspace",
@@ -53,6 +60,7 @@ MAY_USE: dict[str, set[str]] = {
     },
     "toolkit_servers.stdio": {"toolkit_servers"},
     "toolkit_servers.target": {"toolkit", "toolkit.tools", "toolkit_servers.ready"},
+    "toolkit_servers.telling": set(),
     "toolkit_workspace": {
         "toolkit_workspace.applying",
         "toolkit_workspace.changes",
@@ -212,7 +220,7 @@ MAY_USE: dict[str, set[str]] = {
     "toolkit.workspace": {"toolkit_workspace"},
 }
 
-# The only steps upwards: Toolbox.in_process() and .server() import toolkit_servers when they are called.
+# The only steps upwards: Toolbox.in_process(), .server() and .read() import toolkit_servers when they are called.
 UPWARDS = {("toolkit/tools/toolbox.py", "toolkit_servers")}
 
 MAY_IMPORT_MCP = {"toolkit_servers", "toolkit.runs", "toolkit.testing", "toolkit.cli"}

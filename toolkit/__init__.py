@@ -38,6 +38,8 @@ if TYPE_CHECKING:
         ToolContext as ToolContext,
         ToolResult as ToolResult,
         WorkspacePath as WorkspacePath,
+        prompt as prompt,
+        resource as resource,
         tool as tool,
     )
 
@@ -46,7 +48,7 @@ _HOMES = {
     "toolkit.runs": (
         "Conversation Decision Event Limits ProjectFile Prompt RunResult RunSpec run run_many run_sync start"
     ),
-    "toolkit.tools": "Audio Image Resource Text Tool Toolbox ToolContext ToolResult WorkspacePath tool",
+    "toolkit.tools": "Audio Image Resource Text Tool Toolbox ToolContext ToolResult WorkspacePath prompt resource tool",
 }
 
 __getattr__, __dir__, _names = lazy_names(__name__, _HOMES)

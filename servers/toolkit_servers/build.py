@@ -1,6 +1,6 @@
 """A Toolbox becomes an `mcp.server.Server`, the same one for every way of serving.
 
-The tools are looked up in `ToolServer.toolbox` on every request, so that another
+Tools, resources and prompts are looked up in `ToolServer.toolbox` on every request, so that another
 Toolbox can take its place while clients stay connected. A well-formed tools/call or
 tools/list is answered without mcp's typed models: the Toolbox checks arguments
 itself and its replies are in wire form already. Everything else, and every
@@ -9,18 +9,11 @@ malformed request, takes mcp's own way.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections import deque
-from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, get_args
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
-import anyio
 from mcp.server import NotificationOptions, Server
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
-from mcp.server.models import InitializationOptions
-from mcp.server.session import ServerSession
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     INVALID_REQUEST,
@@ -30,19 +23,17 @@ from mcp_types import (
     CallToolRequestParams,
     EmptyResult,
     ListToolsResult,
-    LoggingLevel,
-    LoggingMessageNotification,
-    LoggingMessageNotificationParams,
     PaginatedRequestParams,
-    RequestId,
+    ServerCapabilities,
     SetLevelRequestParams,
-    SubscriptionsListenRequestParams,
     methods,
 )
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
 from toolkit._base.json_bytes import as_read
 from toolkit.tools import ToolContext
+from toolkit_servers.offering import capabilities, offers_more_than_tools
+from toolkit_servers.telling import CallReports, Changes
 from toolkit_servers.tracing import enter_trace
 from toolkit_servers.wire import JsonList
 
@@ -53,14 +44,7 @@ _Context = ServerRequestContext[Any, Any]
 
 TOOL_USE_ID = "claudecode/toolUseId"
 _MOST_REMEMBERED = 1000
-"""Connections that are told about changed tools, and log levels kept."""
-_TELLING_SECONDS = 1.0
-_LEVELS: tuple[LoggingLevel, ...] = get_args(LoggingLevel)
-"""From debug to emergency."""
-_MOST_WAITING = 256
-"""A client that reads slower than the tool reports loses the oldest reports."""
-
-_Send = Callable[[], Coroutine[Any, Any, None]]
+"""Log levels kept."""
 
 
 def build_server(
@@ -73,7 +57,7 @@ def build_server(
     """An mcp server for the tools of `box`.
 
     `notifies` sends a tool's progress and log messages to the client. `reloads` tells clients
-    that the tools may change; put others into `toolbox` and call `announce` when they did.
+    that the tools may change; `swap` puts others in their place.
     `make_context` gives a call, by its id, the context of a run instead of the client's own.
     """
     return ToolServer(box, notifies=notifies, reloads=reloads, make_context=make_context)
@@ -88,13 +72,13 @@ class ToolServer(Server[Any]):
         super().__init__(
             box.name, version=box.version, instructions=box.instructions, get_tool_input_schema=self._input_schema
         )
-        self.toolbox = box
-        """The tools of the next request."""
+        self.changes = Changes()
+        """Who is told when something changes."""
         self._notifies = notifies
         self._reloads = reloads
+        self._serves_offers = False
+        self.toolbox = box
         self._make_context = make_context
-        self._bus = InMemorySubscriptionBus()
-        self._greeted: deque[ServerSession] = deque(maxlen=_MOST_REMEMBERED)
         self._log_levels: dict[str | None, str] = {}
         self._listed: tuple[Toolbox, dict[bool, dict[str, Any]]] = (box, {})
         self._stamp = self.server_info.model_dump(by_alias=True, mode="json", exclude_none=True)
@@ -103,26 +87,47 @@ class ToolServer(Server[Any]):
         if notifies:
             self.add_request_handler("logging/setLevel", SetLevelRequestParams, self._set_log_level)
         if reloads:
-            self.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, ListenHandler(self._bus))
+            self.changes.listen_on(self)
         # mcp validates every request and result with pydantic models, several times. What the Toolbox
         # checks itself goes past that (tests/bench/bench_stdio.py has the difference).
         self.middleware.append(self._shortcut)
 
-    def create_initialization_options(
+    @property
+    def toolbox(self) -> Toolbox:
+        """What the next request is answered from."""
+        return self._toolbox
+
+    @toolbox.setter
+    def toolbox(self, box: Toolbox) -> None:
+        self._toolbox = box
+        if offers_more_than_tools(box) and not self._serves_offers:
+            from toolkit_servers.offers import register
+
+            self._serves_offers = True
+            register(self)
+            if self._notifies:
+                self.changes.listen_on(self)
+
+    def get_capabilities(
         self,
         notification_options: NotificationOptions | None = None,
         experimental_capabilities: dict[str, dict[str, Any]] | None = None,
         extensions: dict[str, dict[str, Any]] | None = None,
-    ) -> InitializationOptions:
-        options = notification_options or NotificationOptions(tools_changed=self._reloads)
-        return super().create_initialization_options(options, experimental_capabilities, extensions)
+        *,
+        protocol_version: str | None = None,
+    ) -> ServerCapabilities:
+        """What the box offers now, the same in both eras."""
+        found = capabilities(self.toolbox, notifies=self._notifies, reloads=self._reloads)
+        extensions = extensions if extensions is not None else (self.extensions or None)
+        more = {"experimental": experimental_capabilities, "extensions": extensions}
+        return ServerCapabilities.model_validate({**found, **more})
 
-    async def announce(self) -> None:
-        """Tell every connected client that the tools changed; one that does not read is not waited for."""
-        async with anyio.create_task_group() as tasks:
-            for session in self._greeted:
-                tasks.start_soon(_tell, session)
-        await self._bus.publish(ToolsListChanged())
+    async def swap(self, box: Toolbox) -> None:
+        """Put another box in place of the one before, and tell every connected client."""
+        kinds = [kind for kind in ("prompts", "resources") if getattr(box, kind) or getattr(self.toolbox, kind)]
+        self.toolbox = box
+        for kind in ("tools", *kinds):
+            await self.changes.tell(kind)
 
     async def _shortcut(self, ctx: _Context, call_next: CallNext) -> HandlerResult:
         params = ctx.params or {}
@@ -132,14 +137,24 @@ class ToolServer(Server[Any]):
         elif ctx.method == "tools/list":
             if params.keys() <= {"_meta"} and _has_plain(params, "_meta") and _may_enter(ctx, params):
                 return self._listing(modern=_is_modern(ctx))
-        elif ctx.method == "initialize" and self._reloads:
-            self._greeted.append(ctx.session)
+        elif ctx.method == "initialize" and self._notifies and (self._reloads or self._serves_offers):
+            self.changes.greet(ctx.session)
         return await call_next(ctx)
 
     async def _call(self, ctx: _Context, params: Mapping[str, Any]) -> dict[str, Any]:
         """Run one tool and return the result in wire form."""
+        box = self.toolbox
+
+        async def run(context: ToolContext) -> dict[str, Any]:
+            return (await box.call(params["name"], params.get("arguments") or {}, context)).wire()
+
+        result = await self.answer(ctx, run)
+        return self._stamped(result) if _is_modern(ctx) else result
+
+    async def answer(self, ctx: _Context, run: Callable[[ToolContext], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
+        """Let `run` answer a request from a function of the user, with the context that the function sees."""
         modern = _is_modern(ctx)
-        meta: Mapping[str, Any] = params.get("_meta") or {}
+        meta: Mapping[str, Any] = (ctx.params or {}).get("_meta") or {}
         call_id = str(meta.get(TOOL_USE_ID) or ctx.request_id)
         reports = CallReports(ctx.session, ctx.request_id, self._lowest_level(ctx, meta, modern=modern))
         if self._make_context is not None:
@@ -150,19 +165,19 @@ class ToolServer(Server[Any]):
                 call_id=call_id,
                 on_progress=reports.progress if self._notifies else None,
                 on_log=reports.log if self._notifies else None,
+                on_changed=(lambda what: reports.put(lambda: self.changes.tell(what))) if self._notifies else None,
                 session=_session_of(ctx),
             )
         try:
-            reply = await self.toolbox.call(params["name"], params.get("arguments") or {}, context)
+            result = await run(context)
             await reports.finish()
-        except MCPError as error:  # the tool answers with a protocol error
+        except MCPError as error:  # the function answers with a protocol error
             await reports.finish()
             raise MCPError(error.code, as_read(error.message), as_read(error.data)) from error
         except BaseException:
             reports.drop()
             raise
-        result = reply.wire()
-        return self._stamped(result) if modern else result
+        return result
 
     def _stamped(self, result: dict[str, Any]) -> dict[str, Any]:
         """What 2026-07-28 wants in every result."""
@@ -208,11 +223,6 @@ class ToolServer(Server[Any]):
         return None if entry is None else entry["inputSchema"]
 
 
-async def _tell(session: ServerSession) -> None:
-    with anyio.move_on_after(_TELLING_SECONDS):
-        await session.send_tool_list_changed()
-
-
 def _is_modern(ctx: _Context) -> bool:
     return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
 
@@ -239,58 +249,3 @@ def _has_plain(params: Mapping[str, Any], *keys: str) -> bool:
 def _session_of(ctx: _Context) -> str | None:
     """The HTTP session a request belongs to; None where one server has one client."""
     return None if ctx.request is None else ctx.request.headers.get("mcp-session-id")
-
-
-class CallReports:
-    """Progress and log messages of one call: sent in the order they were made, all before its result.
-
-    Taking one returns at once; a task sends them.
-    """
-
-    def __init__(self, session: ServerSession, request_id: RequestId | None, lowest_level: str | None) -> None:
-        self._session = session
-        self._request_id = request_id
-        self._lowest_level = lowest_level
-        self._waiting: deque[_Send] = deque(maxlen=_MOST_WAITING)
-        self._task: asyncio.Task[None] | None = None
-        self._closed = False
-
-    def progress(self, done: float, total: float | None, message: str | None) -> None:
-        self._put(lambda: self._session.report_progress(done, total, message))
-
-    def log(self, level: str, message: str, data: Any) -> None:
-        """Send a log message, unless the client asked for more severe ones only."""
-        known: LoggingLevel = next((name for name in _LEVELS if name == level), "info")
-        if self._lowest_level not in _LEVELS or _LEVELS.index(known) < _LEVELS.index(self._lowest_level):
-            return
-        body = message if data is None else {"message": message, "data": data}
-        params = LoggingMessageNotificationParams(level=known, data=body)
-        notification = LoggingMessageNotification(params=params)
-        self._put(lambda: self._session.send_notification(notification, related_request_id=self._request_id))
-
-    async def finish(self) -> None:
-        """Wait until every report is sent; later ones are dropped."""
-        self._closed = True
-        if self._task is not None:
-            await self._task
-        await self._send_all()
-
-    def drop(self) -> None:
-        """Send nothing more: the client cancelled the call."""
-        self._closed = True
-        if self._task is not None:
-            self._task.cancel()
-
-    def _put(self, send: _Send) -> None:
-        if self._closed:
-            return
-        self._waiting.append(send)
-        if self._task is None or self._task.done():
-            with contextlib.suppress(RuntimeError):  # not asyncio: they are sent when the call ends
-                self._task = asyncio.get_running_loop().create_task(self._send_all())
-
-    async def _send_all(self) -> None:
-        while self._waiting:
-            # What one report holds (data that is no JSON, say) must not cost the others or the result.
-            with contextlib.suppress(Exception):
-                await self._waiting.popleft()()

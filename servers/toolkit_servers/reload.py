@@ -46,8 +46,7 @@ class Reload:
             async with contextlib.aclosing(_changes(folders)) as changes:
                 async for _ in changes:
                     if await self._load_if_changed():
-                        server.toolbox = self.target.toolbox
-                        await server.announce()
+                        await server.swap(self.target.toolbox)
                     if self._folders() != folders:
                         break
 

@@ -333,7 +333,7 @@ class ServedHttp:
                 headers = {
                     "Mcp-Protocol-Version": "2026-07-28",
                     "Mcp-Method": method,
-                    "Mcp-Name": params.get("name", ""),
+                    "Mcp-Name": params.get("name", params.get("uri", "")),
                 }
         status, body = self.post(frame, {key: value for key, value in headers.items() if value})
         answer: dict[str, Any] = json.loads(body)

@@ -34,7 +34,8 @@ _MAGIC: tuple[tuple[bytes, int, str], ...] = (
 )
 
 
-def _sniff(data: bytes) -> str | None:
+def sniff(data: bytes) -> str | None:
+    """The MIME type that the first bytes tell; None where they tell nothing."""
     for magic, offset, mime in _MAGIC:
         if data.startswith(magic, offset):
             return mime
@@ -68,7 +69,7 @@ class _Media:
         """The MCP content block."""
         data = self.data if isinstance(self.data, bytes) else Path(self.data).read_bytes()
         guessed = None if isinstance(self.data, bytes) else mimetypes.guess_type(Path(self.data).name)[0]
-        mime = self.mime or _sniff(data) or guessed
+        mime = self.mime or sniff(data) or guessed
         if mime is None or not mime.startswith(f"{self.family}/"):
             kind, family = type(self).__name__, self.family
             raise ToolkitError(
@@ -111,7 +112,7 @@ class Resource:
             path = Path(self.uri).absolute()
             uri, data = path.as_uri(), path.read_bytes()
         raw = data.encode() if isinstance(data, str) else data
-        mime = self.mime or _sniff(raw) or mimetypes.guess_type(uri)[0]
+        mime = self.mime or sniff(raw) or mimetypes.guess_type(uri)[0]
         try:
             content = {"mimeType": mime or "text/plain", "text": raw.decode("utf-8")}
         except UnicodeDecodeError:

@@ -62,6 +62,7 @@ class ToolContext:
         call_id: str | None = None,
         on_progress: ProgressSink | None = None,
         on_log: LogSink | None = None,
+        on_changed: Callable[[str], None] | None = None,
         deadline: Deadline | None = None,
         budget: Budget | None = None,
         session: str | None = None,
@@ -72,6 +73,7 @@ class ToolContext:
         self._call_id = call_id
         self._on_progress = on_progress
         self._on_log = on_log
+        self._on_changed = on_changed
         self._workspace = workspace
         self._env = env
         self._paths = paths
@@ -133,6 +135,19 @@ class ToolContext:
         """Send a log message to the client, beside the result."""
         if self._on_log is not None:
             self._emit(partial(self._on_log, level, message, data))
+
+    def changed(self, what: str) -> None:
+        """Tell clients that the resource at a URI changed, or a whole list: "tools", "prompts" or "resources".
+
+        Those who subscribed to the URI, or listen, hear of it. Works from a thread too.
+
+        Raises:
+            ToolError: it is neither a URI nor one of the lists.
+        """
+        if what not in ("tools", "prompts", "resources") and ":" not in what:
+            raise ToolError(f'{what!r} is no URI; a list is "tools", "prompts" or "resources"')
+        if self._on_changed is not None:
+            self._emit(partial(self._on_changed, what))
 
     def attach(self, post: Callable[[Callable[[], None]], object]) -> None:
         """Let reports from other threads reach this thread, in order, through `post`."""

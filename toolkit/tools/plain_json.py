@@ -123,8 +123,14 @@ def sendable(reply: Reply) -> Reply:
     """The reply with what JSON cannot hold replaced: what a client reads, however it is served."""
     if reply.structured is None and all(map(_is_sendable, reply.content)):
         return reply
-    content = [block if _is_sendable(block) else as_read(block) for block in reply.content]
-    return Reply(content, reply.is_error, None if reply.structured is None else as_read(reply.structured))
+    return Reply(
+        sendable_blocks(reply.content), reply.is_error, None if reply.structured is None else as_read(reply.structured)
+    )
+
+
+def sendable_blocks(blocks: list[Block]) -> list[Block]:
+    """The blocks with what JSON cannot hold replaced."""
+    return [block if _is_sendable(block) else as_read(block) for block in blocks]
 
 
 def _is_sendable(block: Block) -> bool:

@@ -6,14 +6,10 @@ It is still the function. Everything the agent sees comes from the signature and
 from __future__ import annotations
 
 import functools
-import inspect
-import re
 import sys
-import types
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from itertools import chain
-from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
+from typing import Any, Concatenate, Final, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
 
 from toolkit.tools.calling import Renderer, invoke, render
 from toolkit.tools.content import Reply
@@ -27,30 +23,27 @@ from toolkit.tools.schema import (
     GivenOutput,
     Output,
     Subject,
-    description,
     doubts,
-    is_context,
     read_call,
     read_subject,
 )
+from toolkit.tools.served import Served, Shared, as_served
 
 P = ParamSpec("P")
 R = TypeVar("R")
 Q = ParamSpec("Q")
 S = TypeVar("S")
 T = TypeVar("T")
-F = TypeVar("F", bound=Callable[[Any], Any])
 
 
-class _Shared:
-    """What a tool and all its bound copies have in common, built when it is first needed."""
+class _SharedTool(Shared):
+    """What a tool and all its bound copies have in common."""
 
     def __init__(self, subject: Subject, options: Options, entry: Entry | None = None) -> None:
-        self.subject = subject
+        super().__init__(subject, options.description)
         self.options = options
         self.entry = entry
         """The schemas that were given, where they are not made from the signature."""
-        self.renderer: Renderer | None = None
 
     @functools.cached_property
     def arguments(self) -> Arguments | GivenArguments:
@@ -64,34 +57,18 @@ class _Shared:
 
     @functools.cached_property
     def description(self) -> str:
-        if self.entry is not None:
-            return self.options.description or ""
-        return self.options.description or description(self.subject.function.__doc__)
+        return (self.own_description or "") if self.entry is not None else super().description
 
 
-class Tool(Generic[P, R]):
+class Tool(Served[P, R]):
     """A function that an agent can call. Call it yourself as before: sync stays sync, async stays async."""
 
-    __name__: str
-    __qualname__: str
-    __wrapped__: Callable[P, R]
+    _shared: _SharedTool
 
     def __init__(self, subject: Subject, options: Options, entry: Entry | None = None) -> None:
-        functools.update_wrapper(self, subject.call)
-        self._shared = _Shared(subject, options, entry)
-        self.name: Final = subject.name
-        """The name a client calls."""
+        super().__init__(subject, _SharedTool(subject, options, entry))
         self.options: Final = options
         """What `@tool(...)` was given."""
-        self.function: Callable[..., Any] = subject.call
-        """The callable itself, bound where the tool is."""
-        self.is_unbound_method = subject.takes_receiver
-        """True for a method taken from its class: it cannot be served without an object."""
-        written = subject.function
-        self.is_async: Final = inspect.iscoroutinefunction(written) or inspect.isasyncgenfunction(written)
-        """Whether calling it gives something to await; then it runs in the event loop, not in a thread."""
-        if self.is_async and sys.version_info >= (3, 12):
-            inspect.markcoroutinefunction(self)
 
     @classmethod
     def from_schema(
@@ -127,42 +104,13 @@ class Tool(Generic[P, R]):
         chosen = replace(given, description=description or None, more_annotations=more, more_meta=dict(meta or {}))
         return _of_entry(subject, chosen, Entry(input_schema, output_schema), render)
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function. A ToolContext that is not given is made for the call."""
-        name = self.arguments.context_parameter if self._may_take_context else None
-        if name is not None and not self._gives(name, args, kwargs):
-            kwargs[name] = ToolContext()
-        result: R = self.function(*args, **kwargs)
-        return result
-
+    # Said again for type checkers: a method's tool is a tool.
     @overload
     def __get__(self, instance: None, owner: type) -> Self: ...
     @overload
     def __get__(self: Tool[Concatenate[S, Q], T], instance: S, owner: type | None = None) -> Tool[Q, T]: ...
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        if not self.is_unbound_method:
-            return self
-        receiver = owner if self._shared.subject.receiver_is_class else instance
-        return self if receiver is None else self.bind(receiver)
-
-    def bind(self, receiver: object) -> Tool[..., R]:
-        """The same tool as a method of `receiver`."""
-        bound: Tool[..., R] = object.__new__(type(self))
-        bound.__dict__.update(self.__dict__)
-        bound.function = types.MethodType(self.function, receiver)
-        bound.__wrapped__ = bound.function  # its signature has no receiver any more
-        bound.is_unbound_method = False
-        return bound
-
-    def renders(self, renderer: F) -> F:
-        """Use a function to render this tool's value: `@my_tool.renders`. It gives text or content objects."""
-        self._shared.renderer = renderer
-        return renderer
-
-    @property
-    def description(self) -> str:
-        """What the model reads about the tool: the docstring without its parameter section."""
-        return self._shared.description
+        return super().__get__(instance, owner)
 
     @property
     def input_schema(self) -> dict[str, Any]:
@@ -173,26 +121,6 @@ class Tool(Generic[P, R]):
     def output_schema(self) -> dict[str, Any] | None:
         """The JSON Schema of the structured result; None unless the tool asks for one."""
         return None if self._shared.output is None else self._shared.output.schema
-
-    @property
-    def location(self) -> str:
-        """`file.py:line` of the function."""
-        return self._shared.subject.location()
-
-    @property
-    def module(self) -> str:
-        """The module that made it a tool."""
-        return self._shared.subject.module
-
-    @property
-    def source_line(self) -> str:
-        """The place and the line of code, as error messages show it."""
-        return self._shared.subject.source_line()
-
-    @property
-    def arguments(self) -> Arguments | GivenArguments:
-        """The compiled parameters."""
-        return self._shared.arguments
 
     def listing(self) -> dict[str, Any]:
         """The `tools/list` entry, JSON-ready."""
@@ -224,36 +152,10 @@ class Tool(Generic[P, R]):
         """Call the tool as a client does: JSON arguments in, a reply out, never an exception."""
         return await invoke(self, arguments, context or ToolContext())
 
-    @functools.cached_property
-    def _may_take_context(self) -> bool:
-        """Asked of the names in the annotations, so that calling a plain function compiles nothing."""
-        subject = self._shared.subject
-        known = {**getattr(subject.function, "__globals__", {}), **subject.namespace}
-        words = (re.findall(r"\w+", str(parameter.annotation)) for parameter in subject.parameters)
-        return any(word == "ToolContext" or is_context(known.get(word)) for word in chain.from_iterable(words))
-
-    def _gives(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-        if name in kwargs:
-            return True
-        names = [parameter.name for parameter in self._shared.subject.parameters]
-        return len(args) - int(self.is_unbound_method) > names.index(name)
-
-    def __repr__(self) -> str:
-        return f"<Tool {self.name} at {self.location}>"
-
-    def __reduce__(self) -> str | tuple[Any, ...]:
-        """Pickle by name, like a function: what stands in a module is found there again."""
-        path = getattr(self, "__qualname__", "")
-        if _named(self.__module__, path) is self:
-            return str(path)
-        subject = self._shared.subject
-        if isinstance(self.function, types.MethodType):
-            receiver, name = self.function.__self__, path.rpartition(".")[2]
-            again = getattr(receiver, name, None)
-            if isinstance(again, Tool) and again._shared is self._shared:
-                return getattr, (receiver, name)
+    def _parts(self) -> tuple[Any, ...]:
+        subject, entry = self._shared.subject, self._shared.entry
         made = (subject.call, subject.name, subject.module, self.options, self._shared.renderer)
-        return (_remade, made) if self._shared.entry is None else (_remade_of_entry, (*made, self._shared.entry))
+        return (_remade, made) if entry is None else (_remade_of_entry, (*made, entry))
 
 
 class _Decorator(Protocol):
@@ -283,14 +185,6 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     return decorate if function is None else decorate(function)
 
 
-def _named(module: str, path: str) -> object:
-    """What a dotted name in a module stands for; None if nothing."""
-    value: object = sys.modules.get(module)
-    for name in path.split("."):
-        value = getattr(value, name, None)
-    return value
-
-
 def _remade(
     call: Callable[..., Any], name: str, module: str, options: Options, renderer: Renderer | None
 ) -> Tool[..., Any]:
@@ -315,8 +209,5 @@ def _of_entry(subject: Subject, options: Options, entry: Entry, renderer: Render
 
 def as_tool(value: object) -> Tool[..., Any] | None:
     """The tool in a value: a Tool, or a class method made of one; None for anything else."""
-    if isinstance(value, Tool):
-        return value
-    if isinstance(value, types.MethodType) and isinstance(value.__func__, Tool):
-        return value.__func__.bind(value.__self__)
-    return None
+    found = as_served(value)
+    return found if isinstance(found, Tool) else None

@@ -20,7 +20,7 @@ from typing import Any
 
 from toolkit._base.words import typed_path
 from toolkit.errors import TargetError, ToolkitError
-from toolkit.tools import Tool, Toolbox, as_tool
+from toolkit.tools import Served, Toolbox, as_served
 from toolkit_servers.ready import is_ready, load_ready_spec
 from toolkit_servers.target import _problems as problems
 from toolkit_servers.target._imports import import_file, import_folder, importing_from, loaded_files
@@ -140,30 +140,30 @@ def _toolbox_of(module: ModuleType, address: Address) -> Toolbox:
     if hasattr(module, "__all__"):
         problems.refuse_missing_names(address, module)
         values = {name: getattr(module, name) for name in module.__all__}.values()
-    found = dict.fromkeys(tool for tool in map(as_tool, values) if tool is not None and not tool.is_unbound_method)
+    found = dict.fromkeys(each for each in map(as_served, values) if each is not None and not each.is_unbound_method)
     if not found:
         raise problems.no_tools(address, module)
     problems.refuse_hidden_tools(address, module)
-    own = [tool for tool in found if hasattr(module, "__all__") or not _is_imported(tool, module)]
+    own = [each for each in found if hasattr(module, "__all__") or not _is_imported(each, module)]
     return Toolbox(_box_name(address), own or found)  # a module may also just collect the tools of others
 
 
-def _is_imported(tool: Tool[..., Any], module: ModuleType) -> bool:
-    """Whether another module has the tool under a name of its own."""
-    home = sys.modules.get(tool.__module__)
-    return home is not None and home is not module and any(value is tool for value in vars(home).values())
+def _is_imported(served: Served[..., Any], module: ModuleType) -> bool:
+    """Whether another module has it under a name of its own."""
+    home = sys.modules.get(served.__module__)
+    return home is not None and home is not module and any(value is served for value in vars(home).values())
 
 
 def _named(module: ModuleType, address: Address, name: str) -> Toolbox:
     try:
         value = attrgetter(name)(module)
     except AttributeError:
-        usable = [known for known, value in vars(module).items() if isinstance(value, Tool | Toolbox)]
+        usable = [known for known, value in vars(module).items() if isinstance(value, Served | Toolbox)]
         raise problems.no_such_name(address, module, name, usable) from None
     if isinstance(value, Toolbox):
         return value
     values = value if isinstance(value, list | tuple) else [value]
-    if values and all(as_tool(item) is not None for item in values):
+    if values and all(as_served(item) is not None for item in values):
         return Toolbox(_box_name(address), values)
     raise problems.not_a_tool(address, module, name, value)
 

@@ -120,7 +120,7 @@ def refuse_hidden_tools(address: Address, module: ModuleType) -> None:
         return
     seen: dict[str, int] = {}
     for node in ast.parse("".join(linecache.getlines(file))).body:
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or not any(map(_is_tool, node.decorator_list)):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or not any(map(_is_ours, node.decorator_list)):
             continue
         if node.name in seen:
             typed = address.typed(file)
@@ -196,10 +196,11 @@ def _assignment(module: ModuleType, name: str, address: Address) -> str:
     return _file_of(module, address)
 
 
-def _is_tool(decorator: ast.expr) -> bool:
-    """`@tool`, `@tool(…)` or `@toolkit.tool`."""
+def _is_ours(decorator: ast.expr) -> bool:
+    """`@tool`, `@tool(…)`, `@toolkit.tool`, and the same with resource and prompt."""
     function = decorator.func if isinstance(decorator, ast.Call) else decorator
-    return (function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")) == "tool"
+    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    return name in ("tool", "resource", "prompt")
 
 
 def _file_of(module: ModuleType, address: Address) -> str:

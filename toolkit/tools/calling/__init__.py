@@ -1,7 +1,7 @@
 """Call a tool: run the function within its limits, and render its value as the content a model reads."""
 
-from toolkit.tools.calling._invoke import invoke
-from toolkit.tools.calling._render import Renderer, render
+from toolkit.tools.calling._invoke import CallFailed, NotCalled, carry_out, invoke
+from toolkit.tools.calling._render import Renderer, as_blocks, render
 from toolkit.tools.calling._workers import Workers, workers
 
-__all__ = ["Renderer", "Workers", "invoke", "render", "workers"]
+__all__ = ["CallFailed", "NotCalled", "Renderer", "Workers", "as_blocks", "carry_out", "invoke", "render", "workers"]

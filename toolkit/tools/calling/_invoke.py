@@ -1,8 +1,8 @@
-"""Run a tool once: arguments in, one reply out, whatever the function does.
+"""Run a served function once: arguments in, one finished value out, whatever the function does.
 
 A sync function runs in a thread of its own, an async one where it is awaited.
-Every failure of the function becomes an error reply, `sys.exit()` included; only
-the caller's own cancellation passes through.
+Every failure of the function becomes words for the client, `sys.exit()` included; only
+the caller's own cancellation and a protocol error pass through.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import AsyncIterator, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -25,75 +25,105 @@ from toolkit.tools.plain_json import excerpt, sendable
 from toolkit.tools.workspace_path import in_call
 
 if TYPE_CHECKING:
+    from toolkit.tools.served import Served
     from toolkit.tools.tool import Tool
 
+T = TypeVar("T")
 _log = logging.getLogger("toolkit.tools")
+
+
+class CallFailed(Exception):
+    """A call that came to nothing; its text is what the client reads."""
+
+
+class NotCalled(CallFailed):
+    """The arguments do not fit: the function was not called."""
 
 
 async def invoke(tool: Tool[..., Any], arguments: Mapping[str, Any] | None, context: ToolContext) -> Reply:
     """The reply to one call, as any client reads it; never raises but for cancellation and a protocol error."""
-    return sendable(await _reply(tool, arguments, context))
+    try:
+        reply = await carry_out(tool, arguments, context, tool.reply, tool.options.timeout)
+    except CallFailed as failure:
+        reply = _failure(tool, str(failure))
+    return sendable(reply)
 
 
-async def _reply(tool: Tool[..., Any], arguments: Mapping[str, Any] | None, context: ToolContext) -> Reply:
-    parameters = tool.arguments
+async def carry_out(
+    served: Served[..., Any],
+    arguments: Mapping[str, Any] | None,
+    context: ToolContext,
+    finish: Callable[[Any], T],
+    timeout: float | None,
+) -> T:
+    """Call a served function as a client does, and `finish` its value in the same thread.
+
+    Raises:
+        CallFailed: whatever went wrong in it, in words.
+    """
+    parameters = served.arguments
     if arguments is not None and not isinstance(arguments, Mapping):
-        return Reply.error(f"{tool.name} was not called: its arguments are an object, not {excerpt(arguments)}")
+        raise NotCalled(f"{served.name} was not called: its arguments are an object, not {excerpt(arguments)}")
     try:
         with in_call(context):
             values = parameters.parse(arguments)
     except ArgumentsError as error:
-        return Reply.error(str(error))
+        raise NotCalled(str(error)) from error
     if parameters.context_parameter is not None:
         values[parameters.context_parameter] = context
     context.attach(poster())
     try:
-        return await _within_limits(tool, values, context)
+        return await _within_limits(served, values, context, finish, timeout)
     except BaseException as error:
         # Also SystemExit: a tool that calls sys.exit() fails alone and does not take the server with it.
         if isinstance(error, anyio.get_cancelled_exc_class()):
             context.cancel()
             await _raise_if_ours(error)
-        if _is_protocol_error(error):
+        if _is_protocol_error(error) or isinstance(error, CallFailed):
             raise
-        return _failure(tool, error)
+        raise CallFailed(_in_words(served, error)) from error
 
 
-async def _within_limits(tool: Tool[..., Any], values: dict[str, Any], context: ToolContext) -> Reply:
-    limit = tool.options.timeout
+async def _within_limits(
+    served: Served[..., Any],
+    values: dict[str, Any],
+    context: ToolContext,
+    finish: Callable[[Any], T],
+    limit: float | None,
+) -> T:
     if context.deadline is not None:
         remaining = context.deadline.remaining()
         limit = remaining if limit is None else min(limit, remaining)
     if limit is None:
-        return await _run(tool, values)
+        return await _run(served, values, finish)
     with anyio.move_on_after(limit) as scope:
-        return await _run(tool, values)
+        return await _run(served, values, finish)
     assert scope.cancelled_caught
     context.cancel()
-    return Reply.error(f"{tool.name} was stopped: it took longer than {limit:g} s")
+    raise CallFailed(f"{served.name} was stopped: it took longer than {limit:g} s")
 
 
-async def _run(tool: Tool[..., Any], values: dict[str, Any]) -> Reply:
-    if not tool.is_async:
-        value, reply = await workers.run(lambda: _in_thread(tool, values))
-        if reply is not None:
-            assert isinstance(reply, Reply)
-            return reply
+async def _run(served: Served[..., Any], values: dict[str, Any], finish: Callable[[Any], T]) -> T:
+    if not served.is_async:
+        value, is_finished = await workers.run(lambda: _in_thread(served, values, finish))
+        if is_finished:
+            finished: T = value
+            return finished
     else:
-        value = tool.function(**values)
+        value = served.function(**values)
     if inspect.isawaitable(value):
         value = await value
     if isinstance(value, AsyncIterator):
         value = [item async for item in value]
-    return tool.reply(_collected(value))
+    return finish(_collected(value))
 
 
-def _in_thread(tool: Tool[..., Any], values: dict[str, Any]) -> tuple[Any, Reply | None]:
+def _in_thread(served: Served[..., Any], values: dict[str, Any], finish: Callable[[Any], T]) -> tuple[Any, bool]:
     """Everything that runs the user's code stays in the thread; only what must be awaited comes back as a value."""
-    value = tool.function(**values)
+    value = served.function(**values)
     if inspect.isawaitable(value) or isinstance(value, AsyncIterator):
-        return value, None
-    return None, tool.reply(_collected(value))
+        return value, False
+    return finish(_collected(value)), True
 
 
 def _collected(value: Any) -> Any:
@@ -116,12 +146,14 @@ def _is_protocol_error(error: BaseException) -> bool:
     return any(cls.__name__ == "MCPError" and cls.__module__.startswith("mcp.") for cls in type(error).__mro__)
 
 
-def _failure(tool: Tool[..., Any], error: BaseException) -> Reply:
+def _in_words(served: Served[..., Any], error: BaseException) -> str:
     if isinstance(error, ToolError):
-        text = str(error) or "The tool failed and gave no reason."
-    else:
-        _log.error("tool '%s' failed", tool.name, exc_info=error)
-        text = _said(error)
+        return str(error) or f"The {served.kind} failed and gave no reason."
+    _log.error("%s '%s' failed", served.kind, served.name, exc_info=error)
+    return _said(error)
+
+
+def _failure(tool: Tool[..., Any], text: str) -> Reply:
     content = [{"type": "text", "text": text}]
     most = tool.options.max_chars
     return Reply(content if most is None else cut(content, most), is_error=True)

@@ -31,7 +31,7 @@ def render(value: Any, *, renderer: Renderer | None = None, max_chars: int | Non
     message, ok = "", True
     if isinstance(value, ToolResult):
         value, message, ok = value.value, value.message, value.ok
-    content = list(_blocks(value if renderer is None else renderer(value)))
+    content = list(as_blocks(value if renderer is None else renderer(value)))
     if not content and (message or not ok):
         # The model API refuses an error without a text.
         content = [{"type": "text", "text": message or "The tool failed and gave no reason."}]
@@ -40,7 +40,8 @@ def render(value: Any, *, renderer: Renderer | None = None, max_chars: int | Non
     return Reply(content, is_error=not ok)
 
 
-def _blocks(value: Any) -> Iterable[Block]:
+def as_blocks(value: Any) -> Iterable[Block]:
+    """The content blocks of a value."""
     if _renders_itself(value):
         value = value.render()
     if isinstance(value, Enum):
@@ -53,9 +54,9 @@ def _blocks(value: Any) -> Iterable[Block]:
             yield block
     elif isinstance(value, list | tuple) and any(is_content(item) for item in value):
         for item in value:
-            yield from _blocks(item)
+            yield from as_blocks(item)
     elif isinstance(value, list | tuple) and value and all(_renders_itself(item) for item in value):
-        yield from _joined(block for item in value for block in _blocks(item))
+        yield from _joined(block for item in value for block in as_blocks(item))
     else:
         text = str(value) if isinstance(value, str) else as_json(value)
         if text:

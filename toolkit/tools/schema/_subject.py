@@ -1,4 +1,4 @@
-"""Take a callable apart: its name, where it stands, and the parameters a tool can have.
+"""Take a callable apart: its name, where it stands, and the parameters that clients can fill.
 
 Reads functions, methods, callable objects and `functools.partial`; refuses, with
 the place and the fix, what no client could call: untyped parameters, `*args`,
@@ -30,7 +30,7 @@ _TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A callable that is to become a tool."""
+    """A callable that is to become a tool, a resource or a prompt."""
 
     call: Callable[..., Any]
     """What is called; for a method in a class body it still wants its receiver."""
@@ -47,6 +47,8 @@ class Subject:
     """The module that made it a tool."""
     namespace: dict[str, Any]
     """Names visible there, for annotations given as text."""
+    kind: str = "tool"
+    """What it is to become: tool, resource or prompt."""
 
     def location(self) -> str:
         """`file.py:line` of the definition, relative to the current directory where possible."""
@@ -72,17 +74,23 @@ class Subject:
     def refusal(self, what: str, fix: str, parameter: str | None = None) -> ToolDefinitionError:
         """Why it cannot be a tool, with the place and the fix."""
         return ToolDefinitionError(
-            f"tool '{self.name}': {what}", tool=self.name, parameter=parameter, where=[self.source_line()], fix=fix
+            f"{self.kind} '{self.name}': {what}",
+            tool=self.name,
+            parameter=parameter,
+            where=[self.source_line()],
+            fix=fix,
         )
 
 
-def read_subject(target: object, name: str | None, module: str, namespace: dict[str, Any]) -> Subject:
-    """Take `target` apart and refuse what cannot be a tool.
+def read_subject(
+    target: object, name: str | None, module: str, namespace: dict[str, Any], kind: str = "tool"
+) -> Subject:
+    """Take `target` apart and refuse what cannot be a tool, a resource or a prompt.
 
     Raises:
         ToolDefinitionError: not callable, a bad name, or a parameter no client can fill.
     """
-    subject = _taken_apart(target, name, module, namespace)
+    subject = _taken_apart(target, name, module, namespace, kind)
     for parameter in subject.parameters:
         _refuse_bad_parameter(subject, parameter)
     return subject
@@ -105,23 +113,23 @@ def read_call(target: object, name: str, module: str) -> Subject:
     return _taken_apart(target, name, module, {})
 
 
-def _taken_apart(target: Any, name: str | None, module: str, namespace: dict[str, Any]) -> Subject:
-    kind = type(target)
+def _taken_apart(target: Any, name: str | None, module: str, namespace: dict[str, Any], kind: str = "tool") -> Subject:
+    wrapper = type(target)
     if isinstance(target, classmethod | staticmethod):
         target = target.__func__
     if not callable(target):
         raise ToolDefinitionError(
-            f"@tool needs a function, not {type(target).__name__}",
+            f"@{kind} needs a function, not {type(target).__name__}",
             tool=name or repr(target),
-            fix="Put @tool directly above a def",
+            fix=f"Put @{kind} directly above a def",
         )
     function, filled = _written_function(target)
     title = str(name or getattr(target, "__name__", None) or getattr(function, "__name__", ""))
     if title == "__call__":
         title = type(target).__name__
-    parameters = _parameters(target, function, title, filled)
-    in_class = function is target and _is_in_class_body(function) and kind is not staticmethod
-    is_receiver = bool(parameters) and (kind is classmethod or parameters[0].name in ("self", "cls"))
+    parameters = _parameters(target, function, title, filled, kind)
+    in_class = function is target and _is_in_class_body(function) and wrapper is not staticmethod
+    is_receiver = bool(parameters) and (wrapper is classmethod or parameters[0].name in ("self", "cls"))
     takes_receiver = in_class and is_receiver
     subject = Subject(
         call=target,
@@ -129,9 +137,10 @@ def _taken_apart(target: Any, name: str | None, module: str, namespace: dict[str
         name=title,
         parameters=parameters[1:] if takes_receiver else parameters,
         takes_receiver=takes_receiver,
-        receiver_is_class=kind is classmethod,
+        receiver_is_class=wrapper is classmethod,
         module=module,
         namespace=namespace,
+        kind=kind,
     )
     _refuse_bad_name(subject)
     return subject
@@ -152,12 +161,14 @@ def _written_function(target: Any) -> tuple[Any, frozenset[str]]:
     return target, frozenset(filled)
 
 
-def _parameters(target: Any, function: Any, title: str, filled: frozenset[str]) -> tuple[inspect.Parameter, ...]:
+def _parameters(
+    target: Any, function: Any, title: str, filled: frozenset[str], kind: str
+) -> tuple[inspect.Parameter, ...]:
     try:
         signature = inspect.signature(target)
     except (ValueError, TypeError) as error:
         raise ToolDefinitionError(
-            f"tool '{title}': Python cannot tell its parameters",
+            f"{kind} '{title}': Python cannot tell its parameters",
             tool=title,
             where=[_place(function)[0]],
             fix="Wrap it in a def with typed parameters",
@@ -174,7 +185,7 @@ def _refuse_bad_name(subject: Subject) -> None:
     if _TOOL_NAME.fullmatch(subject.name):
         return
     raise ToolDefinitionError(
-        f"'{subject.name}' cannot be a tool's name",
+        f"'{subject.name}' cannot be a {subject.kind}'s name",
         tool=subject.name,
         where=[subject.source_line()],
         fix=_NAME_FIX,
@@ -198,7 +209,7 @@ def _refuse_bad_parameter(subject: Subject, parameter: inspect.Parameter) -> Non
             f"parameter '{name}' has Field(...) as its default, so a plain call would get the Field itself",
             f"Move it into the type: {name}: Annotated[…, Field(...)] = …",
         )
-    if not PROPERTY_NAME.fullmatch(name) and "ToolContext" not in str(parameter.annotation):
+    if subject.kind == "tool" and not PROPERTY_NAME.fullmatch(name) and "ToolContext" not in str(parameter.annotation):
         refuse(
             f"the model API takes no argument called '{name}', and refuses every request with this tool in it",
             'Use 1 to 64 letters (a to z), digits, "_" or "-"',
