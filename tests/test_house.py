@@ -174,6 +174,7 @@ MAY_USE: dict[str, set[str]] = {
     "toolkit.testing.model": set(),
     "toolkit.testing.real_cli": {"toolkit.sandbox"},
     "toolkit.report": set(),
+    "toolkit.ui": {"toolkit.report", "toolkit.runs", "toolkit.runs.asking", "toolkit.runs.storage"},
     "toolkit.telemetry": {"toolkit_servers"},
     "toolkit.demo": {
         "toolkit.report",
@@ -191,6 +192,7 @@ MAY_USE: dict[str, set[str]] = {
         "toolkit.doctor",
         "toolkit.runs",
         "toolkit.sandbox",
+        "toolkit.ui",
         "toolkit.workspace",
         "toolkit_servers",
         "toolkit_servers.clients",

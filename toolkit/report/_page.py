@@ -13,6 +13,7 @@ import base64
 import hashlib
 import json
 import math
+from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 SCRIPTS = (
     *("text", "model", "figures", "chart", "colour", "prose", "rows", "timeline"),
-    *("changes", "details", "header", "finder", "keys", "follow", "main"),
+    *("changes", "details", "header", "finder", "theme", "keys", "follow", "main"),
 )
 """The parts of the script, in the order in which they build on one another."""
 
@@ -62,27 +63,31 @@ def write_report(run: StoredRun, file: Path | str | None = None) -> Path:
 
 def make_page(data: dict[str, Any]) -> str:
     """The whole page for the data of a run."""
-    page = _part("page.html")
-    # The data comes last: what it holds is never searched for a place.
-    parts = {
-        "policy": policy(live=data["live"]),
-        "style": _part("style.css"),
-        "script": script(),
-        "data": embedded(data),
-    }
-    for name, text in parts.items():
-        before, found, after = page.partition("{{" + name + "}}")
-        assert found, f"page.html has no place for its {name}"
-        page = before + text + after
-    return page
+    return page_of(_part("page.html"), _part("style.css"), script(), data, live=data["live"])
 
 
 def policy(*, live: bool) -> str:
-    """The content security policy of the page."""
+    """The content security policy of a run's page."""
+    return policy_of(_part("style.css"), script(), live=live)
+
+
+def page_of(frame: str, style: str, code: str, data: Any, *, live: bool) -> str:
+    """A page in which nothing runs but `code`; `live` lets it ask its own server."""
+    # The data comes last: what it holds is never searched for a place.
+    parts = {"policy": policy_of(style, code, live=live), "style": style, "script": code, "data": embedded(data)}
+    for name, text in parts.items():
+        before, found, after = frame.partition("{{" + name + "}}")
+        assert found, f"the page has no place for its {name}"
+        frame = before + text + after
+    return frame
+
+
+def policy_of(style: str, code: str, *, live: bool) -> str:
+    """The content security policy of a page with this style and this script."""
     rules = [
         "default-src 'none'",
-        f"script-src {_hash(script())}",
-        f"style-src {_hash(_part('style.css'))}",
+        f"script-src {_hash(code)}",
+        f"style-src {_hash(style)}",
         "img-src data:",
         *(["connect-src 'self'"] if live else []),
         "base-uri 'none'",
@@ -105,8 +110,18 @@ def embedded(data: Any) -> str:
 @cache
 def script() -> str:
     """Our script: all parts, in one scope of their own."""
-    parts = "\n".join(_part(f"{name}.js") for name in SCRIPTS)
-    return f'(function () {{\n"use strict";\n{parts}\n}})();'
+    return in_one_scope(_part(f"{name}.js") for name in SCRIPTS)
+
+
+def in_one_scope(parts: Iterable[str]) -> str:
+    """The parts of a script as one, which leaves nothing behind in the page."""
+    code = "\n".join(parts)
+    return f'(function () {{\n"use strict";\n{code}\n}})();'
+
+
+def shared_part(name: str) -> str:
+    """A part of the page's style or script that other pages of ours use."""
+    return _part(name)
 
 
 @cache

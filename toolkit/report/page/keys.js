@@ -1,4 +1,4 @@
-/* Keys, the theme, and the list of keys. */
+/* Keys, and the list of them. */
 
 const KEYS = [
   ["j  k", "next and previous"],
@@ -66,28 +66,6 @@ function clearAll(state) {
   Object.assign(state.view, { kind: "all", tool: "" });
   if (clean) select(state.view, null);
   else search(state, "");
-}
-
-function setUpTheme() {
-  let kept = null;
-  try {
-    kept = localStorage.getItem("toolkit-report-theme");
-  } catch {
-    /* a page from disk may have no storage */
-  }
-  if (kept === "dark" || kept === "light") document.documentElement.dataset.theme = kept;
-  at("theme").addEventListener("click", switchTheme);
-}
-
-function switchTheme() {
-  const root = document.documentElement;
-  const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-  root.dataset.theme = dark ? "light" : "dark";
-  try {
-    localStorage.setItem("toolkit-report-theme", root.dataset.theme);
-  } catch {
-    /* then it is not remembered */
-  }
 }
 
 function setUpHelp() {

@@ -1,0 +1,92 @@
+"""What one can do to a run from the page. Each gives a sentence about what was done, or raises one about why not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from toolkit._base.words import safe_name
+from toolkit.errors import RunError
+from toolkit.runs import Decision, StoredRun
+from toolkit.runs.asking import RunClient
+
+_CHOICES = {"allow": "ALLOW_ONCE", "session": "ALLOW_SESSION", "project": "ALLOW_PROJECT", "deny": "DENY"}
+
+
+def answer(run: StoredRun, said: dict[str, Any]) -> dict[str, Any]:
+    """Answer a question that waits."""
+    choice = said.get("choice")
+    if choice not in _CHOICES:
+        raise RunError(f"{choice!r} is no answer", fix=f"Use one of: {', '.join(_CHOICES)}")
+    kind: Any = _CHOICES[choice]
+    with RunClient(run.folder) as client:
+        message = str(said.get("message") or "")
+        client.answer(str(said.get("id")), Decision(kind, message, stop=said.get("stop") is True))
+    return {"said": f"answered: {choice}"}
+
+
+def stop(run: StoredRun, said: dict[str, Any]) -> dict[str, Any]:
+    """End the turn under way, and the run with it."""
+    with RunClient(run.folder) as client:
+        client.stop()
+    return {"said": "the run was told to stop"}
+
+
+def changes(run: StoredRun, said: dict[str, Any]) -> dict[str, Any]:
+    """What would be taken back, with the marks that deserve a look first."""
+    found = run.changes()
+    return {"files": found.to_json(), "summary": found.summary() if found else "No changes."}
+
+
+def apply(run: StoredRun, said: dict[str, Any]) -> dict[str, Any]:
+    """Take the changes back to the host: all that need no second look, or the paths that are named."""
+    paths = said.get("paths")
+    if paths is not None and not (isinstance(paths, list) and all(isinstance(path, str) for path in paths)):
+        raise RunError("the paths to apply are no list of texts")
+    applied = run.apply(paths=paths)
+    lines = [f"{one.action}  {safe_name(one.path)}" for one in applied.changes] or ["nothing to apply"]
+    lines += [f"left: {safe_name(path)} ({reason})" for path, reason in applied.left]
+    return {"said": "\n".join(lines)}
+
+
+def branch(run: StoredRun, said: dict[str, Any]) -> dict[str, Any]:
+    """Put the changes on a new branch of the host's repository."""
+    make: Callable[..., Any] = run.branch  # type: ignore[attr-defined]
+    made = make(str(said["name"])) if said.get("name") else make()
+    return {"said": str(made)}
+
+
+def resume(run: StoredRun, said: dict[str, Any]) -> dict[str, Any]:
+    """Go on with the conversation in a process of its own, which this one does not wait for."""
+    prompt = str(said.get("prompt") or "").strip()
+    if not prompt:
+        raise RunError("there is no prompt to go on with")
+    if run.is_running():
+        raise RunError(f"run {run.id} is still running")
+    folder = Path(str(run.facts.get("cwd")))
+    command = [sys.executable, "-m", "toolkit", "run", "-", "--resume", run.id]
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        cwd=folder if folder.is_dir() else None,
+    )
+    assert process.stdin is not None
+    process.stdin.write(prompt.encode("utf-8", "replace"))
+    process.stdin.close()
+    return {"said": "a new run goes on with the conversation"}
+
+
+ACTIONS: dict[str, Callable[[StoredRun, dict[str, Any]], dict[str, Any]]] = {
+    "answer": answer,
+    "apply": apply,
+    "branch": branch,
+    "changes": changes,
+    "resume": resume,
+    "stop": stop,
+}

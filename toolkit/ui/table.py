@@ -1,0 +1,141 @@
+"""All stored runs as rows, kept up to date by looking only at what changed.
+
+A run that has ended is read once, one that goes on at every look. A thousand ended runs cost a few stats each.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from toolkit._base.words import safe_line
+from toolkit.errors import ToolkitError
+from toolkit.runs import StoredRun
+from toolkit.runs.asking import RunClient
+from toolkit.runs.storage import runs_home
+
+_TITLE = 200
+_PROMPT = 4_000
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What is known of one run, and what it was read from."""
+
+    stamp: tuple[Any, ...]
+    row: dict[str, Any]
+    is_over: bool
+
+
+class RunTable:
+    """The rows of every run below a state folder."""
+
+    def __init__(self, home: Path | str | None = None) -> None:
+        self._folder = runs_home(home)
+        self._kept: dict[str, _Kept] = {}
+
+    def look(self) -> tuple[list[dict[str, Any]], list[str]]:
+        """The rows that are new or differ since the last look, and the ids that are gone."""
+        changed, seen = [], set()
+        for run in self._stored():
+            seen.add(run.id)
+            before = self._kept.get(run.id)
+            stamp = _stamp(run)
+            if before is not None and before.is_over and before.stamp == stamp:
+                continue
+            now = _read(run, stamp)
+            if before is None or before.row != now.row:
+                changed.append(now.row)
+            self._kept[run.id] = now
+        gone = [name for name in self._kept if name not in seen]
+        for name in gone:
+            del self._kept[name]
+        return changed, gone
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Every row as it was at the last look, the latest first."""
+        return sorted((kept.row for kept in self._kept.values()), key=lambda row: row["began"], reverse=True)
+
+    def _stored(self) -> Iterable[StoredRun]:
+        try:
+            entries = list(os.scandir(self._folder))
+        except FileNotFoundError:
+            return
+        for entry in entries:
+            if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False):
+                yield StoredRun(Path(entry.path))
+
+
+def _stamp(run: StoredRun) -> tuple[Any, ...]:
+    """What differs when something about the run does."""
+    found: list[Any] = []
+    for name in ("run.json", "result.json", "events.jsonl", "branch.json"):
+        try:
+            stat = (run.folder / name).stat()
+            found += [stat.st_mtime_ns, stat.st_size, stat.st_ino]
+        except OSError:
+            found.append(None)
+    return tuple(found)
+
+
+def _read(run: StoredRun, stamp: tuple[Any, ...]) -> _Kept:
+    try:
+        row = _row(run)
+    except (ToolkitError, KeyError, TypeError, ValueError, OSError) as error:
+        said = error.what if isinstance(error, ToolkitError) else f"{type(error).__name__}: {error}"
+        row = {"id": run.id, "state": "damaged", "began": 0.0, "title": safe_line(said, _TITLE), "questions": []}
+    return _Kept(stamp, row, is_over=row["state"] not in ("running",))
+
+
+def _row(run: StoredRun) -> dict[str, Any]:
+    facts = run.facts
+    state = run.state
+    result = run.so_far() if state == "running" else run.result()
+    prompt = str(facts.get("prompt") or "")
+    files = None if state == "running" else run.changed_files()
+    return {
+        "id": run.id,
+        "state": state,
+        "code": None if state == "running" else result.code,
+        "ok": None if state == "running" else result.ok,
+        "message": "" if state == "running" else result.message,
+        "cause": result.cause if state != "running" else None,
+        "began": float(facts["began"]),
+        "ended": run.ended,
+        "title": safe_line(prompt.strip().partition("\n")[0], _TITLE),
+        "prompt": prompt[:_PROMPT],
+        "project": _project(facts),
+        "batch": facts.get("batch"),
+        "model": result.model or facts.get("model"),
+        "turns": len(result.calls),
+        "tokens": result.total.total,
+        "cost": result.cost,
+        "known_cost": result.known_cost,
+        "verified": getattr(result, "verified", None),
+        "denied": len(result.denied),
+        "session": result.session,
+        "files": None if files is None else len(files),
+        "copied": bool(facts.get("copied")),
+        "questions": _questions(run) if state == "running" else [],
+    }
+
+
+def _project(facts: dict[str, Any]) -> str:
+    """The folder the run is about: its first mount, or where it was started."""
+    mounts = facts.get("mounts") or []
+    with contextlib.suppress(IndexError, TypeError, KeyError):
+        return str(mounts[0][0])
+    return str(facts.get("cwd") or "")
+
+
+def _questions(run: StoredRun) -> list[dict[str, Any]]:
+    """What the run waits to be told; nothing where nobody is asked, or it ended meanwhile."""
+    try:
+        with RunClient(run.folder) as client:
+            return client.pending()
+    except (ToolkitError, OSError):
+        return []
