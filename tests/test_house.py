@@ -35,6 +35,7 @@ MAY_USE: dict[str, set[str]] = {
     "toolkit_servers": {
         "toolkit.tools",
         "toolkit_servers.offers",
+        "toolkit_servers.protocol",
         "toolkit_servers.target",
         "toolkit_servers.telling",
     },
@@ -58,7 +59,8 @@ MAY_USE: dict[str, set[str]] = {
         "toolkit_servers.ready",
         "toolkit_servers.ready.files",
     },
-    "toolkit_servers.stdio": {"toolkit_servers"},
+    "toolkit_servers.protocol": {"toolkit_servers"},
+    "toolkit_servers.stdio": {"toolkit.tools", "toolkit_servers", "toolkit_servers.protocol"},
     "toolkit_servers.target": {"toolkit", "toolkit.tools", "toolkit_servers.ready"},
     "toolkit_servers.telling": set(),
     "toolkit_workspace": {

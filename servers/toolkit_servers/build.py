@@ -18,11 +18,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import (
     INVALID_REQUEST,
     LOG_LEVEL_META_KEY,
-    PROTOCOL_VERSION_META_KEY,
-    SERVER_INFO_META_KEY,
     CallToolRequestParams,
     EmptyResult,
-    ListToolsResult,
     PaginatedRequestParams,
     ServerCapabilities,
     SetLevelRequestParams,
@@ -32,17 +29,18 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 
 from toolkit._base.json_bytes import as_read
 from toolkit.tools import ToolContext
-from toolkit_servers.offering import capabilities, offers_more_than_tools
-from toolkit_servers.telling import CallReports, Changes
+from toolkit_servers.offering import changed_kinds, offers_more_than_tools
+from toolkit_servers.protocol.offer import TOOL_USE_ID, Offer
+from toolkit_servers.protocol.reports import CallReports
+from toolkit_servers.protocol.shapes import has_envelope, is_call, is_listing
+from toolkit_servers.telling import Changes, SessionNotifier
 from toolkit_servers.tracing import enter_trace
-from toolkit_servers.wire import JsonList
 
 if TYPE_CHECKING:
     from toolkit.tools import Toolbox
 
 _Context = ServerRequestContext[Any, Any]
 
-TOOL_USE_ID = "claudecode/toolUseId"
 _MOST_REMEMBERED = 1000
 """Log levels kept."""
 
@@ -60,33 +58,32 @@ def build_server(
     that the tools may change; `swap` puts others in their place.
     `make_context` gives a call, by its id, the context of a run instead of the client's own.
     """
-    return ToolServer(box, notifies=notifies, reloads=reloads, make_context=make_context)
+    return ToolServer(Offer(box, notifies=notifies, reloads=reloads), make_context=make_context)
 
 
 class ToolServer(Server[Any]):
     """An mcp server whose tools are those of a Toolbox."""
 
-    def __init__(
-        self, box: Toolbox, *, notifies: bool, reloads: bool, make_context: Callable[[str], ToolContext] | None = None
-    ) -> None:
+    def __init__(self, offer: Offer, *, make_context: Callable[[str], ToolContext] | None = None) -> None:
         super().__init__(
-            box.name, version=box.version, instructions=box.instructions, get_tool_input_schema=self._input_schema
+            offer.server_info["name"],
+            version=offer.server_info["version"],
+            instructions=offer.instructions,
+            get_tool_input_schema=self._input_schema,
         )
         self.changes = Changes()
         """Who is told when something changes."""
-        self._notifies = notifies
-        self._reloads = reloads
+        self._offer = offer
         self._serves_offers = False
-        self.toolbox = box
+        self.toolbox = offer.toolbox
         self._make_context = make_context
         self._log_levels: dict[str | None, str] = {}
-        self._listed: tuple[Toolbox, dict[bool, dict[str, Any]]] = (box, {})
-        self._stamp = self.server_info.model_dump(by_alias=True, mode="json", exclude_none=True)
+        self._checked: dict[bool, dict[str, Any]] = {}
         self.add_request_handler("tools/list", PaginatedRequestParams, self._list_tools)
         self.add_request_handler("tools/call", CallToolRequestParams, self._call_tool)
-        if notifies:
+        if offer.notifies:
             self.add_request_handler("logging/setLevel", SetLevelRequestParams, self._set_log_level)
-        if reloads:
+        if offer.reloads:
             self.changes.listen_on(self)
         # mcp validates every request and result with pydantic models, several times. What the Toolbox
         # checks itself goes past that (tests/bench/bench_stdio.py has the difference).
@@ -95,17 +92,17 @@ class ToolServer(Server[Any]):
     @property
     def toolbox(self) -> Toolbox:
         """What the next request is answered from."""
-        return self._toolbox
+        return self._offer.toolbox
 
     @toolbox.setter
     def toolbox(self, box: Toolbox) -> None:
-        self._toolbox = box
+        self._offer.toolbox = box
         if offers_more_than_tools(box) and not self._serves_offers:
             from toolkit_servers.offers import register
 
             self._serves_offers = True
             register(self)
-            if self._notifies:
+            if self._offer.notifies:
                 self.changes.listen_on(self)
 
     def get_capabilities(
@@ -117,27 +114,29 @@ class ToolServer(Server[Any]):
         protocol_version: str | None = None,
     ) -> ServerCapabilities:
         """What the box offers now, the same in both eras."""
-        found = capabilities(self.toolbox, notifies=self._notifies, reloads=self._reloads)
+        found = self._offer.capabilities()
         extensions = extensions if extensions is not None else (self.extensions or None)
         more = {"experimental": experimental_capabilities, "extensions": extensions}
         return ServerCapabilities.model_validate({**found, **more})
 
     async def swap(self, box: Toolbox) -> None:
         """Put another box in place of the one before, and tell every connected client."""
-        kinds = [kind for kind in ("prompts", "resources") if getattr(box, kind) or getattr(self.toolbox, kind)]
+        kinds = changed_kinds(self.toolbox, box)
         self.toolbox = box
-        for kind in ("tools", *kinds):
+        for kind in kinds:
             await self.changes.tell(kind)
 
     async def _shortcut(self, ctx: _Context, call_next: CallNext) -> HandlerResult:
         params = ctx.params or {}
-        if ctx.method == "tools/call":
-            if type(params.get("name")) is str and _has_plain(params, "arguments", "_meta") and _may_enter(ctx, params):
+        modern = _is_modern(ctx)
+        if ctx.method in ("tools/call", "tools/list") and not modern and has_envelope(params):
+            raise MCPError(INVALID_REQUEST, "this connection uses the handshake, not the 2026-07-28 envelope")
+        if modern or ctx.session.client_params is not None:  # else mcp has not let this client in
+            if ctx.method == "tools/call" and is_call(params, modern=modern):
                 return await self._call(ctx, params)
-        elif ctx.method == "tools/list":
-            if params.keys() <= {"_meta"} and _has_plain(params, "_meta") and _may_enter(ctx, params):
-                return self._listing(modern=_is_modern(ctx))
-        elif ctx.method == "initialize" and self._notifies and (self._reloads or self._serves_offers):
+            if ctx.method == "tools/list" and is_listing(params, modern=modern):
+                return self._listing(modern=modern)
+        if ctx.method == "initialize" and self._offer.is_live:
             self.changes.greet(ctx.session)
         return await call_next(ctx)
 
@@ -149,23 +148,26 @@ class ToolServer(Server[Any]):
             return (await box.call(params["name"], params.get("arguments") or {}, context)).wire()
 
         result = await self.answer(ctx, run)
-        return self._stamped(result) if _is_modern(ctx) else result
+        return self._offer.stamped(result) if _is_modern(ctx) else result
 
     async def answer(self, ctx: _Context, run: Callable[[ToolContext], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
         """Let `run` answer a request from a function of the user, with the context that the function sees."""
         modern = _is_modern(ctx)
         meta: Mapping[str, Any] = (ctx.params or {}).get("_meta") or {}
         call_id = str(meta.get(TOOL_USE_ID) or ctx.request_id)
-        reports = CallReports(ctx.session, ctx.request_id, self._lowest_level(ctx, meta, modern=modern))
+        notifier = SessionNotifier(ctx.session, ctx.request_id)
+        reports = CallReports(notifier, self._lowest_level(ctx, meta, modern=modern))
         if self._make_context is not None:
             context = self._make_context(call_id)
         else:
             enter_trace(meta, call_id)
             context = ToolContext(
                 call_id=call_id,
-                on_progress=reports.progress if self._notifies else None,
-                on_log=reports.log if self._notifies else None,
-                on_changed=(lambda what: reports.put(lambda: self.changes.tell(what))) if self._notifies else None,
+                on_progress=reports.progress if self._offer.notifies else None,
+                on_log=reports.log if self._offer.notifies else None,
+                on_changed=(lambda what: reports.put(lambda: self.changes.tell(what)))
+                if self._offer.notifies
+                else None,
                 session=_session_of(ctx),
             )
         try:
@@ -179,25 +181,14 @@ class ToolServer(Server[Any]):
             raise
         return result
 
-    def _stamped(self, result: dict[str, Any]) -> dict[str, Any]:
-        """What 2026-07-28 wants in every result."""
-        return {**result, "resultType": "complete", "_meta": {SERVER_INFO_META_KEY: self._stamp}}
-
     def _listing(self, *, modern: bool) -> dict[str, Any]:
         """The tools/list result, checked against the protocol once for each Toolbox and era."""
-        box = self.toolbox
-        if self._listed[0] is not box:
-            self._listed = (box, {})
-        ready = self._listed[1]
-        if modern not in ready:
-            result: dict[str, Any] = {"tools": JsonList(box.listing())}
-            if modern:
-                defaults = ListToolsResult(tools=[]).model_dump(by_alias=True, mode="json", exclude_none=True)
-                result = self._stamped({**defaults, **result})
+        result = self._offer.listing(modern=modern)
+        if self._checked.get(modern) is not result:
             version = (MODERN_PROTOCOL_VERSIONS if modern else HANDSHAKE_PROTOCOL_VERSIONS)[-1]
             methods.validate_server_result("tools/list", version, result)
-            ready[modern] = result
-        return ready[modern]
+            self._checked[modern] = result
+        return result
 
     async def _list_tools(self, ctx: _Context, params: PaginatedRequestParams) -> HandlerResult:
         return self._listing(modern=_is_modern(ctx))
@@ -225,25 +216,6 @@ class ToolServer(Server[Any]):
 
 def _is_modern(ctx: _Context) -> bool:
     return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
-
-
-def _may_enter(ctx: _Context, params: Mapping[str, Any]) -> bool:
-    """Whether mcp has let this client in already; if not, mcp answers it.
-
-    Raises what mcp answers when the envelope of a 2026-07-28 request is malformed, or sent
-    in the handshake era.
-    """
-    if _is_modern(ctx):
-        methods.validate_client_request(ctx.method, ctx.protocol_version, params)
-        return True
-    if PROTOCOL_VERSION_META_KEY in (params.get("_meta") or ()):
-        raise MCPError(INVALID_REQUEST, "this connection uses the handshake, not the 2026-07-28 envelope")
-    return ctx.session.client_params is not None
-
-
-def _has_plain(params: Mapping[str, Any], *keys: str) -> bool:
-    """Whether each of these is an object or left out."""
-    return all(value is None or type(value) is dict for value in map(params.get, keys))
 
 
 def _session_of(ctx: _Context) -> str | None:

@@ -20,7 +20,7 @@ def capabilities(box: Toolbox, *, notifies: bool = True, reloads: bool = False) 
 
     `notifies` where log messages reach the client, `reloads` where the tools may be swapped.
     """
-    live = notifies and (reloads or offers_more_than_tools(box))
+    live = tells_changes(box, notifies=notifies, reloads=reloads)
     found: dict[str, Any] = {}
     if box.tools:
         found["tools"] = {"listChanged": live}
@@ -33,6 +33,16 @@ def capabilities(box: Toolbox, *, notifies: bool = True, reloads: bool = False) 
     if box.has_completions:
         found["completions"] = {}
     return found
+
+
+def tells_changes(box: Toolbox, *, notifies: bool, reloads: bool) -> bool:
+    """Whether clients hear of what changes."""
+    return notifies and (reloads or offers_more_than_tools(box))
+
+
+def changed_kinds(before: Toolbox, after: Toolbox) -> list[str]:
+    """The lists that are other ones when a box takes the place of another."""
+    return ["tools", *(kind for kind in ("prompts", "resources") if getattr(before, kind) or getattr(after, kind))]
 
 
 def server_info(box: Toolbox) -> dict[str, Any]:

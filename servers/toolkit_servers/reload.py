@@ -14,7 +14,7 @@ import sys
 import traceback
 from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from toolkit._base.words import count_text
 from toolkit.errors import ToolkitError
@@ -30,6 +30,13 @@ _RETRY_SECONDS = 0.5
 _LOOK_AGAIN_MS = 300
 
 
+class Follower(Protocol):
+    """A server whose tools can be swapped."""
+
+    async def swap(self, box: Toolbox) -> None:
+        """Put another box in place of the one before, and tell every connected client."""
+
+
 class Reload:
     """A target whose tools are loaded again whenever its files change: serve it in place of a Toolbox."""
 
@@ -39,7 +46,7 @@ class Reload:
         self._failed = False
         self._seen = self._signature()
 
-    async def follow(self, server: ToolServer) -> None:
+    async def follow(self, server: Follower) -> None:
         """Swap the tools of a server whenever their files change, until cancelled."""
         while True:
             folders = self._folders()
@@ -92,13 +99,20 @@ async def server_following(tools: Toolbox | Reload) -> AsyncIterator[ToolServer]
     """The server for these tools; inside the block it follows their files, if it is to."""
     from toolkit_servers.build import build_server
 
-    if not isinstance(tools, Reload):
+    if isinstance(tools, Reload):
+        server = build_server(tools.target.toolbox, reloads=True)
+        async with following(tools, server):
+            yield server
+    else:
         yield build_server(tools)
-        return
-    server = build_server(tools.target.toolbox, reloads=True)
+
+
+@contextlib.asynccontextmanager
+async def following(tools: Reload, server: Follower) -> AsyncIterator[None]:
+    """Inside the block the tools of `server` follow their files."""
     task = asyncio.create_task(tools.follow(server))
     try:
-        yield server
+        yield
     finally:
         task.cancel()
         await asyncio.wait([task])

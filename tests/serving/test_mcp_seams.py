@@ -17,7 +17,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 from tests.serving._client import ENVELOPE, HANDSHAKE
 from toolkit import Image, Resource, Text, Toolbox, ToolContext, tool
 from toolkit_servers.build import ToolServer, build_server
-from toolkit_servers.wire import JsonList, encode
+from toolkit_servers.protocol.wire import JsonList, result_line
 
 
 @tool(structured=True)
@@ -97,7 +97,7 @@ async def test_the_shortcut_is_taken() -> None:
 async def test_the_list_of_tools_reaches_the_transport_with_its_json(version: str) -> None:
     (result,) = await _ask(build_server(BOX), version, [("tools/list", {})])
     assert type(result["tools"]) is JsonList
-    line = encode(JSONRPCResponse(jsonrpc="2.0", id='a"tools":0', result=result))
+    line = result_line('a"tools":0', result)
     assert json.loads(line) == {"jsonrpc": "2.0", "id": 'a"tools":0', "result": {**result, "tools": BOX.listing()}}
     assert line.count(b"\n") == 1
 

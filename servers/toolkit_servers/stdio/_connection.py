@@ -1,26 +1,19 @@
-"""One stdio connection on the event loop: mcp's server loop over our own streams."""
+"""One stdio connection on the event loop: the kernel over our own streams."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from mcp.server.runner import serve_dual_era_loop, serve_loop
-from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCRequest
-
-from toolkit_servers.reload import server_following
+from toolkit.tools import Toolbox
+from toolkit_servers.stdio._kernel import Kernel
 from toolkit_servers.stdio._streams import GRACE, LineReader, LineWriter
 
 if TYPE_CHECKING:
-    from toolkit.tools import Toolbox
-    from toolkit_servers.build import ToolServer
     from toolkit_servers.reload import Reload
     from toolkit_servers.stdio._claim import Wires
-
-_MOST_BEFORE_REQUEST = 8
 
 
 async def run(tools: Toolbox | Reload, wires: Wires, signals: Sequence[int]) -> None:
@@ -47,27 +40,30 @@ async def run(tools: Toolbox | Reload, wires: Wires, signals: Sequence[int]) -> 
         # Not the loop's own handlers: these also run while a tool blocks the loop.
         signal.signal(number, lambda _number, _frame: lifeline.end())
     try:
-        async with server_following(tools) as server, server.lifespan(server) as state:
-            await _serve(server, reader, writer, state)
+        await _serve(tools, reader, writer)
     finally:
         lifeline.end_soon()
         await writer.flushed(GRACE)
         writer.detach()
 
 
-async def _serve(server: ToolServer, reader: LineReader, writer: LineWriter, state: Any) -> None:
-    """Serve in the era the client opens with.
+async def _serve(tools: Toolbox | Reload, reader: LineReader, writer: LineWriter) -> None:
+    if isinstance(tools, Toolbox):
+        await _talk(Kernel(tools, writer), reader)
+        return
+    from toolkit_servers.reload import following
 
-    mcp's loop for both eras passes every message through one more task. A client that
-    opens with the handshake can stay in that era only, so it gets the plain loop.
-    """
-    lead: list[SessionMessage] = []
-    async for item in reader:
-        if isinstance(item.message, JSONRPCRequest) or len(lead) < _MOST_BEFORE_REQUEST:
-            lead.append(item)
-        if isinstance(item.message, JSONRPCRequest):
-            break
-    reader.put_back(lead)
-    serve = serve_loop if lead and getattr(lead[-1].message, "method", "") == "initialize" else serve_dual_era_loop
-    options = server.create_initialization_options()
-    await serve(server, reader, writer, lifespan_state=state, init_options=options)
+    kernel = Kernel(tools.target.toolbox, writer, reloads=True)
+    async with following(tools, kernel):
+        await _talk(kernel, reader)
+
+
+async def _talk(kernel: Kernel, reader: LineReader) -> None:
+    reader.before_end = kernel.caught_up
+    try:
+        async for frame in reader:
+            kernel.take(frame)
+            await kernel.room()
+    finally:
+        reader.close()
+        await kernel.close()

@@ -1,4 +1,4 @@
-"""Two file descriptors as the pair of message streams mcp's `Server` speaks over.
+"""Two file descriptors as messages in and lines out.
 
 Everything happens on the event loop: no thread hop for a message in or out. A
 client that stops reading costs bounded memory: past `HIGH_WATER` unsent bytes
@@ -13,15 +13,10 @@ import os
 import socket
 import stat
 from collections import deque
-from collections.abc import Callable, Iterable
-from types import TracebackType
+from collections.abc import Awaitable, Callable
 from typing import Self
 
-from anyio import ClosedResourceError, EndOfStream
-from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCNotification, JSONRPCRequest, RequestId
-
-from toolkit_servers.wire import encode, parse_line, too_long
+from toolkit_servers.protocol.wire import Frame, RequestId, parse_line, too_long
 
 CHUNK = 256 * 1024
 HIGH_WATER = 1024 * 1024
@@ -32,23 +27,7 @@ GRACE = 0.3
 """Seconds that running calls have to answer after the client has closed its side."""
 
 
-class _Stream:
-    """What both directions share: the shape of an mcp stream."""
-
-    async def aclose(self) -> None:
-        """Nothing to do: the pipe outlives the server, for replies that are still queued."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        await self.aclose()
-        return None
-
-
-class LineWriter(_Stream):
+class LineWriter:
     """Messages out, one a line, in the order they were sent. The descriptor does not block, or is a socket."""
 
     def __init__(self, fd: int) -> None:
@@ -66,21 +45,17 @@ class LineWriter(_Stream):
         """Requests the client still waits for."""
         self.on_broken: Callable[[], None] = lambda: None
 
-    async def send(self, item: SessionMessage, /) -> None:
-        if self.broken:
-            raise ClosedResourceError
-        message = item.message
-        self.write(encode(message))
-        answered = getattr(message, "id", None)
-        if answered is not None and type(message) is not JSONRPCRequest:
-            self.unanswered.discard(answered)
-            if not self.unanswered:
-                self._wake()
-        if self.is_full:
-            await self.drained()
+    def answer(self, request_id: RequestId, line: bytes) -> None:
+        """Send the answer to a request."""
+        self.write(line)
+        self.unanswered.discard(request_id)
+        if not self.unanswered:
+            self._wake()
 
     def write(self, data: bytes) -> None:
-        """Send now what the client takes now, and queue the rest."""
+        """Send now what the client takes now, and queue the rest; await `drained` before making more."""
+        if self.broken:
+            return
         if self._queue:
             self._queue.append(memoryview(data))
             self.pending += len(data)
@@ -163,7 +138,7 @@ class LineWriter(_Stream):
                 turn.set_result(None)
 
 
-class LineReader(_Stream):
+class LineReader:
     """Messages in. Ends at end of file, or when `stop` is called."""
 
     def __init__(self, fd: int, writer: LineWriter) -> None:
@@ -176,9 +151,10 @@ class LineReader(_Stream):
         self._at_end = False
         self._waiter: asyncio.Future[None] | None = None
         self._watched = False
-        self._returned: deque[SessionMessage] = deque()
         self.on_end: Callable[[], None] = lambda: None
         """Called when the client has closed its side, before the grace for running calls."""
+        self.before_end: Callable[[], Awaitable[None]] | None = None
+        """Awaited before that: what was sent is still to be taken up."""
         writer.on_broken = self._wake
 
     def stop(self) -> None:
@@ -188,52 +164,42 @@ class LineReader(_Stream):
         self._unwatch()
         self._wake()
 
-    def put_back(self, items: Iterable[SessionMessage]) -> None:
-        """Make the stream give these again, before anything else."""
-        self._returned.extend(items)
-
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> SessionMessage:
-        if self._returned:
-            return self._returned.popleft()
+    async def __anext__(self) -> Frame:
         while True:
             if self._writer.is_full:
                 await self._writer.drained()
             line = self._take_line()
             if line is not None:
-                item = parse_line(line) if line and not line.isspace() else None
-                if isinstance(item, SessionMessage):
+                item = parse_line(line) if line and not line.isspace() else b""
+                if isinstance(item, Frame):
                     self._count(item)
                     return item
-                if item is not None:
-                    self._writer.write(encode(item))
+                if item:
+                    self._writer.write(item)
             elif self._at_end or self._writer.broken:
-                # mcp cancels what still runs when the stream ends.
+                # What still runs is cancelled when the messages end.
+                if self.before_end is not None and not self._writer.broken:
+                    await self.before_end()
                 self.on_end()
                 await self._writer.flushed(GRACE)
                 raise StopAsyncIteration
             else:
                 await self._fill()
 
-    async def receive(self) -> SessionMessage:
-        try:
-            return await self.__anext__()
-        except StopAsyncIteration:
-            raise EndOfStream from None
-
-    def _count(self, item: SessionMessage) -> None:
+    def _count(self, frame: Frame) -> None:
         """Keep account of the requests the client waits for."""
-        message = item.message
-        if type(message) is JSONRPCRequest:
-            self._writer.unanswered.add(message.id)
-        elif type(message) is JSONRPCNotification and message.method == "notifications/cancelled":
-            given = (message.params or {}).get("requestId")
+        if frame.request_id is not None and frame.method is not None:
+            self._writer.unanswered.add(frame.request_id)
+        elif frame.method == "notifications/cancelled":
+            given = (frame.params or {}).get("requestId")
             if isinstance(given, int | str):
                 self._writer.unanswered.discard(given)
 
-    async def aclose(self) -> None:
+    def close(self) -> None:
+        """Read nothing more."""
         self._unwatch()
 
     def _take_line(self) -> bytearray | None:
@@ -257,7 +223,7 @@ class LineReader(_Stream):
 
     def _skip_line(self) -> None:
         if not self._skipping:
-            self._writer.write(encode(too_long(LONGEST_LINE)))
+            self._writer.write(too_long(LONGEST_LINE))
         self._skipping = True
         self._buffer.clear()
         self._scanned = 0

@@ -1,6 +1,6 @@
-"""What a server tells its clients unasked: reports of a running call, and changes."""
+"""What a server tells its clients unasked, by mcp's sessions: reports of a running call, and changes."""
 
 from toolkit_servers.telling.changes import Changes
-from toolkit_servers.telling.reports import CallReports
+from toolkit_servers.telling.notifier import SessionNotifier
 
-__all__ = ["CallReports", "Changes"]
+__all__ = ["Changes", "SessionNotifier"]

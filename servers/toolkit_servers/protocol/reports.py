@@ -1,22 +1,27 @@
-"""What a running tool tells its client: progress and log messages, in order and before the result."""
+"""Progress and log messages of one call, on their way to the client."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable, Coroutine
-from typing import Any, get_args
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
 
-from mcp.server.session import ServerSession
-from mcp_types import LoggingLevel, LoggingMessageNotification, LoggingMessageNotificationParams, RequestId
-
-_LEVELS: tuple[LoggingLevel, ...] = get_args(LoggingLevel)
-"""From debug to emergency."""
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+"""From the least severe to the most."""
 _MOST_WAITING = 256
 """A client that reads slower than the tool reports loses the oldest reports."""
 
-_Send = Callable[[], Coroutine[Any, Any, None]]
+
+class Notifier(Protocol):
+    """How a report is sent, in the words of one protocol library."""
+
+    async def progress(self, done: float, total: float | None, message: str | None) -> None:
+        """Say how far the call is, if its client asked."""
+
+    async def log(self, level: str, body: Any) -> None:
+        """Send a log message."""
 
 
 class CallReports:
@@ -25,33 +30,32 @@ class CallReports:
     Taking one returns at once; a task sends them.
     """
 
-    def __init__(self, session: ServerSession, request_id: RequestId | None, lowest_level: str | None) -> None:
-        self._session = session
-        self._request_id = request_id
+    def __init__(self, notifier: Notifier, lowest_level: str | None) -> None:
+        self._notifier = notifier
         self._lowest_level = lowest_level
-        self._waiting: deque[_Send] = deque(maxlen=_MOST_WAITING)
+        """The least severe message the client wants; None when it wants none."""
+        self._waiting: deque[Callable[[], Awaitable[None]]] = deque(maxlen=_MOST_WAITING)
         self._task: asyncio.Task[None] | None = None
         self._closed = False
 
     def progress(self, done: float, total: float | None, message: str | None) -> None:
-        self.put(lambda: self._session.report_progress(done, total, message))
+        self.put(lambda: self._notifier.progress(done, total, message))
 
     def log(self, level: str, message: str, data: Any) -> None:
         """Send a log message, unless the client asked for more severe ones only."""
-        known: LoggingLevel = next((name for name in _LEVELS if name == level), "info")
-        if self._lowest_level not in _LEVELS or _LEVELS.index(known) < _LEVELS.index(self._lowest_level):
+        known = level if level in LEVELS else "info"
+        if self._lowest_level not in LEVELS or LEVELS.index(known) < LEVELS.index(self._lowest_level):
             return
         body = message if data is None else {"message": message, "data": data}
-        params = LoggingMessageNotificationParams(level=known, data=body)
-        notification = LoggingMessageNotification(params=params)
-        self.put(lambda: self._session.send_notification(notification, related_request_id=self._request_id))
+        self.put(lambda: self._notifier.log(known, body))
 
     async def finish(self) -> None:
         """Wait until every report is sent; later ones are dropped."""
         self._closed = True
         if self._task is not None:
             await self._task
-        await self._send_all()
+        if self._waiting:
+            await self._send_all()
 
     def drop(self) -> None:
         """Send nothing more: the client cancelled the call."""
@@ -59,7 +63,7 @@ class CallReports:
         if self._task is not None:
             self._task.cancel()
 
-    def put(self, send: _Send) -> None:
+    def put(self, send: Callable[[], Awaitable[None]]) -> None:
         """Send something more, in its turn."""
         if self._closed:
             return
