@@ -182,9 +182,8 @@ class Kernel:
         if tool is not None and may_ask(tool, self._client_capabilities(frame.params, modern)):
             return False
         key = same_id(frame.request_id)
-        call = self._calls[key] = Call(
-            frame, self._offer, self._writer, self._story.log_level or "debug", modern=modern
-        )
+        level = self._story.log_level or "debug"
+        call = self._calls[key] = Call(frame, self._offer, self._writer, level, self.tell, modern=modern)
         self._running.add(call)
 
         def forget() -> None:

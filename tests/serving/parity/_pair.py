@@ -28,6 +28,12 @@ class Lines:
     def __init__(self) -> None:
         self.written: list[bytes] = []
         self.unanswered: set[RequestId] = set()
+        self.answered = asyncio.Event()
+        """Set while nobody waits for an answer."""
+
+    def ask(self, request_id: RequestId) -> None:
+        self.unanswered.add(request_id)
+        self.answered.clear()
 
     def write(self, line: bytes) -> None:
         self.written.append(line)
@@ -35,6 +41,8 @@ class Lines:
     def answer(self, request_id: RequestId, line: bytes) -> None:
         self.unanswered.discard(request_id)
         self.write(line)
+        if not self.unanswered:
+            self.answered.set()
 
     async def drained(self) -> None:
         """A client that always reads."""
@@ -103,24 +111,31 @@ class Judge:
             await self._task
 
 
-async def play(side: Side, stream: Sequence[bytes]) -> list[list[Any]]:
-    """What a side says to each line, one after the other, and to the end of the stream."""
+async def play(side: Side, stream: Sequence[bytes], *, all_answered: bool = False) -> list[list[Any]]:
+    """What a side says to each line, one after the other, and to the end of the stream.
+
+    `all_answered` waits for the answer to every request, for tools that take their time.
+    """
     said = []
     for line in stream:
         item = parse_line(line) if line and not line.isspace() else b""
         if isinstance(item, Frame):
             if item.is_request and item.request_id is not None:
-                side.lines.unanswered.add(item.request_id)
+                side.lines.ask(item.request_id)
             side.give(item)
         elif item:
             side.lines.write(item)
-        await _settle(side)
+        await settle(side)
+        if all_answered:
+            async with asyncio.timeout(BOUND):
+                await side.lines.answered.wait()
         said.append(side.lines.take())
     await side.close()
     return [*said, sorted(side.lines.take())]
 
 
-async def _settle(side: Side) -> None:
+async def settle(side: Side) -> None:
+    """Let a side deal with what it was given."""
     await side.settled()
     for _ in range(TURNS):
         await asyncio.sleep(0)

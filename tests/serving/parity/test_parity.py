@@ -10,9 +10,10 @@ import pytest
 from mcp_types import methods
 
 from tests.serving._client import ENVELOPE, HANDSHAKE
-from tests.serving.parity._pair import Judge, KernelSide, both, play
+from tests.serving.parity._pair import Judge, KernelSide, both, play, settle
 from tests.serving.parity._tools import BOX, WITH_THREADS
 from toolkit_servers.protocol import offer, reports, shapes
+from toolkit_servers.protocol.wire import Frame, parse_line
 
 READY: dict[str, Any] = {"method": "notifications/initialized"}
 OPENING = [{"id": 0, "method": "initialize", "params": HANDSHAKE}, READY]
@@ -328,25 +329,22 @@ async def test_messages_out_of_order(number: int, reloads: bool) -> None:
     await _same(OUT_OF_ORDER[number], reloads=reloads)
 
 
-async def test_a_listener_hears_of_changed_tools_by_mcp_and_others_by_the_kernel() -> None:
+@pytest.mark.parametrize("with_mcp", [False, True])
+@pytest.mark.parametrize("era", ["handshake", "sessionless"])
+async def test_changed_tools_are_announced_once_whoever_has_to_say_it(era: str, with_mcp: bool) -> None:
     listen = _asked("subscriptions/listen", {"notifications": {"toolsListChanged": True}, "_meta": ENVELOPE})
-    for opening, said in (([*OPENING], 1), ([_asked("tools/list", {"_meta": ENVELOPE}, 5), listen], 1)):
-        for odd in ([], [_asked("completion/complete", {}, 3)]):
-            side = KernelSide(BOX, reloads=True)
-            from tests.serving.parity._pair import _settle
-            from toolkit_servers.protocol.wire import Frame, parse_line
-
-            for line in _lines([*opening, *odd]):
-                frame = parse_line(line)
-                assert isinstance(frame, Frame)
-                side.give(frame)
-                await _settle(side)
-            side.lines.take()
-            await side.kernel.tell("tools")
-            await _settle(side)
-            heard = [json.loads(line)["method"] for line in side.lines.take()]
-            assert heard == ["notifications/tools/list_changed"] * said
-            await side.close()
+    opening = OPENING if era == "handshake" else [_asked("tools/list", {"_meta": ENVELOPE}, 5), listen]
+    side = KernelSide(BOX, reloads=True)
+    for line in _lines([*opening, *([_asked("completion/complete", {}, 3)] if with_mcp else [])]):
+        frame = parse_line(line)
+        assert isinstance(frame, Frame)
+        side.give(frame)
+        await settle(side)
+    side.lines.take()
+    await side.kernel.tell("tools")
+    await settle(side)
+    assert [json.loads(line)["method"] for line in side.lines.take()] == ["notifications/tools/list_changed"]
+    await side.close()
 
 
 @pytest.mark.parametrize("plain", [True, False])
@@ -361,11 +359,7 @@ async def test_our_shortcut_through_mcp_changes_no_answer(plain: bool) -> None:
 
 
 async def test_a_tool_in_a_thread_answers_the_same() -> None:
-    import asyncio
-
     stream = _lines([*OPENING, _asked("tools/call", {"name": "in_thread"})])
-    said = []
-    for side in (KernelSide(WITH_THREADS, reloads=False), Judge(WITH_THREADS, reloads=False)):
-        task = asyncio.create_task(play(side, stream))
-        said.append(sorted(line for lines in await task for line in lines))
-    assert said[0] == said[1]
+    said = await play(KernelSide(WITH_THREADS, reloads=False), stream, all_answered=True)
+    assert said == await play(Judge(WITH_THREADS, reloads=False), stream, all_answered=True)
+    assert "from a thread" in said[2][0]
