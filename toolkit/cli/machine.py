@@ -70,7 +70,8 @@ def _plan(mounts: tuple[str, ...], project: ProjectFile | None) -> RunPlan:
 
 @command(example="$ toolkit demo")
 @click.option("--live", is_flag=True, help="Use the real model; needs a key, as a run does.")
-def demo(live: bool) -> None:
+@click.option("--as", "as_typed", default="toolkit", hidden=True, help="What the reader types to get at the toolkit.")
+def demo(live: bool, as_typed: str) -> None:
     """Show the product at work: no key, no network.
 
     An agent fixes a failing test in a copy of a small project, confined. Its model is scripted;
@@ -81,7 +82,7 @@ def demo(live: bool) -> None:
 
     if live and find_api().lacks_key:
         raise click.UsageError("--live needs a key: set ANTHROPIC_API_KEY, or leave --live out")
-    result = show(click.echo, live=live)
+    result = show(click.echo, live=live, command=as_typed)
     sys.exit(0 if result is not None and result.ok else 1)
 
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from toolkit._base.files import state_home
 from toolkit._base.words import cost_text, safe_line
 from toolkit.demo._story import CONNECTED, PROMPT, SECRET, Fix, script
 from toolkit.demo.tools import box
@@ -23,8 +24,11 @@ Say = Callable[[str], None]
 _LONGEST = 78
 
 
-def demo(say: Say, *, live: bool = False) -> RunResult[Fix] | None:
-    """Show the product at work; None where this machine cannot confine a run."""
+def demo(say: Say, *, live: bool = False, command: str = "toolkit") -> RunResult[Fix] | None:
+    """Show the product at work; None where this machine cannot confine a run.
+
+    `command` is what the reader types to get at the toolkit.
+    """
     report = check(readable=python_environment())
     if not report.ok:
         _without_jail(say, report)
@@ -36,24 +40,23 @@ def demo(say: Say, *, live: bool = False) -> RunResult[Fix] | None:
         say(f"The agent gets a copy: {plan.files} files, {plan.size} bytes; nothing else of the host.")
         say(f"The jail is proven first: {len(report.rows)} checks passed in {report.seconds:.1f} s.")
         say("")
-        return asyncio.run(_run(say, workspace, secret, port, live=live))
+        result = asyncio.run(_run(say, workspace, secret, port, live=live))
+        _tell_result(say, result, command)
+        return result
 
 
 async def _run(say: Say, workspace: WorkspaceSection, secret: Path, port: int, *, live: bool) -> RunResult[Fix]:
-    workspace.keep = True
     project = Path(workspace.places.start)
-    with workspace as ws, nullcontext() if live else script(project, secret, port) as api:
+    with nullcontext() if live else script(project, secret, port) as api:
         reach: dict[str, Any] = {} if api is None else {"api_url": api.url, "api_key": "not-a-key"}
         limits = Limits(seconds=120, tokens=200_000)
         async with start(
-            PROMPT, workspace=ws, tools=[box], output=Fix, limits=limits, readable=python_environment(), **reach
+            PROMPT, workspace=workspace, tools=[box], output=Fix, limits=limits, readable=python_environment(), **reach
         ) as running:
             narrator = _Narrator(say, secret, port)
             async for event in running:
                 narrator.tell(event)
-        result = await running.result()
-        _tell_result(say, result)
-    return result
+    return await running.result()
 
 
 class _Narrator:
@@ -83,7 +86,7 @@ class _Narrator:
         return "LEAKED" if SECRET in text or CONNECTED in text else "refused"
 
 
-def _tell_result(say: Say, result: RunResult[Fix]) -> None:
+def _tell_result(say: Say, result: RunResult[Fix], command: str) -> None:
     report = write_report(load_run(result.run))
     say("")
     say(f"Result   {result.code}: {result.message} {result.ms / 1000:.1f} s")
@@ -92,9 +95,17 @@ def _tell_result(say: Say, result: RunResult[Fix]) -> None:
     say(f"Usage    {calls}, {result.total.total:,} tokens, {cost_text(result.cost, result.known_cost)}")
     if result.changes is not None:
         say("Changes  " + result.changes.summary().replace("\n", "\n         "))
-    say(f"Look     toolkit runs diff {result.run}")
-    say(f"Take     toolkit runs apply {result.run}")
+    say(f"Look     {command} runs diff {result.run}")
+    say(f"Take     {command} runs apply {result.run}")
     say(f"Report   {report}")
+    say("")
+    say("Now with a project of your own, and a key in ANTHROPIC_API_KEY:")
+    say(f'         cd YOUR-PROJECT && {_from_elsewhere(command)} run "Make the failing test pass." --mount .')
+
+
+def _from_elsewhere(command: str) -> str:
+    """The same command for somebody in another folder."""
+    return str(Path(command.split()[0]).absolute().parent / ".venv/bin/toolkit") if "/" in command else command
 
 
 def _without_jail(say: Say, report: Any) -> None:
@@ -112,17 +123,17 @@ def _without_jail(say: Say, report: Any) -> None:
 @contextmanager
 def _host() -> Iterator[tuple[Path, Path, int]]:
     """A project to work on, a secret beside it and an open port: the host, as far as the demo is concerned."""
-    folder = Path(tempfile.mkdtemp(prefix="toolkit-demo-"))
-    listener = socket.create_server(("127.0.0.1", 0))
-    try:
-        project = folder / "project"
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(Path(__file__).parent / "project", project, ignore=ignored)
-        secret = folder / "secret.txt"
+    # The project stays, `toolkit runs apply` brings the change back to it, so it is kept where the runs are.
+    project = state_home() / "demo" / "shop"
+    if project.exists():
+        shutil.rmtree(project)
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(Path(__file__).parent / "project", project, ignore=ignored)
+    with (
+        tempfile.TemporaryDirectory(prefix="toolkit-demo-") as elsewhere,
+        socket.create_server(("127.0.0.1", 0)) as listener,
+    ):
+        secret = Path(elsewhere) / "secret.txt"
         secret.write_text(SECRET, encoding="utf-8")
         secret.chmod(0o600)
         yield project, secret, listener.getsockname()[1]
-    finally:
-        listener.close()
-        # The project stays: `toolkit runs apply` brings the change back to it.
-        (folder / "secret.txt").unlink(missing_ok=True)
