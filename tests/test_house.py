@@ -93,6 +93,7 @@ MAY_USE: dict[str, set[str]] = {
     "toolkit_workspace.selecting": {"toolkit_workspace", "toolkit_workspace.record"},
     "toolkit_workspace.watching": {
         "toolkit_workspace",
+        "toolkit_workspace.applying",
         "toolkit_workspace.changes",
         "toolkit_workspace.copying",
         "toolkit_workspace.moments",

@@ -98,6 +98,23 @@ async def test_the_agents_files_are_at_the_same_path_and_the_hosts_edits_arrive(
     assert (shop / "new.txt").read_text() == "mine\n"
 
 
+async def test_what_both_changed_in_different_lines_is_merged_before_the_agent_goes_on(
+    shop: Path, scripted_api: Start
+) -> None:
+    lines = [f"line {number}\n" for number in range(9)]
+    (shop / "app.txt").write_text("".join(lines))
+    api = scripted_api(
+        bash("sed -i '$s/.*/of the agent/' app.txt"), [text("done")], bash("sed -n '1p;$p' app.txt"), [text("seen")]
+    )
+    first = await first_turn(api, shop)
+    (shop / "app.txt").write_text("".join(["of the host\n", *lines[1:]]))
+    second = await ask(api, "Go on.", resume=first.session)
+    assert shown(api) == ["of the host", "of the agent"]
+    assert f"merged with what the agent changed: {shop}/app.txt" in said(api)
+    load_run(second.run).apply()
+    assert (shop / "app.txt").read_text() == "".join(["of the host\n", *lines[1:8], "of the agent\n"])
+
+
 async def test_nothing_is_told_where_nothing_changed_and_same_edits_are_no_conflict(
     shop: Path, scripted_api: Start
 ) -> None:

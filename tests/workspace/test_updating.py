@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from toolkit.errors import WorkspaceError
+from toolkit.errors import WorkspaceConflictError, WorkspaceError
 from toolkit.workspace import HostMount, WorkspaceSection
 
 
@@ -104,3 +104,97 @@ def test_a_mount_that_is_gone_is_an_error_and_the_copy_stays(shop: Path) -> None
     with pytest.raises(WorkspaceError):
         WorkspaceSection.open(copy).update_from_host()
     assert (copy / "shop" / "a.txt").read_text() == "a as it was\n"
+
+
+LINES = [f"line {number}\n" for number in range(9)]
+
+
+def both_change(shop: Path, *, host: dict[int, str], agent: dict[int, str], name: str = "a.txt") -> WorkspaceSection:
+    """A workspace in which both sides have changed lines of one file."""
+    (shop / name).write_text("".join(LINES))
+    copy = kept(shop)
+    for folder, lines in ((copy / "shop", agent), (shop, host)):
+        (folder / name).write_text("".join(lines.get(number, line) for number, line in enumerate(LINES)))
+    return WorkspaceSection.open(copy)
+
+
+def test_a_text_that_both_changed_is_merged_and_applies_without_a_conflict(shop: Path) -> None:
+    section = both_change(shop, host={0: "the host's\n"}, agent={8: "the agent's\n"})
+    assert told(section) == {("merged", "shop/a.txt")}
+    merged = "".join(["the host's\n", *LINES[1:8], "the agent's\n"])
+    assert (section.temp_dir / "shop" / "a.txt").read_text() == merged
+    assert (shop / "a.txt").read_text() == "".join(["the host's\n", *LINES[1:]])
+    patch = section.changes().patch().decode()
+    assert "+the agent's" in patch
+    assert "the host's" not in [line[1:] for line in patch.splitlines() if line[:1] in "+-"]
+    assert told(section) == set()
+    assert [change.path for change in section.apply().changes] == ["shop/a.txt"]
+    assert (shop / "a.txt").read_text() == merged
+    assert not section.changes()
+
+
+def test_a_merge_goes_on_from_the_last_one(shop: Path) -> None:
+    section = both_change(shop, host={0: "the host's\n"}, agent={8: "the agent's\n"})
+    section.update_from_host()
+    text = (shop / "a.txt").read_text()
+    (shop / "a.txt").write_text(text.replace("line 4", "line four"))
+    assert told(section) == {("merged", "shop/a.txt")}
+    expected = ["the host's\n", *LINES[1:4], "line four\n", *LINES[5:8], "the agent's\n"]
+    assert (section.temp_dir / "shop" / "a.txt").read_text() == "".join(expected)
+
+
+def test_lines_that_both_changed_stay_on_both_sides(shop: Path) -> None:
+    section = both_change(shop, host={4: "the host's\n"}, agent={4: "the agent's\n"})
+    assert told(section) == {("conflict", "shop/a.txt")}
+    assert "the agent's\n" in (section.temp_dir / "shop" / "a.txt").read_text()
+    assert "the host's\n" in (shop / "a.txt").read_text()
+    with pytest.raises(WorkspaceConflictError):
+        section.apply()
+
+
+@pytest.mark.parametrize("kind", ["binary", "link", "removed", "large"])
+def test_what_cannot_be_merged_is_told_and_stays(shop: Path, kind: str) -> None:
+    data = b"\0\1\2" if kind == "binary" else b"x" * 80 + b"\n"
+    data = data * (120_000 if kind == "large" else 1)
+    (shop / "a.txt").write_bytes(data + b"1\n2\n3\n4\n")
+    copy = kept(shop)
+    ours = copy / "shop" / "a.txt"
+    if kind in ("link", "removed"):
+        ours.unlink()
+    if kind == "link":
+        ours.symlink_to("b.txt")
+    elif kind != "removed":
+        ours.write_bytes(b"0\n" + data + b"1\n2\n3\n4\n")
+    (shop / "a.txt").write_bytes(data + b"1\n2\n3\n5\n")
+    before = None if kind == "removed" else ours.read_bytes()
+    section = WorkspaceSection.open(copy)
+    assert told(section) == {("conflict", "shop/a.txt")}
+    assert (None if kind == "removed" else ours.read_bytes()) == before
+    assert ours.is_symlink() == (kind == "link")
+    assert (shop / "a.txt").read_bytes().endswith(b"5\n")
+
+
+def test_the_modes_of_both_sides_are_merged_too(shop: Path) -> None:
+    (shop / "a.txt").write_text("".join(LINES))
+    (shop / "b.txt").write_text("".join(LINES))
+    copy = kept(shop)
+    for name in ("a.txt", "b.txt"):
+        (copy / "shop" / name).write_text("".join([*LINES[:8], "the agent's\n"]))
+        (shop / name).write_text("".join(["the host's\n", *LINES[1:]]))
+    (copy / "shop" / "a.txt").chmod(0o755)
+    (shop / "b.txt").chmod(0o755)
+    section = WorkspaceSection.open(copy)
+    assert told(section) == {("merged", "shop/a.txt"), ("merged", "shop/b.txt")}
+    assert [(copy / "shop" / name).stat().st_mode & 0o777 for name in ("a.txt", "b.txt")] == [0o755, 0o755]
+    section.apply()
+    assert [(shop / name).stat().st_mode & 0o777 for name in ("a.txt", "b.txt")] == [0o755, 0o755]
+
+
+def test_a_merge_is_taken_back_by_a_rewind_and_made_again_by_the_next_update(shop: Path) -> None:
+    section = both_change(shop, host={0: "the host's\n"}, agent={8: "the agent's\n"})
+    section.snapshot("before")
+    section.update_from_host()
+    section.rewind("before")
+    assert (section.temp_dir / "shop" / "a.txt").read_text() == "".join([*LINES[:8], "the agent's\n"])
+    assert told(section) == {("merged", "shop/a.txt")}
+    assert (section.temp_dir / "shop" / "a.txt").read_text().startswith("the host's\n")

@@ -39,9 +39,9 @@ class Reviewed(ABC):
         """The workspace, once there is one."""
 
     def update_from_host(self, *, besides: Iterable[Path] = ()) -> tuple[WatchEvent, ...]:
-        """Bring in once what changed on the host since: `copied`, `removed`, and `conflict` for what both changed.
+        """Bring in once what changed on the host since: `copied`, `removed`, and `merged` or `conflict` for both.
 
-        What the agent changed stays as it is, and so do the git folders and what is lent. Folders of the host in
+        A conflict stays as the agent has it, and so do the git folders and what is lent. Folders of the host in
         `besides` are not brought in unless they were copied before.
 
         Raises:

@@ -162,6 +162,7 @@ def news_of(events: Sequence[WatchEvent], section: WorkspaceSection) -> str:
     kinds = {
         "brought in": ("copied",),
         "removed": ("removed",),
+        "merged with what the agent changed": ("merged",),
         "changed on both sides and left as the agent has it": ("conflict",),
         "too large to be brought in": ("over budget",),
     }

@@ -22,9 +22,10 @@ from toolkit.errors import WorkspaceError
 from toolkit_workspace.copying import Mover, TooLarge
 from toolkit_workspace.moments.from_host import note_from_host
 from toolkit_workspace.mount import HostMount
-from toolkit_workspace.record import Kind, Record, Row, Stamp, join, keep_base
+from toolkit_workspace.record import Kind, Row, Stamp, join, keep_base
 from toolkit_workspace.record.trouble import is_gone, leads_away
 from toolkit_workspace.selecting import AllowedRoots, Folder, LeftBehind, Source, Walk, close_sources, open_sources
+from toolkit_workspace.watching.merging import MergedIn, merge_into_place
 from toolkit_workspace.watching.watch import Affected, WatchEvent
 from toolkit_workspace.workspace import Workspace
 
@@ -32,7 +33,10 @@ from toolkit_workspace.workspace import Workspace
 class HostToWorkspace:
     """Brings what changes on the host into the workspace."""
 
-    def __init__(self, mounts: Sequence[HostMount], roots: Sequence[Path], workspace: Workspace) -> None:
+    def __init__(
+        self, mounts: Sequence[HostMount], roots: Sequence[Path], workspace: Workspace, *, merges: bool = False
+    ) -> None:
+        """With `merges`, texts that both changed are merged where they can be: only while nobody works there."""
         self._workspace = workspace
         self._roots = AllowedRoots(roots)
         self._sources: list[Source] = []
@@ -46,7 +50,7 @@ class HostToWorkspace:
             for left in shelf.iterdir():  # by a watch that was killed
                 left.unlink()
             self._syncs = [
-                _MountSync(index, source, self._roots, workspace.record, self._shelf)
+                _MountSync(index, source, self._roots, workspace, self._shelf, merges=merges)
                 for index, source in enumerate(self._sources)
             ]
         except BaseException:
@@ -60,7 +64,8 @@ class HostToWorkspace:
         events = []
         for number, one in affected.items():
             events += list(self._syncs[number].run(self._root, one, self._workspace.identities))
-        note_from_host(self._workspace, [os.fsencode(one.path) for one in events if one.kind in ("copied", "removed")])
+        came = [os.fsencode(one.path) for one in events if one.kind in ("copied", "removed", "merged")]
+        note_from_host(self._workspace, came)
         for event in events:
             if event.kind == "copied":  # else its base would be lost once either side changes
                 keep_base(self._workspace.record, self._workspace.store, self._root, os.fsencode(event.path))
@@ -82,7 +87,11 @@ class HostToWorkspace:
 class _MountSync:
     """Keeps one mount's part of the workspace in step with the host."""
 
-    def __init__(self, index: int, source: Source, roots: AllowedRoots, record: Record, shelf: int) -> None:
+    def __init__(
+        self, index: int, source: Source, roots: AllowedRoots, workspace: Workspace, shelf: int, *, merges: bool
+    ) -> None:
+        record = workspace.record
+        self._store = workspace.store if merges else None
         self._index = index
         self._source = source
         self._at = source.record.at
@@ -259,9 +268,23 @@ class _MountSync:
             self._told.pop(path, None)
             yield WatchEvent("copied", os.fsdecode(path))
         else:
+            merged = None if row is None or target is not None else self._merged(into, name, shelved, st, row)
             os.unlink(shelved, dir_fd=self._shelf)
-            self._told[path] = (st.st_ctime_ns, st.st_ino)
-            yield WatchEvent("conflict", os.fsdecode(path), "changed on the host and in the workspace")
+            if merged is None:
+                self._told[path] = (st.st_ctime_ns, st.st_ino)
+                yield WatchEvent("conflict", os.fsdecode(path), "changed on the host and in the workspace")
+            elif merged.is_news:
+                yield WatchEvent("merged", os.fsdecode(path))
+
+    def _merged(self, into: int, name: str, shelved: str, st: os.stat_result, row: Row) -> MergedIn | None:
+        if self._store is None or not _is_there(into, name):
+            return None
+        with self._record.lock:
+            merged = merge_into_place(into, name, self._shelf, shelved, st, row, self._store)
+            if merged is not None:
+                self._record.put(merged.row)
+                self._used += merged.row.copy.size - row.copy.size
+        return merged
 
     def _exchanged(self, into: int, name: str, shelved: str, row: Row | None) -> bool:
         """Whether the shelved file is in place now; the workspace is as it was if not."""

@@ -31,7 +31,7 @@ class _AllButGit(Affected):
 def bring_in(
     mounts: Sequence[HostMount], roots: Sequence[Path], workspace: Workspace, *, besides: Iterable[Path] = ()
 ) -> tuple[WatchEvent, ...]:
-    """Look at everything on the host and bring in what changed; what the agent changed as well is a conflict.
+    """Look at everything on the host and bring in what changed; texts that both changed are merged, or a conflict.
 
     Folders of the host in `besides` stay where they are, unless they were copied before. A file that is the same
     on both sides by now is no conflict.
@@ -39,7 +39,7 @@ def bring_in(
     settle(workspace)
     folders = list(besides)
     watched = [replace(one, lend=(*one.lend, *_new_in(one, folders, workspace))) for one in mounts]
-    work = HostToWorkspace(watched, roots, workspace)
+    work = HostToWorkspace(watched, roots, workspace, merges=True)
     try:
         events = work.run(dict.fromkeys(range(len(work.tops())), _AllButGit()))
     finally:

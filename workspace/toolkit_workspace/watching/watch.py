@@ -22,7 +22,7 @@ from toolkit_workspace.record.trouble import in_words_of
 
 Direction = Literal["host→workspace", "workspace→events", "host->workspace", "workspace->events"]
 
-EventKind = Literal["copied", "removed", "conflict", "over budget", "added", "modified", "deleted"]
+EventKind = Literal["copied", "removed", "merged", "conflict", "over budget", "added", "modified", "deleted"]
 
 _MANY_FOLDERS = 500
 _AGAIN_SECONDS = (0.1, 0.5)
@@ -34,7 +34,7 @@ class WatchEvent:
     """One thing that happened to a file, folder or link."""
 
     kind: EventKind
-    """Host→workspace: copied, removed, conflict, over budget. Workspace→events: added, modified, deleted."""
+    """Host→workspace: copied, removed, conflict, over budget; merged by an update. Else added, modified, deleted."""
     path: str
     """Relative to the workspace."""
     detail: str = ""
