@@ -92,7 +92,7 @@ def _status(shop: Path, top: Path) -> Pair:
     command = ["/bin/bash", "-c", _ASKED_AGAIN]
     with JailFolder() as own, ExitStack() as stack:
         opened = open_jail(jail, own)
-        inside = stack.enter_context(_shell([opened.script, *command], None))
+        inside = stack.enter_context(_shell([str(opened.script), *command], None))
         host = stack.enter_context(_shell(command, shop))
         # In turns, and each once before: what the machine does meanwhile, and what it has in memory, is the same.
         pair = Pair([], [])
