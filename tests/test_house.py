@@ -142,6 +142,12 @@ MAY_USE: dict[str, set[str]] = {
         "toolkit_servers.ready",
         "toolkit_workspace",
     },
+    "toolkit.runs.projects.suggesting": {
+        "toolkit.runs",
+        "toolkit.runs.projects",
+        "toolkit.runs.projects.reading",
+        "toolkit_workspace",
+    },
     "toolkit.runs.projects.reading": {
         "toolkit.runs",
         "toolkit.runs.projects",

@@ -187,6 +187,21 @@ def test_what_an_agent_wrote_is_marked_and_not_obeyed_after_it_is_applied(tmp_pa
     assert "+usd = 900" in again.err
 
 
+def test_a_conversation_goes_on_where_it_was_and_not_in_a_new_copy(tmp_path: Path, scripted_api: Start) -> None:
+    first = [[tool_use("Bash", command="echo MADE > made.txt")], [text("Done.")]]
+    second = [[tool_use("Bash", command="cat made.txt; echo COLOUR $COLOUR")], [text("Done.")]]
+    api = scripted_api(*first, *second)
+    desk = Desk(tmp_path, api)
+    project(desk)
+    write(desk)
+    assert desk.toolkit("run", "Go.", "--trust").code == 0
+    before = desk.last().facts["workspace"]
+    done = desk.toolkit("run", "Go on.", "--resume", "last")
+    assert done.code == 0, done.err
+    assert desk.last().facts["workspace"] == before
+    assert all(api.requests[-1].contains(words) for words in ("MADE", "COLOUR blue"))
+
+
 def test_the_doctor_obeys_the_file_too(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     project(desk)

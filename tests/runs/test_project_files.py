@@ -247,6 +247,11 @@ def test_a_workspace_of_the_caller_takes_the_place_of_the_mounts(folder: Path) -
     assert options(folder, 'mounts = ["elsewhere"]\n', workspace=mine)["workspace"] is mine
 
 
+def test_a_conversation_keeps_the_workspace_it_had(folder: Path) -> None:
+    session = "0c0ffee0-0000-4000-8000-000000000000"
+    assert "workspace" not in options(folder, 'mounts = ["."]\n', resume=session)
+
+
 def test_variables_are_taken_by_name_and_have_to_be_set(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_INDEX", "here")
     assert options(folder, 'env_from = ["MY_INDEX"]\n')["env"] == {"MY_INDEX": "here"}

@@ -29,6 +29,7 @@ COMMANDS: dict[str, Entry] = {
     "completion": Entry("toolkit.cli.machine", "Print the completion script for a shell."),
     "demo": Entry("toolkit.cli.machine", "Show the product at work: no key, no network."),
     "doctor": Entry("toolkit.cli.machine", "Say what would stop a run on this machine, and the fix."),
+    "init": Entry("toolkit.cli.runs.init", "Write a toolkit.toml for the project in this folder."),
     "inspect": Entry("toolkit.cli.serving", "Show the tools in TARGET as a client sees them."),
     "install": Entry("toolkit.cli.serving", "Add TARGET to an MCP client's configuration."),
     "report": Entry("toolkit.cli.runs.report", "Write RUN as one HTML page and print its path."),

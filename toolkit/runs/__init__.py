@@ -34,6 +34,11 @@ if TYPE_CHECKING:
         lend_to as lend_to,
         with_wishes as with_wishes,
     )
+    from toolkit.runs.projects.suggesting import (
+        Suggestion as Suggestion,
+        suggest as suggest,
+        write_suggestion as write_suggestion,
+    )
     from toolkit.runs.prompts import Prompt as Prompt
     from toolkit.runs.sessions.conversation import Conversation as Conversation, fingerprint as fingerprint
     from toolkit.runs.sessions.stores import (
@@ -65,6 +70,7 @@ _HOMES = {
     "toolkit.runs.sessions.stores": "FileSessionStore SqliteSessionStore",
     "toolkit.runs.sessions.transcripts": "SessionId",
     "toolkit.runs.projects": "NotAcceptedError ProjectFile ProjectFileError lend_to with_wishes",
+    "toolkit.runs.projects.suggesting": "Suggestion suggest write_suggestion",
     "toolkit.runs.prompts": "Prompt",
     "toolkit.runs.spec": "InPlace Limits RunSpec",
     "toolkit.runs.storage.planned": "RunPlan plan_run",

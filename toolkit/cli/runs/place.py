@@ -94,7 +94,8 @@ def _mounts(given: dict[str, Any], project: ProjectFile | None) -> list[HostMoun
     }
     mounts = [HostMount(host, where) for host, where in given["mounts"]]
     if project is not None:
-        mounts = project.dressed(mounts) if mounts else project.mounts()
+        own = [] if given["resume"] else project.mounts()  # a conversation goes on where it was
+        mounts = project.dressed(mounts) if mounts else own
     return [with_wishes(mount, wishes, win=True) for mount in mounts]
 
 

@@ -137,7 +137,7 @@ class ProjectFile:
         self._check_accepted()
         said = {name: self._said[name] for name in OF_A_RUN if name in self._said}
         said["env"] = {**self._taken(), **said.get("env", {})}
-        if given.get("workspace") is None:
+        if given.get("workspace") is None and given.get("resume") is None:  # a conversation goes on where it was
             given["workspace"] = self._section()
         options = combined(said, given)
         if ready := self._said.get("ready"):
@@ -198,8 +198,9 @@ class ProjectFile:
         for key, path in named:
             if outside(folder, path):
                 yield f"{key}: {safe_name(path)} is outside of its folder"
-        for target in (*self._said.get("tools", ()), *self._said.get("ready", ())):
-            yield f"tools: {safe_name(target)} runs on this machine, outside of the jail"
+        for key in ("tools", "ready"):
+            for target in self._said.get(key, ()):
+                yield f"{key}: {safe_name(target)} runs on this machine, outside of the jail"
         for domain in self._said.get("domains", ()):
             yield f"domains: the agent's commands can send what they have to {safe_name(domain)}"
         for name in self._said.get("env_from", ()):
