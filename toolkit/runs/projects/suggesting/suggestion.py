@@ -98,6 +98,8 @@ class Suggestion:
             names = [safe_name(str(Path(row["host"]).relative_to(self.folder))) for row in inside]
             shown = [f"{name} ({row['what']})" for name, row in zip(names, inside, strict=True) if name != ".git"]
             yield from [f"# Shown read-only by itself: {', '.join(shown)}."] if shown else []
+        if self.test is not None:
+            yield f"# Its tests: {self.test}"
         yield "\n[limits]"
         yield written({"seconds": "30m", "usd": 5}).rstrip()
 
