@@ -73,10 +73,10 @@ class Reload:
         return loaded is not None
 
     def _try_to_load(self) -> Target | None:
-        from toolkit_servers.target import load_target
+        from toolkit_servers.target import load_again
 
         try:
-            return load_target(self.target.spec)
+            return load_again(self.target)
         except ToolkitError as problem:
             what = str(problem)
         except BaseException:  # also sys.exit() in the user's module

@@ -103,6 +103,8 @@ def test_the_example_of_inspect_shows_its_real_output(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["serve", "install"])
 def test_the_examples_of_the_others_are_accepted(name: str, tmp_path: Path) -> None:
     write(tmp_path, tools=TOOLS)
+    (tmp_path / "tokens").write_text("alice all 0123456789abcdef0123\n", encoding="utf-8")
+    (tmp_path / "tokens").chmod(0o600)
     for example in examples(name):
         words = [str(tmp_path / word[2:]) if word.startswith("~/") else word for word in shlex.split(example)]
         done = toolkit(*words, *(["--check"] if name == "serve" else []), cwd=tmp_path)

@@ -268,8 +268,8 @@ class ServedHttp:
         )
         assert self.process.stderr is not None
         line = self.process.stderr.readline()
-        self.url = line.split()[-1]
-        assert self.url.startswith("http://"), line + self.process.stderr.read()
+        self.url = line.split()[-1].replace("//0.0.0.0", "//127.0.0.1")
+        assert self.url.startswith("http"), line + self.process.stderr.read()
         self.port = int(self.url.rpartition(":")[2].partition("/")[0])
         self.session: dict[str, str] = {}
         self.messages: list[dict[str, Any]] = []
@@ -290,6 +290,12 @@ class ServedHttp:
     def wait_for_output(self, text: str) -> None:
         """Wait until the tools have printed this."""
         wait_until(lambda: text in Path(self._stdout.name).read_text(encoding="utf-8"))
+
+    def log_line(self) -> dict[str, Any]:
+        """The next line of the access log, which is JSON."""
+        assert self.process.stderr is not None
+        line: dict[str, Any] = json.loads(self.process.stderr.readline())
+        return line
 
     @contextlib.contextmanager
     def started(self, frame: dict[str, Any]) -> Iterator[None]:

@@ -36,7 +36,7 @@ COMMANDS: dict[str, Entry] = {
     "run": Entry("toolkit.cli.runs.running", "Run an agent on PROMPT, confined, and print what it says."),
     "runs": Entry("toolkit.cli.runs.stored", "Look at stored runs, and take their changes back."),
     "sandbox": Entry("toolkit.cli.sandbox", "Confine an agent, and prove that it is confined."),
-    "serve": Entry("toolkit.cli.serving", "Serve the tools in TARGET over stdio or HTTP."),
+    "serve": Entry("toolkit.cli.serve", "Serve the tools in TARGET over stdio or HTTP."),
     "ui": Entry("toolkit.cli.ui", "Show all runs on one page, as they happen."),
     "workspace": Entry("toolkit.cli.workspace", "Give an agent a safe copy of host files, and clean up after it."),
 }

@@ -1,4 +1,4 @@
-"""`toolkit serve`, `call`, `inspect` and `install`: the tools of a target, for a client or for a look."""
+"""`toolkit call`, `inspect` and `install`: the tools of a target, for a look or for a client."""
 
 from __future__ import annotations
 
@@ -7,111 +7,13 @@ import shutil
 import sys
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
-from click.core import ParameterSource
 
 import toolkit_servers.target as targets  # which loads what is used of it
-from toolkit._base.words import count_text
 from toolkit.cli.terminal.command import command, json_option
-from toolkit.cli.terminal.results import as_json, take_stdout, write_result
-
-if TYPE_CHECKING:
-    from toolkit.tools import Toolbox
-    from toolkit_servers import Reload
-
-SERVE_EXAMPLE = """
-$ claude mcp add notes -- toolkit serve /path/to/tools.py
-$ toolkit serve --http --port 8080 --reload tools.py
-$ toolkit serve files:read_only=true
-"""
-
-
-@command(example=SERVE_EXAMPLE)
-@click.argument("target")
-@click.option("--http", is_flag=True, help="Serve over streamable HTTP instead of stdio.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on, with --http.")
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=8000,
-    show_default=True,
-    help="Port to listen on, with --http; 0 takes a free one.",
-)
-@click.option(
-    "--allow-host", "allowed_hosts", metavar="NAME", multiple=True, help="Also answer to this host name, with --http."
-)
-@click.option("--reload", is_flag=True, help="Follow changes of the files, without dropping connections.")
-@click.option("--check", is_flag=True, help="Load, report problems, and stop.")
-@click.option("--cwd", type=click.Path(exists=True, file_okay=False), help="Run in this folder.")
-@click.pass_context
-def serve(
-    ctx: click.Context, /, target: str, http: bool, reload: bool, check: bool, cwd: str | None, **address: Any
-) -> None:
-    """Serve the tools in TARGET over stdio or HTTP.
-
-    TARGET is a file (tools.py), a file and a name (tools.py:box), or a module
-    (my_app.tools:box). Over stdio, anything your code prints goes to stderr.
-
-    \b
-    Ready-made targets, where no module of yours has the name:
-      files[:FOLDER][,read_only=true]  read, search and change the files of a folder
-      notes[:DATABASE]                 keep notes, and find them again later
-      planning                         plan work in steps and keep track of it
-      workspace:FOLDER                 see and undo what was changed in a kept workspace
-    """
-    for option in ctx.command.params:
-        is_given = ctx.get_parameter_source(str(option.name)) is not ParameterSource.DEFAULT
-        if option.name in address and is_given and not http:  # it means nothing over stdio
-            raise click.UsageError(f"{option.opts[0]} goes with --http")
-    if cwd is not None:
-        os.chdir(cwd)
-    if check:
-        stdout = take_stdout()
-        box = targets.load_target(target).toolbox
-        found = _say_warnings(box)
-        write_result(stdout, f"{box.name}: {count_text(len(box), 'tool')}, {found or 'no problems'}")
-    elif http:
-        _serve_http(target, reload, address)
-    else:
-        _serve_stdio(target, reload)
-
-
-def _say_warnings(box: Toolbox) -> str:
-    """Print on stderr what clients may not take; how many that are, in words."""
-    warnings = box.warnings()
-    for warning in warnings:
-        click.echo(f"warning: {warning}", err=True)
-    return count_text(len(warnings), "warning") if warnings else ""
-
-
-def _serve_stdio(spec: str, reload: bool) -> None:
-    from toolkit_servers.stdio import claim_stdio, explain_first_print, serve_stdio
-
-    if sys.stdin is not None and sys.stdin.isatty():
-        click.echo(f"Waiting for an MCP client on stdin. To try a tool: toolkit call {spec} TOOL", err=True)
-    wires = claim_stdio()
-    explain_first_print()
-    target = targets.load_target(spec)
-    serve_stdio(_tools(target, reload), wires)
-
-
-def _serve_http(spec: str, reload: bool, address: dict[str, Any]) -> None:
-    from toolkit_servers import serve_http
-
-    target = targets.load_target(spec)
-    name = target.toolbox.name
-    serve_http(_tools(target, reload), on_ready=lambda url: click.echo(f"Serving {name} at {url}", err=True), **address)
-
-
-def _tools(target: targets.Target, reload: bool) -> Toolbox | Reload:
-    if not reload:
-        return target.toolbox
-    from toolkit_servers import Reload
-
-    return Reload(target)
-
+from toolkit.cli.terminal.results import as_json, say_warnings, take_stdout, write_result
 
 CALL_EXAMPLE = """
 $ toolkit call tools.py find_todos folder=src limit=5
@@ -177,7 +79,7 @@ def inspect(target: str, wants_json: bool) -> None:
     listing = box.listing()
     width = shutil.get_terminal_size((100, 24)).columns
     write_result(stdout, as_json({"tools": listing}) if wants_json else _table(listing, width))
-    _say_warnings(box)
+    say_warnings(box)
 
 
 def _table(listing: list[dict[str, Any]], width: int) -> str:

@@ -91,6 +91,12 @@ class Served(Generic[P, R]):
         bound.is_unbound_method = False
         return bound
 
+    def renamed(self, name: str) -> Self:
+        """The same under another name, which is used as it is given."""
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__, name=name)
+        return copy
+
     def renders(self, renderer: F) -> F:
         """Use a function to render the value: `@my_tool.renders`. It gives text or content objects."""
         self._shared.renderer = renderer
@@ -156,7 +162,7 @@ class Served(Generic[P, R]):
         if isinstance(self.function, types.MethodType):
             receiver, name = self.function.__self__, path.rpartition(".")[2]
             again = getattr(receiver, name, None)
-            if isinstance(again, Served) and again._shared is self._shared:
+            if isinstance(again, Served) and again._shared is self._shared and again.name == self.name:
                 return getattr, (receiver, name)
         return self._parts()
 

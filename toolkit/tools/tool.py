@@ -154,7 +154,7 @@ class Tool(Served[P, R]):
 
     def _parts(self) -> tuple[Any, ...]:
         subject, entry = self._shared.subject, self._shared.entry
-        made = (subject.call, subject.name, subject.module, self.options, self._shared.renderer)
+        made = (subject.call, self.name, subject.module, self.options, self._shared.renderer)
         return (_remade, made) if entry is None else (_remade_of_entry, (*made, entry))
 
 

@@ -17,12 +17,18 @@ if TYPE_CHECKING:
         parse_arguments as parse_arguments,
         usage as usage,
     )
-    from toolkit_servers.target._load import Target as Target, load_target as load_target
+    from toolkit_servers.target._load import (
+        Target as Target,
+        import_module_or_file as import_module_or_file,
+        load_target as load_target,
+    )
+    from toolkit_servers.target._many import load_again as load_again, load_targets as load_targets
 
 _HOMES = {
     "toolkit_servers.target._call": "call_once",
     "toolkit_servers.target._imports": "is_user_file",
     "toolkit_servers.target._key_values": "describe_arguments parse_arguments usage",
-    "toolkit_servers.target._load": "Target load_target",
+    "toolkit_servers.target._load": "Target import_module_or_file load_target",
+    "toolkit_servers.target._many": "load_again load_targets",
 }
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

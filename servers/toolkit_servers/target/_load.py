@@ -43,6 +43,8 @@ class Target:
     """The dotted name, when TARGET is a module."""
     name: str | None = None
     """What TARGET says after the colon."""
+    parts: tuple[Target, ...] = ()
+    """The targets it is the sum of, where several were named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,20 @@ def load_target(spec: str, *, cwd: Path | None = None) -> Target:
         file = Path(source) if source else None
         files = loaded_files(folder) | ({file} if file else set())
         return Target(spec, toolbox, files, file, folder, None if address.file else address.place, address.name)
+
+
+def import_module_or_file(place: str, *, cwd: Path | None = None) -> ModuleType:
+    """The module that a file or a dotted name stands for, found as a TARGET is.
+
+    Raises:
+        TargetError: it cannot be found or imported.
+    """
+    address = Address.parse(place, Path.cwd() if cwd is None else cwd.resolve())
+    if address.file is not None:
+        problems.require_file(address, address.file)
+    folder = address.cwd if address.file is None else import_folder(address.file)
+    with importing_from(folder):
+        return _import(address, folder)
 
 
 def _import(address: Address, folder: Path) -> ModuleType:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import click
 
-from toolkit._base.words import safe_name, safe_text
+from toolkit._base.words import count_text, safe_name, safe_text
 
 if TYPE_CHECKING:
+    from toolkit.tools import Toolbox
     from toolkit.workspace import Applied, Changes
 
 _MOST_ROWS = 500
@@ -93,3 +94,11 @@ def print_applied(stdout: TextIO, applied: Applied, *, wants_json: bool) -> None
         click.echo(f"left: {safe_name(path)} ({reason})", err=True)
     if not applied.changes:
         click.echo("nothing to apply", err=True)
+
+
+def say_warnings(box: Toolbox) -> str:
+    """Print on stderr what clients may not take of these tools; how many that are, in words."""
+    warnings = box.warnings()
+    for warning in warnings:
+        click.echo(f"warning: {warning}", err=True)
+    return count_text(len(warnings), "warning") if warnings else ""
