@@ -28,17 +28,26 @@ FLOOR = {"toolkit._base", "toolkit.errors"}
 """What every room may use: the floor, and the errors that users catch."""
 
 MAY_USE: dict[str, set[str]] = {
-    "toolkit.tools": {"toolkit.tools.calling", "toolkit.tools.offers", "toolkit.tools.schema"},
+    "toolkit.tools": {
+        "toolkit.tools.asking",
+        "toolkit.tools.calling",
+        "toolkit.tools.offers",
+        "toolkit.tools.schema",
+    },
+    "toolkit.tools.asking": {"toolkit.tools", "toolkit.tools.schema"},
     "toolkit.tools.calling": {"toolkit.tools"},
     "toolkit.tools.offers": {"toolkit.tools", "toolkit.tools.calling", "toolkit.tools.schema"},
     "toolkit.tools.schema": {"toolkit.tools"},
     "toolkit_servers": {
         "toolkit.tools",
+        "toolkit.tools.calling",
+        "toolkit_servers.asking",
         "toolkit_servers.offers",
         "toolkit_servers.protocol",
         "toolkit_servers.target",
         "toolkit_servers.telling",
     },
+    "toolkit_servers.asking": {"toolkit.tools.asking", "toolkit.tools.calling"},
     "toolkit_servers.http": {"toolkit_servers", "toolkit_servers.http.auth", "toolkit_servers.http.watching"},
     "toolkit_servers.http.auth": {"toolkit_servers.http", "toolkit_servers.target"},
     "toolkit_servers.http.watching": {"toolkit_servers.http", "toolkit_servers.http.auth"},

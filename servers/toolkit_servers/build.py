@@ -29,6 +29,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 
 from toolkit._base.json_bytes import as_read
 from toolkit.tools import ToolContext
+from toolkit.tools.calling import waits_for_answer
 from toolkit_servers.offering import changed_kinds, offers_more_than_tools
 from toolkit_servers.protocol.offer import TOOL_USE_ID, Offer
 from toolkit_servers.protocol.reports import CallReports
@@ -38,8 +39,12 @@ from toolkit_servers.tracing import enter_trace
 
 if TYPE_CHECKING:
     from toolkit.tools import Toolbox
+    from toolkit.tools.asking import Asking
+    from toolkit_servers.asking import InputRequiredAsking, StateSeal
 
 _Context = ServerRequestContext[Any, Any]
+Run = Callable[[ToolContext], Awaitable[dict[str, Any]]]
+"""Answers a request with the context that a function of the user sees."""
 
 _MOST_REMEMBERED = 1000
 """Log levels kept."""
@@ -71,6 +76,7 @@ class ToolServer(Server[Any]):
             instructions=offer.instructions,
             get_tool_input_schema=self._input_schema,
         )
+        self._seal: StateSeal | None = None
         self.changes = Changes()
         """Who is told when something changes."""
         self._offer = offer
@@ -150,13 +156,21 @@ class ToolServer(Server[Any]):
         result = await self.answer(ctx, run)
         return self._offer.stamped(result) if _is_modern(ctx) else result
 
-    async def answer(self, ctx: _Context, run: Callable[[ToolContext], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
+    async def answer(self, ctx: _Context, run: Run) -> dict[str, Any]:
         """Let `run` answer a request from a function of the user, with the context that the function sees."""
-        modern = _is_modern(ctx)
+        if not _is_modern(ctx):
+            return await self._answered(ctx, run)
+        if (ctx.params or {}).get("requestState") is None:
+            result = await self._answered(ctx, run)
+            return result if "requestState" not in result else await self._sealed(ctx, _given(result))
+        return await self._sealed(ctx, lambda opened: self._answered(opened, run))
+
+    async def _answered(self, ctx: _Context, run: Run) -> dict[str, Any]:
         meta: Mapping[str, Any] = (ctx.params or {}).get("_meta") or {}
         call_id = str(meta.get(TOOL_USE_ID) or ctx.request_id)
         notifier = SessionNotifier(ctx.session, ctx.request_id)
-        reports = CallReports(notifier, self._lowest_level(ctx, meta, modern=modern))
+        reports = CallReports(notifier, self._lowest_level(ctx, meta, modern=_is_modern(ctx)))
+        asked: list[InputRequiredAsking] = []
         if self._make_context is not None:
             context = self._make_context(call_id)
         else:
@@ -168,6 +182,7 @@ class ToolServer(Server[Any]):
                 on_changed=(lambda what: reports.put(lambda: self.changes.tell(what)))
                 if self._offer.notifies
                 else None,
+                asking=(lambda: _asking(ctx, asked)) if self._offer.notifies else None,
                 session=_session_of(ctx),
             )
         try:
@@ -176,9 +191,22 @@ class ToolServer(Server[Any]):
         except MCPError as error:  # the function answers with a protocol error
             await reports.finish()
             raise MCPError(error.code, as_read(error.message), as_read(error.data)) from error
-        except BaseException:
+        except BaseException as error:
+            if asked and waits_for_answer(error):
+                await reports.finish()
+                return asked[0].result()
             reports.drop()
             raise
+        return result
+
+    async def _sealed(self, ctx: _Context, call_next: Callable[[_Context], Awaitable[HandlerResult]]) -> dict[str, Any]:
+        """What a client carries for us between two requests can neither be read nor changed by it."""
+        if self._seal is None:
+            from toolkit_servers.asking import StateSeal
+
+            self._seal = StateSeal(self.name)
+        result = await self._seal.around(ctx, call_next)
+        assert isinstance(result, dict)
         return result
 
     def _listing(self, *, modern: bool) -> dict[str, Any]:
@@ -212,6 +240,23 @@ class ToolServer(Server[Any]):
     def _input_schema(self, name: str) -> Mapping[str, Any] | None:
         entry = next((entry for entry in self.toolbox.listing() if entry["name"] == name), None)
         return None if entry is None else entry["inputSchema"]
+
+
+def _asking(ctx: _Context, asked: list[InputRequiredAsking]) -> Asking:
+    """Who answers the questions of one request; in 2026-07-28 it is noted what they were."""
+    from toolkit_servers.asking import HandshakeAsking, InputRequiredAsking
+
+    if not _is_modern(ctx):
+        return HandshakeAsking(ctx)
+    asked.append(InputRequiredAsking(ctx))
+    return asked[0]
+
+
+def _given(result: dict[str, Any]) -> Callable[[_Context], Awaitable[HandlerResult]]:
+    async def give(ctx: _Context) -> HandlerResult:
+        return result
+
+    return give
 
 
 def _is_modern(ctx: _Context) -> bool:

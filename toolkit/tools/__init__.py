@@ -15,6 +15,13 @@ from toolkit.tools.toolbox import Toolbox
 from toolkit.tools.workspace_path import WorkspacePath
 
 if TYPE_CHECKING:
+    from toolkit.tools.asking import (
+        Cancelled as Cancelled,
+        CannotAsk as CannotAsk,
+        Declined as Declined,
+        Root as Root,
+        Sampled as Sampled,
+    )
     from toolkit.tools.offers import (
         Completion as Completion,
         Contents as Contents,
@@ -25,7 +32,10 @@ if TYPE_CHECKING:
         resource as resource,
     )
 
-_HOMES = {"toolkit.tools.offers": "Completion Contents Messages ServedPrompt ServedResource prompt resource"}
+_HOMES = {
+    "toolkit.tools.asking": "Cancelled CannotAsk Declined Root Sampled",
+    "toolkit.tools.offers": "Completion Contents Messages ServedPrompt ServedResource prompt resource",
+}
 
 __getattr__, __dir__, _names = lazy_names(__name__, _HOMES)
 __all__ = [

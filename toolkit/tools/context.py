@@ -10,15 +10,22 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 from uuid import uuid4
 
 from toolkit.errors import ToolError
 from toolkit.tools.workspace_path import AgentPaths, CurrentFolder, host_path
+
+if TYPE_CHECKING:
+    from toolkit.tools.asking import Asking, Cancelled, Declined, Root, Sampled
+
+T = TypeVar("T")
+D = TypeVar("D")
+_NONE: Any = object()
 
 ProgressSink = Callable[[float, float | None, str | None], None]
 LogSink = Callable[[str, str, Any], None]
@@ -63,6 +70,7 @@ class ToolContext:
         on_progress: ProgressSink | None = None,
         on_log: LogSink | None = None,
         on_changed: Callable[[str], None] | None = None,
+        asking: Callable[[], Asking] | None = None,
         deadline: Deadline | None = None,
         budget: Budget | None = None,
         session: str | None = None,
@@ -74,6 +82,8 @@ class ToolContext:
         self._on_progress = on_progress
         self._on_log = on_log
         self._on_changed = on_changed
+        self._find_asking = asking
+        self._asking: Asking | None = None
         self._workspace = workspace
         self._env = env
         self._paths = paths
@@ -148,6 +158,76 @@ class ToolContext:
             raise ToolError(f'{what!r} is no URI; a list is "tools", "prompts" or "resources"')
         if self._on_changed is not None:
             self._emit(partial(self._on_changed, what))
+
+    @overload
+    async def ask(self, question: str, answer: type[T], *, key: str | None = None) -> T | Declined | Cancelled: ...
+    @overload
+    async def ask(
+        self, question: str, answer: type[T], *, default: D, key: str | None = None
+    ) -> T | D | Declined | Cancelled: ...
+    @overload
+    async def ask(self, question: str, answer: Any = str, *, key: str | None = None, default: Any = _NONE) -> Any: ...
+    @overload
+    async def ask(self, question: str, *, url: str, key: str | None = None, default: Any = _NONE) -> Any: ...
+    async def ask(
+        self,
+        question: str,
+        answer: Any = str,
+        *,
+        url: str | None = None,
+        key: str | None = None,
+        default: Any = _NONE,
+    ) -> Any:
+        """Ask the person behind the client, and give the typed answer, `Declined()` or `Cancelled()`.
+
+        `answer` is str, int, float, bool, a Literal, an enum, or a dataclass with such fields. With `url` they are
+        asked to open a page instead, and True means they agreed. `default` is given where nobody can be asked.
+
+        In the 2026-07-28 era the function runs again from its beginning once the answer is there: ask first, then act.
+
+        Raises:
+            CannotAsk: the client cannot be asked, and there is no default. It is a ToolError.
+        """
+        from toolkit.tools.asking import put_question
+
+        given = {} if default is _NONE else {"default": default}
+        return await put_question(self._whom_to_ask(), question, answer, url=url, key=key, **given)
+
+    async def sample(
+        self,
+        prompt: Any,
+        *,
+        max_tokens: int = 1000,
+        system: str | None = None,
+        temperature: float | None = None,
+        stop: Sequence[str] = (),
+        key: str | None = None,
+    ) -> Sampled:
+        """Let the client's own model write a text; `prompt` is a text or messages, as a prompt gives them.
+
+        Raises:
+            CannotAsk: the client has no model for this. It is a ToolError.
+        """
+        from toolkit.tools.asking import SampleRequest
+        from toolkit.tools.offers import as_messages
+
+        request = SampleRequest(as_messages(prompt), max_tokens, system, temperature, tuple(stop), key)
+        return await self._whom_to_ask().sample(request)
+
+    async def roots(self) -> list[Root]:
+        """The folders the client works on.
+
+        Raises:
+            CannotAsk: the client does not name any. It is a ToolError.
+        """
+        return await self._whom_to_ask().roots()
+
+    def _whom_to_ask(self) -> Asking:
+        if self._asking is None:
+            from toolkit.tools.asking import Nobody
+
+            self._asking = Nobody() if self._find_asking is None else self._find_asking()
+        return self._asking
 
     def attach(self, post: Callable[[Callable[[], None]], object]) -> None:
         """Let reports from other threads reach this thread, in order, through `post`."""

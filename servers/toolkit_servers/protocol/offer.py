@@ -86,7 +86,8 @@ class Offer:
 
     def stamped(self, result: dict[str, Any]) -> dict[str, Any]:
         """What 2026-07-28 wants in every result."""
-        return {**result, "resultType": "complete", "_meta": {SERVER_KEY: self.server_info}}
+        kind = result.get("resultType", "complete")
+        return {**result, "resultType": kind, "_meta": {SERVER_KEY: self.server_info}}
 
     def _said_instructions(self) -> dict[str, str]:
         return {} if self.instructions is None else {"instructions": self.instructions}

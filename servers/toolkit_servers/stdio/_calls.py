@@ -15,6 +15,7 @@ from toolkit_servers.protocol.wire import CONNECTION_CLOSED, INTERNAL_ERROR, err
 from toolkit_servers.tracing import enter_trace
 
 if TYPE_CHECKING:
+    from toolkit.tools.asking import Asking
     from toolkit_servers.protocol.offer import Offer
     from toolkit_servers.protocol.wire import Frame, RequestId
     from toolkit_servers.stdio._streams import LineWriter
@@ -133,6 +134,7 @@ class Call:
             on_progress=reports.progress,
             on_log=reports.log,
             on_changed=lambda what: reports.put(lambda: self._tell(what)),
+            asking=self._unasked,
         )
         try:
             reply = await self._offer.toolbox.call(self._params["name"], self._params.get("arguments") or {}, context)
@@ -143,10 +145,17 @@ class Call:
         result = reply.wire()
         return result_line(self._request_id, self._offer.stamped(result) if self._modern else result)
 
+    def _unasked(self) -> Asking:
+        """Nobody: a call of a client that can be asked for something is mcp's. What to say to others is known there."""
+        from toolkit_servers.asking import Unasked
+
+        return Unasked(modern=self._modern)
+
     def _failure(self, error: Exception) -> bytes:
         """The answer to a call without a reply: a protocol error of the tool's own, or a fault of ours."""
         told = getattr(error, "error", None)
-        if type(error).__module__.startswith("mcp.") and told is not None:
+        is_mcps = any(cls.__module__.startswith("mcp.") for cls in type(error).__mro__)
+        if is_mcps and told is not None:
             return error_line(self._request_id, told.code, as_read(told.message), as_read(told.data))
         _log.error("a call ended without a reply", exc_info=error)
         if self._modern:

@@ -36,6 +36,10 @@ class CallFailed(Exception):
     """A call that came to nothing; its text is what the client reads."""
 
 
+class AnswerNeeded(BaseException):
+    """Unwinds a function that waits for an answer of the client's; no `except Exception` of the user's takes it."""
+
+
 class NotCalled(CallFailed):
     """The arguments do not fit: the function was not called."""
 
@@ -79,7 +83,7 @@ async def carry_out(
         if isinstance(error, anyio.get_cancelled_exc_class()):
             context.cancel()
             await _raise_if_ours(error)
-        if _is_protocol_error(error) or isinstance(error, CallFailed):
+        if _is_protocol_error(error) or isinstance(error, CallFailed) or waits_for_answer(error):
             raise
         raise CallFailed(_in_words(served, error)) from error
 
@@ -139,6 +143,13 @@ async def _raise_if_ours(error: BaseException) -> None:
     if task is not None and task.cancelling() > 0:
         raise error
     await anyio.lowlevel.checkpoint_if_cancelled()
+
+
+def waits_for_answer(error: BaseException) -> bool:
+    """Whether a function ended because it needs an answer, maybe in several tasks."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.subgroup(AnswerNeeded) is not None
+    return isinstance(error, AnswerNeeded)
 
 
 def _is_protocol_error(error: BaseException) -> bool:
