@@ -117,7 +117,7 @@ def told(desk: Desk, *words: str) -> Any:
 def test_the_list_says_how_each_run_ended_and_what_it_cost(desk: Desk) -> None:
     done = desk.toolkit("runs")
     lines = [line.split() for line in done.out.splitlines()]
-    assert lines[0] == ["RUN", "STATE", "BEGAN", "TOOK", "TOKENS", "COST", "PROMPT"]
+    assert lines[0] == ["RUN", "STATE", "BEGAN", "TOOK", "TOKENS", "COST", "SIZE", "PROMPT"]
     assert [line[:2] for line in lines[1:]] == [["run-ccc3", "crashed"], ["run-aab2", "throttled"], ["run-aaa1", "ok"]]
     assert "1,235" in lines[3]
     assert lines[3][-3:] == ["Make", "it", "better."]

@@ -129,7 +129,7 @@ def count_text(count: int, noun: str) -> str:
     """A number and its noun: 1 file, 2,000 files, 3 entries."""
     if count == 1:
         return f"1 {noun}"
-    return f"{count:,} {noun[:-1]}ies" if noun.endswith("ry") else f"{count:,} {noun}s"
+    return f"{count:,} {noun[:-1]}ies" if noun.endswith(("ry", "py")) else f"{count:,} {noun}s"
 
 
 def duration_text(ms: float) -> str:

@@ -134,6 +134,7 @@ def run(**given: Any) -> None:
     stdout = take_stdout()
     import asyncio
 
+    from toolkit.cli.runs.clean import tidy_afterwards
     from toolkit.cli.terminal.display import summary
     from toolkit.cli.terminal.following import follow
     from toolkit.runs import load_run
@@ -161,6 +162,7 @@ def run(**given: Any) -> None:
         click.echo(line, err=True)
     if not given["keep_workspace"]:
         load_run(result.run).drop_workspace()
+    tidy_afterwards()
     sys.exit(_exit_code(result))
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolkit._base.words import cost_text, duration_text, safe_line, safe_text
+from toolkit._base.words import cost_text, duration_text, safe_line, safe_text, size_text
+from toolkit.cli.runs.clean import clean
 from toolkit.cli.runs.export import export
 from toolkit.cli.runs.rewinding import rewind
 from toolkit.cli.runs.stop import stop
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
 
 LIST_EXAMPLE = """
 $ toolkit runs list
-RUN               STATE     BEGAN                  TOOK      TOKENS       COST  PROMPT
-run-6c1f0e9a2b47  ok        2026-03-02 02:10   3 m 20 s     151,204    $0.8312  Make the failing test pass.
-run-91d27be04c55  deadline  2026-03-02 02:04    1 m 0 s      40,210    $0.1904  List what is unclear.
+RUN               STATE     BEGAN                  TOOK      TOKENS       COST      SIZE  PROMPT
+run-6c1f0e9a2b47  ok        2026-03-02 02:10   3 m 20 s     151,204    $0.8312   2.1 MiB  Make the failing test pass.
+run-91d27be04c55  deadline  2026-03-02 02:04    1 m 0 s      40,210    $0.1904   512 KiB  List what is unclear.
 """
 
 SHOW_EXAMPLE = """
@@ -96,6 +97,8 @@ def show(run: StoredRun, wants_json: bool) -> None:
 
 def _row(run: StoredRun) -> dict[str, Any] | None:
     """One run as the list shows it; None for one that is gone or cannot be read."""
+    from toolkit.runs.storage import size_of
+
     try:
         state, facts = run.state, run.facts
         result = run.so_far() if state == "running" else run.result()
@@ -114,6 +117,7 @@ def _row(run: StoredRun) -> dict[str, Any] | None:
         "tokens": result.total.total,
         "cost": result.cost,
         "known_cost": result.known_cost,
+        "bytes": size_of(run),
         "prompt": facts.get("prompt"),
         "folder": str(run.folder),
     }
@@ -124,11 +128,12 @@ def _table(rows: list[dict[str, Any]]) -> str:
     states = max(8, *(len(row["code"] or row["state"]) for row in rows))
     costs = [cost_text(row["cost"], row["known_cost"]) for row in rows]
     wide = max(9, *map(len, costs))
-    head = f"{'RUN':<{ids}}  {'STATE':<{states}}  {'BEGAN':<16}  {'TOOK':>9}  {'TOKENS':>10}  {'COST':>{wide}}  PROMPT"
+    used = f"{'TOOK':>9}  {'TOKENS':>10}  {'COST':>{wide}}  {'SIZE':>8}"
+    head = f"{'RUN':<{ids}}  {'STATE':<{states}}  {'BEGAN':<16}  {used}  PROMPT"
     lines = [head]
     for row, cost in zip(rows, costs, strict=True):
         began = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["began"]))
-        used = f"{duration_text(row['ms']):>9}  {row['tokens']:>10,}  {cost:>{wide}}"
+        used = f"{duration_text(row['ms']):>9}  {row['tokens']:>10,}  {cost:>{wide}}  {size_text(row['bytes']):>8}"
         prompt = safe_line(row["prompt"] or "", 60)
         lines.append(
             f"{row['run']:<{ids}}  {row['code'] or row['state']:<{states}}  {began}  {used}  {prompt}".rstrip()
@@ -297,5 +302,6 @@ def remove(names: tuple[str, ...], older_than: float | None, wants_json: bool) -
         click.echo("nothing to remove", err=True)
 
 
+runs.add_command(clean)
 runs.add_command(export)
 runs.add_command(stop)

@@ -10,11 +10,18 @@ if TYPE_CHECKING:
     from toolkit.runs.storage.event_log import EventLog as EventLog
     from toolkit.runs.storage.run_folder import FORMAT as FORMAT, runs_home as runs_home
     from toolkit.runs.storage.stored_runs import find_run as find_run, latest_first as latest_first
+    from toolkit.runs.storage.tidying import (
+        KEPT_BYTES as KEPT_BYTES,
+        KEPT_SECONDS as KEPT_SECONDS,
+        size_of as size_of,
+        tidy_copies as tidy_copies,
+    )
 
 _HOMES = {
     "toolkit.runs.storage.event_log": "EventLog",
     "toolkit.runs.storage.run_folder": "FORMAT runs_home",
     "toolkit.runs.storage.stored_runs": "find_run latest_first",
+    "toolkit.runs.storage.tidying": "KEPT_BYTES KEPT_SECONDS size_of tidy_copies",
 }
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)
