@@ -224,7 +224,7 @@ def test_a_mistyped_run_ends_with_2_and_leaves_nothing(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TOOLKIT_HOME", str(tmp_path / "toolkit-home"))
-    monkeypatch.setattr("toolkit.cli.runs.running.take_stdout", lambda: None)
+    monkeypatch.setattr("toolkit.cli.starting.running.take_stdout", lambda: None)
     (tmp_path / "list.json").write_text("[]", encoding="utf-8")
     (tmp_path / "empty.py").write_text("", encoding="utf-8")
     (tmp_path / "open.json").write_text('{"sandbox": {"enabled": false}}', encoding="utf-8")

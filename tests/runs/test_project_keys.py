@@ -7,7 +7,7 @@ import dataclasses
 import click
 import pytest
 
-from toolkit.cli.runs.running import run
+from toolkit.cli.starting.running import run
 from toolkit.runs import Limits, RunSpec
 from toolkit.runs.projects.reading.forms import forms_of
 from toolkit.runs.projects.reading.keys import FORMS, LEFT_OUT, MEANT, OF_A_RUN, OF_ALL_MOUNTS

@@ -1,1 +1,1 @@
-"""The commands about runs: start one (`running`, `place`), look at it (`stored`, `report`), answer it (`approvals`)."""
+"""The commands about runs that were started: look at them, answer, stop, rewind, take back, remove."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolkit._base.words import safe_text
-from toolkit.cli.runs.place import place_options, servers_of, variables_of, workspace_of
+from toolkit.cli.starting.place import place_options, servers_of, variables_of, workspace_of
 from toolkit.cli.terminal.command import HEADER, MOUNT, Duration, command, json_option
 from toolkit.cli.terminal.own_words import in_own_words
 from toolkit.cli.terminal.project import config_options, person_at, project_of
