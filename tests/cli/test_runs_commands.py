@@ -275,3 +275,10 @@ def test_a_damaged_run_is_a_warning_in_the_list_and_can_be_removed(own: Desk) ->
     assert (done.code, [line.split()[0] for line in done.out.splitlines()]) == (0, ["RUN", "run-ccc3", "run-aaa1"])
     assert done.err.startswith("warning: a file of run run-aab2 cannot be read\n")
     assert own.toolkit("runs", "remove", "aab").out == "removed run-aab2\n"
+
+
+def test_the_ids_of_runs_are_completed(desk: Desk) -> None:
+    found = desk.toolkit(
+        env={"_TOOLKIT_COMPLETE": "bash_complete", "COMP_WORDS": "toolkit runs show run-a", "COMP_CWORD": "3"}
+    )
+    assert [line.partition(",")[2] for line in found.out.splitlines()] == ["run-aaa1", "run-aab2"]

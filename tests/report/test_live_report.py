@@ -132,7 +132,7 @@ async def test_the_page_may_not_be_kept_framed_or_passed_on(tmp_path: Path) -> N
 async def test_a_file_made_while_the_run_goes_on_says_so(tmp_path: Path, opened: Opened) -> None:
     async with running(tmp_path) as (run, _):
         page = await opened(write_report(run, tmp_path / "now.html"))
-        assert await texts(page, "h1") == ["The run was under way when this page was made."]
+        assert await texts(page, ".verdict") == ["The run was under way when this page was made."]
         assert await texts(page, ".row.tool .result") == ["written"]
         await page.keyboard.press("2")
         assert await texts(page, "#panel-changes") == ["The changes are shown when the run has ended."]

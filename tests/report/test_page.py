@@ -19,7 +19,8 @@ async def test_the_first_look_says_how_it_ended_and_what_it_used(tmp_path: Path,
     page = await opened(write_report(await worked_run(tmp_path)))
 
     assert await texts(page, "#badge") == ["ok"]
-    assert await texts(page, "h1") == ["The run finished."]
+    assert await texts(page, "h1") == [PROMPT]
+    assert await texts(page, ".verdict") == ["The run finished."]
     assert await page.title() == "ok · run-7f3a90c1d2e4"
     figures = dict(zip(await texts(page, ".numbers dt"), await texts(page, ".numbers dd"), strict=True))
     assert (figures["Tokens"], figures["Model calls"], figures["Tool calls"], figures["Refused"]) == (
@@ -236,7 +237,7 @@ async def test_retries_warnings_approvals_and_compaction_are_shown(opened: Opene
     ]
     page = await opened(write_report(write_run(events)))
 
-    assert await texts(page, "h1") == ["The run reached its deadline."]
+    assert await texts(page, ".verdict") == ["The run reached its deadline."]
     assert "did not answer (529); attempt 2 after 1.5 s." in (await texts(page, ".row.retry"))[0]
     assert "rate limit: near" in (await texts(page, ".row.warning"))[0]
     (refusal,) = await texts(page, ".row.refused")

@@ -22,7 +22,6 @@ from mcp_types import (
 
 from toolkit.tools.asking import Cancelled, CannotAsk, Declined, Question, Root, Sampled, SampleRequest
 
-
 NO_MODEL = "this client lets no tool use its model (sampling)"
 NO_ROOTS = "this client does not name its folders (roots)"
 

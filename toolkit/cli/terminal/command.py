@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
+from toolkit._base.files import state_home
 from toolkit._base.words import read_duration, read_size
 from toolkit.errors import WorkspaceSecurityError
 
@@ -158,6 +160,13 @@ class _StoredRun(click.ParamType["StoredRun"]):
         from toolkit.runs import load_run
 
         return load_run(value)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The ids that begin so, and 'last'; only names are looked at, so that it is quick."""
+        folder = state_home() / "runs"
+        names = sorted(entry.name for entry in folder.iterdir() if entry.is_dir()) if folder.is_dir() else []
+        shown = [name for name in ("last", *names) if name.startswith(incomplete) and not name.startswith(".")]
+        return [CompletionItem(name) for name in shown]
 
 
 RUN = click.argument("run", metavar="RUN", type=_StoredRun())

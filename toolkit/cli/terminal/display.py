@@ -63,6 +63,7 @@ class Display:
             self._tool(asked, event)
         elif event.name == "approval.asked" and not self._asks_here:
             self._line(f"waits for an answer: {data['tool']} ({data['reason']})")
+            self._line(f"  toolkit approvals answer {event.run} {event.id} allow|session|project|always|deny")
         elif event.name == "server.failed":
             self._line(f"goes on without the server '{event.id}', which did not start: {data['error']}")
         elif event.name == "server.changed":

@@ -48,7 +48,8 @@ function showHero(state) {
   const title = h(
     "div.title",
     {},
-    h("h1." + how.tone, {}, how.sentence),
+    h("h1", {}, taskOf(data) || data.run),
+    h("p.verdict." + how.tone, {}, how.sentence),
     how.cause ? h("p.cause", {}, how.cause) : null,
     h("p.subtitle", {}, [began, data.result && data.result.model].filter(Boolean).map(str).join("  ·  ")),
   );
@@ -60,6 +61,12 @@ function showHero(state) {
   );
   fill(hero, title, grid, lastWords(state, last), model.calls.length ? chart : null);
   drawTokens(state);
+}
+
+/* What the run was asked, as far as its first line tells. */
+function taskOf(data) {
+  const line = str(data.facts.prompt).trim().split("\n", 1)[0];
+  return line.length > 160 ? line.slice(0, 160) + "…" : line;
 }
 
 function lastWords(state, text) {
