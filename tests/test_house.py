@@ -72,7 +72,12 @@ MAY_USE: dict[str, set[str]] = {
         "toolkit_servers.ready.files",
     },
     "toolkit_servers.protocol": {"toolkit_servers"},
-    "toolkit_servers.stdio": {"toolkit.tools", "toolkit_servers", "toolkit_servers.protocol"},
+    "toolkit_servers.stdio": {
+        "toolkit.tools",
+        "toolkit_servers",
+        "toolkit_servers.asking",
+        "toolkit_servers.protocol",
+    },
     "toolkit_servers.target": {"toolkit", "toolkit.tools", "toolkit_servers.ready"},
     "toolkit_servers.telling": set(),
     "toolkit_workspace": {

@@ -147,7 +147,9 @@ class Person:
 
     async def elicit(self, context: Any, params: Any) -> ElicitResult:
         self.asked.append(params)
-        answer = next((answer for start, answer in self.answers.items() if params.message.startswith(start)), "cancel")
+        answer: Any = next(
+            (answer for start, answer in self.answers.items() if params.message.startswith(start)), "cancel"
+        )
         if answer in ("decline", "cancel"):
             return ElicitResult(action=answer)
         if isinstance(params, ElicitRequestURLParams):
@@ -295,7 +297,7 @@ async def test_an_answer_that_does_not_fit_is_told_and_in_2026_07_28_asked_for_a
 
     async def elicit(context: Any, params: Any) -> ElicitResult:
         tries.asked.append(params)
-        answers = ["main", "many", 4]
+        answers: list[Any] = ["main", "many", 4]
         return ElicitResult(action="accept", content={"answer": answers[len(tries.asked) - 1]})
 
     async with Client(box.server(), elicitation_callback=elicit) as client:
