@@ -93,7 +93,7 @@ async def test_what_does_not_fit_is_said_and_shown_on_demand(person: Person) -> 
 @pytest.mark.parametrize(
     ("tool", "arguments", "lines"),
     [
-        ("Bash", {"command": "a\x1b[2K\rb\u202e\nc"}, ["a\\x1b[2K\\x0db\\x202e", "c"]),
+        ("Bash", {"command": "a\x1b[2K\rb\u202e\nc"}, ["a\\x1b[2K\\x0db\\u202e", "c"]),
         ("Write", {"file_path": "f", "content": "x\ny"}, ["f", "+x", "+y"]),
         (
             "Edit",

@@ -151,6 +151,7 @@ MISTAKES: dict[str, tuple[str, int, str, str]] = {
     "a pattern that never matches": ('exclude_glob = ["#x"]\n', 1, "exclude_glob[0]", "can never match"),
     "a server without a command": ('[servers.db]\nargs = ["x"]\n', 1, "servers.db", "'command'"),
     "a setting that there is not": ("[settings]\nsandboxx = {}\n", 1, "settings", "sandboxx"),
+    "nobody's home": ('readable = ["~no-such-user/x"]\n', 1, "readable[0]", "no home folder"),
     "what a run is asked": ('prompt = "Go."\n', 1, "prompt", "said with each run"),
     "a program": ('before_run = "x"\n', 1, "before_run", "Python object"),
     "where the key is sent": ('api_url = "https://evil.example"\n', 1, "api_url", "where your key is sent"),
@@ -403,6 +404,16 @@ def test_a_broken_pyproject_stops_nobody_unless_it_may_be_about_us(folder: Path)
     assert ProjectFile.find() is None
     write(folder, "[tool.toolkit\n", "pyproject.toml")
     with pytest.raises(ProjectFileError, match="cannot be told"):
+        ProjectFile.find()
+
+
+def test_a_pyproject_that_is_no_file_is_not_waited_for(folder: Path) -> None:
+    os.mkfifo(folder / "pyproject.toml")
+    assert ProjectFile.find() is None
+    (folder / "pyproject.toml").unlink()
+    write(folder, "[tool.toolkit]\nmodel = 'x'\n", "real.toml")
+    (folder / "pyproject.toml").symlink_to("real.toml")
+    with pytest.raises(ProjectFileError, match="is a link"):
         ProjectFile.find()
 
 

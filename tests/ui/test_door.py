@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -77,6 +78,17 @@ async def test_an_action_on_no_run_or_without_sense_is_answered_in_words(served:
         status, said = await ask(served, path(served, target), "POST", body, **page)
         assert status in (404, 409)
         assert says in said
+
+
+async def test_a_run_does_not_go_on_under_a_project_file_that_nobody_accepted(
+    served: UiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    name = (await run("Go.", transport=FakeCLI([text("done")]))).run
+    (tmp_path / "toolkit.toml").write_text('mounts = ["."]\n', encoding="utf-8")
+    page = {"Origin": f"http://127.0.0.1:{served.port}", "Content_Type": "application/json"}
+    status, said = await ask(served, path(served, f"run/{name}/resume"), "POST", {"prompt": "Go on."}, **page)
+    assert (status, "was not accepted as it is now" in said) == (409, True)
 
 
 async def test_what_is_read_may_not_be_kept_framed_or_guessed(served: UiServer) -> None:

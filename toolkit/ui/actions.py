@@ -10,7 +10,7 @@ from typing import Any
 
 from toolkit._base.words import safe_name
 from toolkit.errors import RunError
-from toolkit.runs import Decision, StoredRun
+from toolkit.runs import Decision, ProjectFile, StoredRun
 from toolkit.runs.asking import RunClient
 
 _CHOICES = {"allow": "ALLOW_ONCE", "session": "ALLOW_SESSION", "project": "ALLOW_PROJECT", "deny": "DENY"}
@@ -67,6 +67,7 @@ def resume(run: StoredRun, said: dict[str, Any]) -> dict[str, Any]:
     if run.is_running():
         raise RunError(f"run {run.id} is still running")
     folder = Path(str(run.facts.get("cwd")))
+    _check_project_file(folder)
     command = [sys.executable, "-m", "toolkit", "run", "-", "--resume", run.id]
     process = subprocess.Popen(
         command,
@@ -80,6 +81,16 @@ def resume(run: StoredRun, said: dict[str, Any]) -> dict[str, Any]:
     process.stdin.write(prompt.encode("utf-8", "replace"))
     process.stdin.close()
     return {"said": "a new run goes on with the conversation"}
+
+
+def _check_project_file(folder: Path) -> None:
+    """Refuse where the new run would refuse: nobody is asked about a project file from a page."""
+    file = ProjectFile.find(folder) if folder.is_dir() else None
+    if file is not None and file.trust != "accepted":
+        raise RunError(
+            f"the project file {safe_name(str(file.path))} was not accepted as it is now",
+            fix="Read it at a terminal, and accept it there: toolkit run --plan",
+        )
 
 
 ACTIONS: dict[str, Callable[[StoredRun, dict[str, Any]], dict[str, Any]]] = {

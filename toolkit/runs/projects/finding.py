@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 from toolkit._base.files import is_there
-from toolkit._base.words import safe_name
+from toolkit._base.handles import READ_FILE
+from toolkit._base.words import safe_line, safe_name
 from toolkit.runs.projects.errors import ProjectFileError
 
 OWN = "toolkit.toml"
@@ -21,21 +24,30 @@ def find_file(folder: Path | str = ".") -> Path | None:
     """The project file that holds for a folder; None if there is none.
 
     Raises:
-        ProjectFileError: a folder has two, or a pyproject.toml that may have the table is no TOML.
+        ProjectFileError: a folder has two, or whether it has one cannot be told.
     """
-    for above in _folders(Path(folder).resolve()):
-        own, shared = above / OWN, above / PYPROJECT
-        found = [file for file, is_one in ((own, is_there(own)), (shared, _has_table(shared))) if is_one]
-        if len(found) > 1:
-            raise ProjectFileError(
-                f"there are two project files: {OWN}, and [tool.toolkit] in {PYPROJECT}",
-                file=own,
-                where=[safe_name(str(above))],
-                fix=f"Keep one of them, or choose: --config {OWN}",
-            )
-        if found:
-            return found[0]
-    return None
+    try:
+        return next((file for above in _folders(Path(folder).resolve()) if (file := _file_of(above))), None)
+    except OSError as error:
+        raise ProjectFileError(
+            f"whether there is a project file cannot be told: {error.strerror}",
+            file=Path(folder, OWN),
+            where=[safe_name(str(error.filename or folder))],
+            fix="To do without one: --no-config",
+        ) from None
+
+
+def _file_of(folder: Path) -> Path | None:
+    own, shared = folder / OWN, folder / PYPROJECT
+    found = [file for file, is_one in ((own, is_there(own)), (shared, _has_table(shared))) if is_one]
+    if len(found) > 1:
+        raise ProjectFileError(
+            f"there are two project files: {OWN}, and [tool.toolkit] in {PYPROJECT}",
+            file=own,
+            where=[safe_name(str(folder))],
+            fix=f"Keep one of them, or choose: --config {OWN}",
+        )
+    return found[0] if found else None
 
 
 def _folders(folder: Path) -> Iterator[Path]:
@@ -47,21 +59,27 @@ def _folders(folder: Path) -> Iterator[Path]:
 
 def _has_table(file: Path) -> bool:
     """Whether a pyproject.toml has a table for us."""
-    try:
-        with file.open("rb") as opened:
-            text = opened.read(_MOST_READ).decode("utf-8")
-        if "toolkit" not in text:
-            return False
-        data = tomllib.loads(text)
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+    data = _bytes(file)
+    if b"toolkit" not in data:
         return False
-    except (OSError, ValueError, RecursionError) as error:
-        why = error.strerror if isinstance(error, OSError) else str(error)
+    try:
+        said = tomllib.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
         raise ProjectFileError(
-            f"whether {PYPROJECT} has a table [tool.toolkit] cannot be told: {safe_name(str(why))}",
+            f"whether {PYPROJECT} has a table [tool.toolkit] cannot be told: {safe_line(str(error), 100)}",
             file=file,
             where=[safe_name(str(file))],
             fix="Correct it, or do without a project file: --no-config",
         ) from None
-    tool = data.get(TABLE[0])
+    tool = said.get(TABLE[0])
     return isinstance(tool, dict) and TABLE[1] in tool
+
+
+def _bytes(file: Path) -> bytes:
+    """The bytes of a file, also behind a link: whether it may be obeyed is judged when it is read."""
+    try:
+        handle = os.open(file, READ_FILE & ~os.O_NOFOLLOW)
+    except (FileNotFoundError, NotADirectoryError):
+        return b""
+    with os.fdopen(handle, "rb") as opened:
+        return opened.read(_MOST_READ) if stat.S_ISREG(os.fstat(handle).st_mode) else b""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from toolkit._base.words import did_you_mean, nearest, read_duration, read_size
+from toolkit._base.words import did_you_mean, nearest, read_duration, read_size, safe_name
 from toolkit.runs.projects.errors import ProjectFileError
 from toolkit.runs.projects.reading.source import Source, written
 
@@ -50,7 +50,10 @@ class Spot:
 
     def host_path(self, value: str) -> str:
         """A path as it was written, which is relative to the file."""
-        return os.path.normpath(self.source.path.parent / Path(value).expanduser())
+        try:
+            return os.path.normpath(self.source.path.parent / Path(value).expanduser())
+        except RuntimeError:
+            raise self.wrong(f"there is no home folder of that user: {safe_name(value)}") from None
 
 
 Form = Callable[[Spot, Any], Any]
