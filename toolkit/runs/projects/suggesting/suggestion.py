@@ -75,6 +75,10 @@ class Suggestion:
         """The whole project file."""
         return "\n".join([_HEAD.rstrip(), *self._lines()]) + "\n"
 
+    def _lent(self) -> list[dict[str, str]]:
+        """What a run lends without being asked, but for the history of git."""
+        return [row for row in self.plan.lent if ".git" not in Path(row["host"]).parts]
+
     def _found(self) -> Iterator[str]:
         for language in self.languages:
             parts = [f"tests by {language.test}" if language.test else "no tests that were recognised"]
@@ -82,8 +86,10 @@ class Suggestion:
             yield f"{language.name}: {'; '.join(parts)}"
         if not self.languages:
             yield "no language that was recognised"
-        for row in self.plan.lent:
+        for row in self._lent():
             yield f"lent by itself: {safe_name(row['host'])} ({row['what']})"
+        if self.plan.has_git:
+            yield "git: works for the agent, over your history"
         if self.secrets:
             yield f"{count_text(len(self.secrets), 'file')} may hold credentials: {_named(self.secrets)}"
 
@@ -94,10 +100,11 @@ class Suggestion:
         if self.secrets:
             yield f"# They may hold credentials: {_named(self.secrets)}."
             yield "leave_out_secrets = true"
-        if inside := [row for row in self.plan.lent if Path(row["host"]).is_relative_to(self.folder)]:
+        inside = [row for row in self._lent() if Path(row["host"]).is_relative_to(self.folder)]
+        if inside:
             names = [safe_name(str(Path(row["host"]).relative_to(self.folder))) for row in inside]
-            shown = [f"{name} ({row['what']})" for name, row in zip(names, inside, strict=True) if name != ".git"]
-            yield from [f"# Shown read-only by itself: {', '.join(shown)}."] if shown else []
+            shown = [f"{name} ({row['what']})" for name, row in zip(names, inside, strict=True)]
+            yield f"# Shown read-only by itself: {', '.join(shown)}."
         if self.test is not None:
             yield f"# Its tests: {self.test}"
         yield "\n[limits]"
