@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from toolkit.errors import WorkspaceError
 from toolkit_workspace.copying import Progress, fill
+from toolkit_workspace.delivering import Delivered, Delivery, Packer, deliver_branch, deliver_mailbox
 from toolkit_workspace.git import point_inside
 from toolkit_workspace.mount import HostMount
 from toolkit_workspace.places import Places, checked_at, places_of
@@ -299,6 +300,20 @@ class WorkspaceSection(Reviewed):
             lent,
             bool(self._shown.git),
         )
+
+    def deliver(self, delivery: Delivery, pack: Packer | None = None, *, as_mailbox: bool = False) -> Delivered:
+        """Make the changes a branch of each repository that the mounts lie in, or mails for `git am`.
+
+        `pack` packs what the agent committed; without it everything comes as one commit.
+
+        Raises:
+            WorkspaceConflictError: changes do not fit the commit; nothing was written.
+            WorkspaceSecurityError: a link leads out, or the agent's commits are not sound.
+            WorkspaceError: there is no repository, nothing to deliver, or the branch cannot be made.
+        """
+        how = deliver_mailbox if as_mailbox else deliver_branch
+        with in_words("the changes cannot be delivered", at=self.state_dir):
+            return how(self._with_bases(), self.shown.origins, delivery, pack)
 
     def cleanup(self) -> None:
         """Remove the workspace, whatever the agent made of it; a second call does nothing.

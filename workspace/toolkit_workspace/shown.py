@@ -6,8 +6,9 @@ is lent, and a git folder of its own where the host has a repository.
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -15,7 +16,16 @@ from typing import Any
 from toolkit._base.handles import READ_DIR
 from toolkit._base.words import safe_name
 from toolkit.errors import WorkspaceError
-from toolkit_workspace.git import GitInside, Repository, find_repository, make_git, plan_git
+from toolkit_workspace.git import (
+    GitInside,
+    Origin,
+    Repository,
+    find_around,
+    find_repository,
+    make_git,
+    origin_of,
+    plan_git,
+)
 from toolkit_workspace.mount import HostMount
 from toolkit_workspace.places import Places
 from toolkit_workspace.selecting import AllowedRoots, Plan, Source, Tally
@@ -34,6 +44,8 @@ class Shown:
     git: tuple[GitInside, ...] = ()
     aside: tuple[str, ...] = ()
     """Places in the workspace, relative to it, that are no part of the changes."""
+    origins: tuple[Origin, ...] = ()
+    """The repositories that its parts come from."""
 
     @property
     def all(self) -> tuple[tuple[str, str], ...]:
@@ -42,12 +54,14 @@ class Shown:
 
     def to_json(self) -> dict[str, Any]:
         git = [{"at": one.at, "lent": one.lent, "remarks": one.remarks} for one in self.git]
-        return {"lent": self.lent, "git": git, "aside": self.aside}
+        origins = [one.to_json() for one in self.origins]
+        return {"lent": self.lent, "git": git, "aside": self.aside, "origins": origins}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Shown:
         git = [GitInside(one["at"], _pairs(one["lent"]), tuple(one["remarks"])) for one in data["git"]]
-        return cls(_pairs(data["lent"]), tuple(git), tuple(data["aside"]))
+        origins = tuple(map(Origin.from_json, data["origins"]))
+        return cls(_pairs(data["lent"]), tuple(git), tuple(data["aside"]), origins)
 
 
 def _pairs(rows: Iterable[Sequence[str]]) -> tuple[tuple[str, str], ...]:
@@ -66,18 +80,49 @@ def show(
     lent: list[tuple[str, str]] = []
     git: list[GitInside] = []
     aside: list[str] = []
+    origins: list[Origin] = []
     for source, tally in zip(sources, tallies, strict=True):
         at = _landing(source)
+        found = _repositories(source, tally)
+        origins += _origins(source, found)
         for name in source.mount.lend:
             lent.append((_lendable(source, name, roots), places.to_agent(f"{at}{name}")))
             (workspace.folder / at / name).mkdir(mode=0o755, parents=True, exist_ok=True)
             aside.append(f"{at}{name}")
         if source.mount.git == "lend":
             stores = sum(len(one.lent) for one in git)
-            for one in _gits(workspace, source, tally, roots, stores):
+            for one in _gits(workspace, source, tally, found, roots, stores):
                 git.append(one)
                 aside.append(one.at)
-    return Shown(tuple(lent), tuple(git), tuple(aside))
+    return Shown(tuple(lent), tuple(git), tuple(aside), tuple(origins))
+
+
+def _repositories(source: Source, tally: Tally) -> dict[str, Repository]:
+    """The repositories of a mount by the place of each below it; one that cannot be read matters where git is lent."""
+    folder = Path(os.fsdecode(source.real_paths[0]))
+    found: dict[str, Repository] = {}
+    for below in sorted(map(os.fsdecode, tally.repositories)):
+        try:
+            repository = find_repository(folder / below)
+        except WorkspaceError:
+            if source.mount.git == "lend":
+                raise
+            continue
+        found |= {} if repository is None else {below: repository}
+    return found
+
+
+def _origins(source: Source, found: Mapping[str, Repository]) -> Iterator[Origin]:
+    """Where the parts of a mount come from: the repository it lies in or is, and those below it."""
+    folder = Path(os.fsdecode(source.real_paths[0]))
+    top, name = _landing(source).rstrip("/"), os.fsdecode(source.record.name or b"")
+    with contextlib.suppress(WorkspaceError):  # one around it that cannot be read: only a branch there would need it
+        if "" not in found and (around := find_around(folder)) is not None:
+            yield origin_of(around, top, folder / name)
+    for below, repository in found.items() if not name else ():
+        at = "/".join(part for part in (top, below) if part)
+        git = f"{at}/.git".lstrip("/") if source.mount.git == "lend" else None
+        yield origin_of(repository, at, folder / below, git=git)
 
 
 def plan_shown(sources: Sequence[Source], plan: Plan, roots: AllowedRoots, places: Places) -> Shown:
@@ -104,18 +149,21 @@ def lend_over(shown: Shown, mount: HostMount, folders: Sequence[str], places: Pl
     return replace(shown, lent=(*shown.lent, *lent), aside=(*shown.aside, *(f"{at}{name}" for name in folders)))
 
 
-def _gits(workspace: Workspace, source: Source, tally: Tally, roots: AllowedRoots, stores: int) -> Iterator[GitInside]:
+def _gits(
+    workspace: Workspace,
+    source: Source,
+    tally: Tally,
+    found: Mapping[str, Repository],
+    roots: AllowedRoots,
+    stores: int,
+) -> Iterator[GitInside]:
     nothing = workspace.state_dir / NOTHING
     nothing.touch(mode=0o644)
     is_whole = not tally.left.counts
-    for below in sorted(tally.repositories):
-        top = Path(os.fsdecode(source.real_paths[0])) / os.fsdecode(below)
-        repository = find_repository(top)
-        if repository is None:
-            continue
+    for below, repository in found.items():
         _check_stores(repository, roots)
-        at = f"{_landing(source)}{os.fsdecode(below)}".rstrip("/")
-        prefix = f"{os.fsdecode(below)}/" if below else ""
+        at = f"{_landing(source)}{below}".rstrip("/")
+        prefix = f"{below}/" if below else ""
         hidden = [name.removeprefix(prefix) for name in source.mount.lend if name.startswith(prefix)]
         copy = workspace.folder / at
         copy.mkdir(mode=0o755, parents=True, exist_ok=True)

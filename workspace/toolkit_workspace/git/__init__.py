@@ -1,6 +1,18 @@
 """A git folder of its own for the copy of a repository, over the host's objects."""
 
-from toolkit_workspace.git.make import GitInside, make_git, plan_git, point_inside
-from toolkit_workspace.git.repository import Repository, find_repository
+from toolkit_workspace.git.make import GitInside, make_git, plan_git, point_inside, write_refs
+from toolkit_workspace.git.origin import Origin, origin_of
+from toolkit_workspace.git.repository import Repository, find_around, find_repository
 
-__all__ = ["GitInside", "Repository", "find_repository", "make_git", "plan_git", "point_inside"]
+__all__ = [
+    "GitInside",
+    "Origin",
+    "Repository",
+    "find_around",
+    "find_repository",
+    "make_git",
+    "origin_of",
+    "plan_git",
+    "point_inside",
+    "write_refs",
+]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
@@ -133,8 +133,12 @@ def _copy_state(repository: Repository, place: Path) -> None:
 
 def _write_refs(repository: Repository, folder: GitFolder, common: GitFolder, place: Path) -> None:
     """All refs packed in one file; those that stand for another one as files."""
-    is_sha256 = (repository.setting("extensions.objectformat") or "").lower() == "sha256"
-    named, symbolic = read_refs(folder, common, 64 if is_sha256 else 40)
+    named, symbolic = read_refs(folder, common, 64 if repository.object_format == "sha256" else 40)
+    write_refs(named, symbolic, place)
+
+
+def write_refs(named: Mapping[str, str], symbolic: Mapping[str, str], place: Path) -> None:
+    """Write refs into a new git folder."""
     for ref, target in symbolic.items():
         (place / ref).parent.mkdir(parents=True, exist_ok=True)
         (place / ref).write_bytes(b"ref: " + os.fsencode(target) + b"\n")

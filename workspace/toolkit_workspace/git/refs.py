@@ -19,6 +19,8 @@ _MOST_FOLDERS = 50_000
 _DEEPEST = 60
 _LARGEST_PACKED = 1 << 28
 _LARGEST_REF = 65_536
+_MOST_HOPS = 5
+_OBJECT = re.compile(r"(?!0+$)(?:[0-9a-f]{40}|[0-9a-f]{64})")
 _PER_WORK_TREE = ("refs/bisect/", "refs/rewritten/", "refs/worktree/")
 _NAME = re.compile(
     r"""refs(?: / (?!\.) [^\x00-\x20\x7f~^:?*\[\\/]+ (?<!\.lock) )+ (?<!\.)""",
@@ -53,6 +55,26 @@ def read_refs(git_dir: GitFolder, common_dir: GitFolder, name_length: int) -> tu
         elif object_name.fullmatch(name := text.split(maxsplit=1)[0] if text.strip() else ""):
             named[ref] = name
     return named, symbolic
+
+
+def head_of(git_dir: GitFolder, refs: tuple[dict[str, str], dict[str, str]]) -> tuple[str | None, str | None]:
+    """The ref that HEAD stands for, if it does, and the commit; None for one without a commit yet.
+
+    Args:
+        git_dir: The git folder of a work tree.
+        refs: What `read_refs` says of it.
+    """
+    named, symbolic = refs
+    text = git_dir.line("HEAD") or ""
+    if not text.startswith("ref:"):
+        return None, text if _OBJECT.fullmatch(text) else None
+    ref = text.removeprefix("ref:").strip()
+    at = ref
+    for _ in range(_MOST_HOPS):
+        if at not in symbolic:
+            break
+        at = symbolic[at]
+    return ref, named.get(at)
 
 
 def is_ref(name: str) -> bool:

@@ -44,9 +44,22 @@ class Repository:
     excludes_file: str | None
     """The file of what the owner ignores in all repositories; never one that the repository names."""
 
+    @property
+    def object_format(self) -> str:
+        """`sha1` or `sha256`."""
+        return (self.setting("extensions.objectformat") or "sha1").lower()
+
     def setting(self, name: str) -> str | None:
         """The value that counts; None where nothing is set."""
         return next((value for key, value in reversed(self.config) if key == name), None)
+
+
+def find_around(folder: Path) -> Repository | None:
+    """The repository that a folder, a real path, lies in; None where it lies in none. Raises as `find_repository`."""
+    for top in (folder, *folder.parents):
+        if (found := find_repository(top)) is not None:
+            return found
+    return None
 
 
 def find_repository(top: Path) -> Repository | None:
