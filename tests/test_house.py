@@ -151,11 +151,13 @@ MAY_USE: dict[str, set[str]] = {
         "toolkit.tools",
         "toolkit_servers.target",
         "toolkit_workspace",
+        "toolkit_workspace.delivering",
     },
     "toolkit.runs.asking": {"toolkit.runs", "toolkit.runs.outcome", "toolkit.sandbox", "toolkit.tools"},
     "toolkit.runs.live": {
         "toolkit.runs",
         "toolkit.runs.asking",
+        "toolkit.runs.delivery",
         "toolkit.runs.outcome",
         "toolkit.runs.sessions",
         "toolkit.runs.storage",
@@ -163,6 +165,7 @@ MAY_USE: dict[str, set[str]] = {
     },
     "toolkit.runs.checkpoints": {"toolkit.runs", "toolkit.runs.asking", "toolkit.runs.sessions"},
     "toolkit.runs.many": {"toolkit.runs", "toolkit.runs.outcome", "toolkit.runs.storage"},
+    "toolkit.runs.delivery": {"toolkit.sandbox", "toolkit_workspace.delivering"},
     "toolkit.runs.outcome": {"toolkit.tools.schema"},
     "toolkit.runs.projects": {
         "toolkit.runs",
@@ -186,6 +189,7 @@ MAY_USE: dict[str, set[str]] = {
     "toolkit.runs.storage": {
         "toolkit.runs",
         "toolkit.runs.checkpoints",
+        "toolkit.runs.delivery",
         "toolkit.runs.outcome",
         "toolkit.runs.sessions",
         "toolkit.sandbox",
@@ -272,8 +276,9 @@ MAY_USE: dict[str, set[str]] = {
     "toolkit.workspace": {"toolkit_workspace"},
 }
 
-# The only steps upwards: Toolbox.in_process(), .server() and .read() import toolkit_servers when they are called.
-UPWARDS = {("toolkit/tools/toolbox.py", "toolkit_servers")}
+# The only steps upwards: Toolbox.in_process(), .server() and .read() import toolkit_servers when they are called, and
+# RunResult.branch() the run as it is stored.
+UPWARDS = {("toolkit/tools/toolbox.py", "toolkit_servers"), ("toolkit/runs/outcome/result.py", "toolkit.runs")}
 
 MAY_IMPORT_MCP = {"toolkit_servers", "toolkit.runs", "toolkit.testing", "toolkit.cli"}
 MAY_IMPORT_SDK = {"toolkit.runs", "toolkit.testing"}

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolkit._base.words import did_you_mean
-from toolkit.errors import RunError
+from toolkit.errors import RunError, WorkspaceError
 from toolkit.runs.agents import EFFORTS, check_agent, check_folder, check_hooks, check_plugin, check_thinking
 from toolkit.runs.asking.modes import MODES
 from toolkit.runs.kinds import (
@@ -313,6 +313,15 @@ def _run_id(name: str, value: Any) -> str:
     return value
 
 
+def _branch(name: str, value: Any) -> str:
+    from toolkit_workspace.delivering import checked_name
+
+    try:
+        return checked_name(value)
+    except WorkspaceError as error:
+        raise wrong(name, value, "git takes no such name for a branch", error.fix) from None
+
+
 _pattern = text("the name or pattern of a tool", 'Write for example: "Bash" or "mcp__notes__*"')
 
 RULES: dict[str, Rule] = {
@@ -360,6 +369,7 @@ RULES: dict[str, Rule] = {
     "store": optional(with_methods("a store of sessions, such as FileSessionStore(folder)", "append", "load")),
     "trace": optional(text("an id of yours")),
     "telemetry": optional(with_methods("a Telemetry, from toolkit.telemetry", "begin")),
+    "branch": optional(_branch),
     "before_run": optional(called_with("the spec", 'before_run=lambda spec: "Today is Monday."')),
     "after_run": optional(called_with("the result", "after_run=lambda result: print(result.code)")),
     "listener_timeout": number,

@@ -224,6 +224,8 @@ class LiveRun(Steering, Generic[OutputT]):
             await self._hold_session()
             place = await self._find_place()
             self._folder.started(place)
+            if self.spec.branch is not None and place.section is not None:
+                await asyncio.to_thread(place.section.check_branch, self.spec.branch)
             home = self._folder.home
             points = Checkpoints(self._folder.folder, place.section, self._ending.warn, spec=self.spec)
             engine = Engine(
@@ -337,7 +339,7 @@ class LiveRun(Steering, Generic[OutputT]):
             if self._socket is not None:
                 await self._socket.close()
             if self._place is not None:
-                await self._ending.leave(self._place)
+                await self._ending.leave(self._place, self.spec.branch)
         finally:
             self._ending.close()
             await self._locks.aclose()

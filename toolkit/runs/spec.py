@@ -186,6 +186,8 @@ class RunSpec:
     """An id of the caller's, carried by every event."""
     telemetry: Telemetry | None = None
     """Where traces and metrics of the run go; nowhere if not given."""
+    branch: str | None = None
+    """Make the work a branch of this name at the end, if it was verified, or nothing was to be and the run is ok."""
     before_run: Callable[[RunSpec], str | Awaitable[str | None] | None] | None = None
     """Called before the prompt is sent; text it gives is put before the prompt."""
     after_run: Callable[[RunResult[Any]], Awaitable[None] | None] | None = None
@@ -220,6 +222,13 @@ class RunSpec:
             raise RunError("the fallback model is the model itself", fix="Name another one, or leave it out")
         if self.agents and self.native is not None and "Agent" not in self.native:
             raise RunError("subagents need the CLI's tool Agent", fix='Offer it: native=[…, "Agent"]')
+        has_no_copy = isinstance(self.workspace, InPlace) or (self.workspace is None and self.resume is None)
+        if self.branch is not None and has_no_copy:
+            raise OptionError(
+                "branch",
+                "branch: it is made of what an agent changed in a copy, and there is none",
+                fix="Give it a workspace of mounts: WorkspaceSection([HostMount(…)], allowed_host_roots=[…])",
+            )
         self.rules()
         profile(
             self.jail_profile,

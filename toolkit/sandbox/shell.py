@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,8 +54,16 @@ class ShellOptions:
     """Host paths to show read-only, each with its place inside."""
 
 
-def run_confined(command: Sequence[str], workspace: Path | str, options: ShellOptions | None = None) -> ShellRun:
-    """Run a command in a jail with this process's input and output, and return how it ended.
+def run_confined(
+    command: Sequence[str],
+    workspace: Path | str,
+    options: ShellOptions | None = None,
+    *,
+    stdin: int | None = None,
+    stdout: int | None = None,
+    stderr: int | None = None,
+) -> ShellRun:
+    """Run a command in a jail with this process's input and output, or those given, and return how it ended.
 
     Raises:
         SandboxError: an argument is not usable.
@@ -72,7 +81,7 @@ def run_confined(command: Sequence[str], workspace: Path | str, options: ShellOp
         limits=options.limits,
         require=known_limits(options.require),
         read_only=options.read_only,
-        terminal=any(os.isatty(number) for number in range(3)),
+        terminal=any(os.isatty(own if given is None else given) for own, given in enumerate((stdin, stdout, stderr))),
     )
     demand_preflight()
     sweep()
@@ -82,15 +91,18 @@ def run_confined(command: Sequence[str], workspace: Path | str, options: ShellOp
         watchdog = Watchdog(opened)
         watchdog.start()
         try:
-            code = _wait(opened, command, options.seconds)
+            code = _wait(opened, command, options.seconds, (stdin, stdout, stderr))
         finally:
             watchdog.stop()
         return ShellRun(code, watchdog.exceeded, opened.plan.not_enforced)
 
 
-def _wait(opened: OpenJail, command: Sequence[str], seconds: float | None) -> int:
+def _wait(
+    opened: OpenJail, command: Sequence[str], seconds: float | None, handles: tuple[int | None, int | None, int | None]
+) -> int:
     """Start the command and wait; what would end this process ends the command instead."""
-    process = subprocess.Popen([opened.script, *command], cwd="/")
+    stdin, stdout, stderr = handles
+    process = subprocess.Popen([opened.script, *command], cwd="/", stdin=stdin, stdout=stdout, stderr=stderr)
 
     def end(number: int, frame: FrameType | None) -> None:
         opened.folder.kill()
@@ -100,6 +112,8 @@ def _wait(opened: OpenJail, command: Sequence[str], seconds: float | None) -> in
         signal.SIGINT: signal.SIG_IGN if opened.jail.terminal else end,
         **dict.fromkeys(_FORWARDED, end),
     }
+    if threading.current_thread() is not threading.main_thread():
+        handlers = {}  # only the main thread has a say in signals
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         code = process.wait(timeout=seconds)

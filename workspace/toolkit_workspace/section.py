@@ -15,7 +15,14 @@ from typing import Any, Self
 
 from toolkit.errors import WorkspaceError
 from toolkit_workspace.copying import Progress, fill
-from toolkit_workspace.delivering import Delivered, Delivery, Packer, deliver_branch, deliver_mailbox
+from toolkit_workspace.delivering import (
+    Delivered,
+    Delivery,
+    Packer,
+    check_branch,
+    deliver_branch,
+    deliver_mailbox,
+)
 from toolkit_workspace.git import point_inside
 from toolkit_workspace.mount import HostMount
 from toolkit_workspace.places import Places, checked_at, places_of
@@ -300,6 +307,14 @@ class WorkspaceSection(Reviewed):
             lent,
             bool(self._shown.git),
         )
+
+    def check_branch(self, name: str) -> None:
+        """Look whether a branch of that name could be made in each repository that the mounts lie in.
+
+        Raises:
+            WorkspaceError: there is one already, or no repository, or git takes no such name.
+        """
+        check_branch(self._prepared(), self.shown.origins, name)
 
     def deliver(self, delivery: Delivery, pack: Packer | None = None, *, as_mailbox: bool = False) -> Delivered:
         """Make the changes a branch of each repository that the mounts lie in, or mails for `git am`.

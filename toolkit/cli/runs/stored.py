@@ -10,6 +10,7 @@ import click
 
 from toolkit._base.words import cost_text, duration_text, safe_line, safe_text, size_text
 from toolkit.cli.runs.clean import clean
+from toolkit.cli.runs.deliver import branch, patch
 from toolkit.cli.runs.export import export
 from toolkit.cli.runs.rewinding import rewind
 from toolkit.cli.runs.stop import stop
@@ -142,7 +143,7 @@ def _table(rows: list[dict[str, Any]]) -> str:
 
 
 def _story(run: StoredRun, state: str, facts: dict[str, Any], result: RunResult[Any]) -> list[str]:
-    from toolkit.cli.terminal.display import ending, gate_refusals, lent_lines, totals
+    from toolkit.cli.terminal.display import branch_lines, ending, gate_refusals, lent_lines, totals
     from toolkit.runs.outcome import detail_lines
 
     began = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(facts["began"]))
@@ -153,6 +154,7 @@ def _story(run: StoredRun, state: str, facts: dict[str, Any], result: RunResult[
     lines += [f"workspace  {facts['workspace']}"] if "workspace" in facts else []
     lines += [f"inside     {safe_line(facts['inside'], 200)}"] if facts.get("inside") else []
     lines += lent_lines(facts)
+    lines += [f"branch     {line}" for line in branch_lines(result.delivery)] if result.delivery else []
     limits = ", ".join(f"{name} {value:g}" for name, value in (facts.get("limits") or {}).items())
     lines += [f"limits     {limits}"] if limits else []
     points = run.checkpoints
@@ -303,5 +305,7 @@ def remove(names: tuple[str, ...], older_than: float | None, wants_json: bool) -
 
 
 runs.add_command(clean)
+runs.add_command(branch)
+runs.add_command(patch)
 runs.add_command(export)
 runs.add_command(stop)

@@ -116,6 +116,7 @@ $ echo "List what is unclear." | toolkit run - --mount docs --mode read-only --j
 )
 @click.option("--resume", metavar="SESSION|RUN", help="Go on with a conversation: its id, or a run's, or 'last'.")
 @click.option("--ask-elsewhere", is_flag=True, help="Wait for 'toolkit approvals answer' instead of asking here.")
+@click.option("--branch", metavar="NAME", help="Make a branch of the work at the end, if it is verified or ok.")
 @click.option("--keep-workspace/--drop-workspace", default=True, show_default=True, help="Keep the copy afterwards.")
 @click.option("--otel", is_flag=True, help="Send traces and metrics to a collector, by the OTEL_… variables.")
 @config_options
@@ -185,7 +186,7 @@ def _exit_code(result: RunResult[Any]) -> int:
     from toolkit.runs.outcome import LIMIT_CODES
 
     if result.ok:
-        return 0
+        return 1 if result.delivery is not None and not result.delivery["branches"] else 0
     return 4 if result.code == "unconfined" else 3 if result.code in LIMIT_CODES else 1
 
 
@@ -263,6 +264,7 @@ def _options(given: dict[str, Any], project: ProjectFile | None) -> dict[str, An
         "mode": given["mode"],
         "policy": _policy(given["policies"]),
         "approve": "wait" if given["ask_elsewhere"] else None,
+        "branch": given["branch"],
         "resume": _session(given["resume"]),
         "telemetry": _telemetry() if given["otel"] and not is_plan else None,
     }

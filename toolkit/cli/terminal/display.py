@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolkit._base.words import cost_text, count_text, duration_text, safe_line, safe_text
+from toolkit._base.words import cost_text, count_text, duration_text, safe_line, safe_name, safe_text
 
 if TYPE_CHECKING:
     from toolkit.runs import Event, RunResult
@@ -164,8 +164,23 @@ def summary(result: RunResult[Any], *, kept: bool = True) -> list[str]:
     if result.changes:
         lines += ["", result.changes.summary()]
         lines += next_steps(result.run) if kept else []
+    if result.delivery is not None:
+        lines += ["", *branch_lines(result.delivery)]
     if not result.ok:
         lines += ["", f"More: toolkit runs show {result.run}"]
+    return lines
+
+
+def branch_lines(delivery: Mapping[str, Any]) -> list[str]:
+    """A line for each branch that was made, or why there is none."""
+    lines = []
+    for one in delivery["branches"]:
+        base = f" on {one['onto'][:7]}" if one["onto"] else ""
+        commits = count_text(one["commits"], "commit")
+        lines.append(f"{safe_name(one['name'])}  {commits}{base}  in {safe_name(one['repository'])}")
+    if not lines and delivery.get("why"):
+        first, *rest = safe_text(delivery["why"]).splitlines()
+        lines = [f"no branch: {first}", *rest]
     return lines
 
 
@@ -192,7 +207,8 @@ def ending(result: RunResult[Any]) -> list[str]:
 
 def next_steps(run: str) -> list[str]:
     """The commands that go on from the changes of a run."""
-    return ["", f"Look: toolkit runs diff {run}", f"Take: toolkit runs apply {run}"]
+    take = f"Take: toolkit runs apply {run}"
+    return ["", f"Look: toolkit runs diff {run}", f"{take}, or as a branch: toolkit runs branch {run}"]
 
 
 def totals(result: RunResult[Any]) -> str:

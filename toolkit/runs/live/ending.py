@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from toolkit.errors import WorkspaceError
+from toolkit.errors import ToolkitError, WorkspaceError
+from toolkit.runs.delivery import deliver_run, why_not
 from toolkit.runs.outcome.events import Event
 from toolkit.runs.outcome.fold import Fold
 from toolkit.runs.outcome.result import RunResult
@@ -29,6 +31,8 @@ class Ending:
         self.output: Any = None
         """The structured output of the turn that ended last."""
         self.changes: Changes | None = None
+        self.delivery: dict[str, Any] | None = None
+        """What became of the branch that was asked for."""
         self.unstored: str | None = None
         """Why something of the end could not be written down."""
 
@@ -55,7 +59,8 @@ class Ending:
 
     def with_objects(self, result: RunResult[Any]) -> RunResult[Any]:
         """A result with what events cannot hold."""
-        return dataclasses.replace(result, output=self.output, changes=self.changes, unstored=self.unstored)
+        kept = {"output": self.output, "changes": self.changes, "delivery": self.delivery}
+        return dataclasses.replace(result, **kept, unstored=self.unstored, folder=self._folder.folder)
 
     async def look(self, place: Place) -> Changes | None:
         """What the agent changed so far; a workspace it made unreadable costs nobody the rest of the result."""
@@ -70,18 +75,35 @@ class Ending:
         run = self._fold.run
         self._log.append(Event("lifecycle", "warning", time.time(), run, run, None, {"what": what}))
 
-    async def leave(self, place: Place) -> None:
-        """See what changed now that nothing in the jail lives any more, and let go of the copy."""
+    async def leave(self, place: Place, branch: str | None = None) -> None:
+        """See what changed now that nothing in the jail lives any more, make it a branch, let go of the copy."""
         try:
             changes = await self.look(place)
             if changes is not None:
                 self.changes = changes
                 await asyncio.to_thread(self._folder.finished, self._fold.result(), changes)
+            if branch is not None:
+                await self._deliver(place, branch)
             await asyncio.to_thread(place.release)
         except OSError as error:
             self._lost(error)
         except WorkspaceError as error:
             self.unstored = self.unstored or str(error)
+
+    async def _deliver(self, place: Place, branch: str) -> None:
+        """Make the branch that was asked for, or say why there is none."""
+        result = self._fold.result()
+        why = why_not(result)
+        if why is None and place.section is not None:
+            deliver = partial(deliver_run, place.section, self._folder.facts, result, name=branch)
+            try:
+                self.delivery = (await asyncio.to_thread(deliver)).to_json()
+            except ToolkitError as error:
+                why = str(error)
+        self.delivery = self.delivery or {"branches": [], "why": why or "there is no copy"}
+        self._folder.delivered(self.delivery)
+        run = self._fold.run
+        self._log.append(Event("lifecycle", "delivered", time.time(), run, run, None, self.delivery))
 
     def close(self) -> None:
         """The run is over: nothing is written after this."""

@@ -12,6 +12,7 @@
 | | finished | the run | turn, ok, code, message, cause, text, output, session, model, stop, ms, cost, |
 | | | | known_cost, gate_tokens, total, unattributed, models, turns, pending, |
 | | | | denied (by the CLI itself), unenforced, debug |
+| | delivered | the run | branches, left, marks, or why there is no branch: after the last turn, if one was asked for |
 | assistant | started | the message | model |
 | | text, thinking | the message | text (one delta) |
 | | block | the message | type (text or thinking), text (the whole block) |
@@ -51,7 +52,7 @@ from pydantic_core import PydanticSerializationError, to_json, to_jsonable_pytho
 Stream = Literal["lifecycle", "assistant", "tool", "usage", "approval", "gate", "compaction", "server"]
 
 KINDS: dict[str, tuple[str, ...]] = {
-    "lifecycle": ("started", "retry", "warning", "changed", "checkpoint", "finished"),
+    "lifecycle": ("started", "retry", "warning", "changed", "checkpoint", "finished", "delivered"),
     "assistant": ("started", "text", "thinking", "block", "ended"),
     "tool": ("started", "progress", "ended"),
     "usage": ("call",),

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from toolkit.errors import RunError
 from toolkit.runs.outcome.codes import MESSAGES, Code
 from toolkit.runs.outcome.events import Call, ModelUse, Tokens
 
 if TYPE_CHECKING:
+    from toolkit.runs.delivery import DeliveryOptions
     from toolkit_workspace import Changes
+    from toolkit_workspace.delivering import Delivered
 
 OutputT = TypeVar("OutputT")
 
@@ -104,6 +107,10 @@ class RunResult(Generic[OutputT]):
     """What the agent changed in the workspace; None where that is not known: it worked in place, or looking failed."""
     unstored: str | None = None
     """Why the end of the run could not be written down, in words: a full disk, say. None where it was."""
+    delivery: dict[str, Any] | None = field(default=None, repr=False)
+    """What became of `RunSpec.branch`: its `branches`, or `why` there are none. None if it was not asked for."""
+    folder: Path | None = field(default=None, repr=False, compare=False)
+    """Where the run is stored; None where it is not known."""
     unenforced: tuple[str, ...] = ()
     """Limits that were asked for and cannot be enforced on this machine."""
     model: str | None = None
@@ -129,6 +136,21 @@ class RunResult(Generic[OutputT]):
         if not self.ok:
             raise RunFailedError(self)
         return self
+
+    def branch(self, name: str | None = None, **options: Unpack[DeliveryOptions]) -> Delivered:
+        """Make its changes a branch of the host's repository, as `StoredRun.branch` does.
+
+        Raises:
+            RunError: it is not stored here, or as `StoredRun.branch`.
+            WorkspaceError: as `StoredRun.branch`.
+        """
+        from toolkit.runs.storage.stored_run import StoredRun
+
+        if self.folder is None:
+            raise RunError(
+                f"it is not known where run {self.run} is stored", fix="Write: load_run(result.run).branch()"
+            )
+        return StoredRun(self.folder).branch(name, **options)
 
     def to_data(self) -> dict[str, Any]:
         """JSON-ready: what `result.json` holds. `changes` is stored beside it, as the workspace and its record."""

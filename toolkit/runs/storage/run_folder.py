@@ -4,6 +4,7 @@
       run.json       what was asked for, where it works, and when it came to its end
       events.jsonl   one line for each event, written as it happens
       result.json    what it came to; written after every turn
+      delivery.json  the branch that was made of it at its end, or why there is none
       attachments/   the pictures and documents of its prompts, each once
       toolkit-workspace-…/   the agent's copy, where the run made one (its record is hidden beside it)
       workspace/     the empty folder it worked in, where it was given none
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from toolkit_workspace import Changes
 
 ATTACHMENTS = "attachments"
+DELIVERY = "delivery.json"
 FORMAT = 1
 """The version of this layout, kept in every run.json."""
 
@@ -129,6 +131,15 @@ class RunFolder:
         """Write down what it came to so far."""
         found = None if changes is None else changes.to_json()
         self._write("result.json", {**result.to_data(), "changes": found})
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What was asked for, and where it works."""
+        return self._facts
+
+    def delivered(self, delivery: dict[str, Any]) -> None:
+        """Write down what became of its work as a branch."""
+        self._write(DELIVERY, delivery)
 
     def close(self) -> None:
         """The run lives no more, and came to its end by itself."""

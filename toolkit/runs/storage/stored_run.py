@@ -11,17 +11,18 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from toolkit._base.handles import remove_folder
 from toolkit._base.locks import Lock, take_lock
 from toolkit.errors import RunError
+from toolkit.runs.delivery import DeliveryOptions, deliver_run, pull_request
 from toolkit.runs.outcome.events import Event
 from toolkit.runs.outcome.fold import result_of
 from toolkit.runs.outcome.result import RunResult
 from toolkit.runs.sessions.transcripts import forget, sessions_home
 from toolkit.runs.storage.event_log import EventFile, Following, last_turn_has_finished
-from toolkit.runs.storage.run_folder import ATTACHMENTS, FORMAT
+from toolkit.runs.storage.run_folder import ATTACHMENTS, DELIVERY, FORMAT
 
 if TYPE_CHECKING:
     from claude_agent_sdk import SessionStore
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from toolkit_workspace import WorkspaceSection
     from toolkit_workspace.applying import Applied
     from toolkit_workspace.changes import Changes
+    from toolkit_workspace.delivering import Delivered
 
 State = Literal["running", "finished", "crashed"]
 _TRIES = 20
@@ -124,7 +126,8 @@ class StoredRun:
             return self.so_far()
         data.pop("changes", None)
         try:
-            return RunResult.from_data(data)
+            result = RunResult.from_data(data)
+            return dataclasses.replace(result, delivery=self.delivery, folder=self.folder)
         except (KeyError, TypeError) as error:
             raise self.damaged("result.json", f"{type(error).__name__}: {error}") from error
 
@@ -170,6 +173,32 @@ class StoredRun:
         """
         with self._workspace() as section:
             return section.apply(paths=paths, mounts=mounts, dry_run=dry_run, conflict_markers=conflict_markers)
+
+    def branch(self, name: str | None = None, **options: Unpack[DeliveryOptions]) -> Delivered:
+        """Make the changes a branch of the host's repository: the agent's commits, and one for the rest.
+
+        `name` is `agent/RUN` if not given. Work tree and index are not touched, and nothing of the workspace runs.
+
+        Raises:
+            RunError: it is still running, it has no copy, or the agent's commits cannot be packed.
+            WorkspaceError: there is no repository, the branch exists, or changes do not fit; nothing was written.
+        """
+        with self._workspace() as section:
+            return deliver_run(section, self.facts, self.result(), name=name, **options)
+
+    def mailbox(self, **options: Unpack[DeliveryOptions]) -> bytes:
+        """The same commits as mails that `git am` takes; raises as `branch`, and for several repositories."""
+        with self._workspace() as section:
+            return deliver_run(section, self.facts, self.result(), as_mailbox=True, **options).mailbox
+
+    def pull_request(self) -> str:
+        """A summary in Markdown: what, why, verified by whom, cost, changed files, what to look at twice."""
+        return pull_request(self.facts, self.result(), self.changes())
+
+    @property
+    def delivery(self) -> dict[str, Any] | None:
+        """What became of `RunSpec.branch` at its end: `branches`, or `why` there are none; None if not asked for."""
+        return self._read(DELIVERY)
 
     @property
     def checkpoints(self) -> list[Checkpoint]:

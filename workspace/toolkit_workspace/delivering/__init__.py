@@ -5,6 +5,7 @@ from toolkit_workspace.delivering.deliver import (
     Delivered,
     DeliveredBranch,
     Delivery,
+    check_branch,
     deliver_branch,
     deliver_mailbox,
 )
@@ -17,6 +18,7 @@ __all__ = [
     "Delivery",
     "Packer",
     "Signature",
+    "check_branch",
     "checked_name",
     "deliver_branch",
     "deliver_mailbox",

@@ -23,9 +23,9 @@ from toolkit_workspace.delivering.building import Written
 from toolkit_workspace.delivering.commits import Packer
 from toolkit_workspace.delivering.mailbox import mailbox_of
 from toolkit_workspace.delivering.messages import Signature
-from toolkit_workspace.delivering.work import Work
+from toolkit_workspace.delivering.work import RepositoryWork
 from toolkit_workspace.git import Origin, find_repository
-from toolkit_workspace.quarantine import Quarantine, checked_name, free_place, land, quarantined, sweep
+from toolkit_workspace.quarantine import Quarantine, checked_name, free_place, land, quarantined, refs_of, sweep
 from toolkit_workspace.record.content import Hosts
 from toolkit_workspace.workspace import Workspace
 
@@ -114,13 +114,23 @@ def deliver_branch(
     with ExitStack() as stack:
         built, told = _built(workspace, origins, delivery, pack, stack)
         # Every name is looked at before the first branch is made.
-        old = [free_place(quarantine, delivery.name, force=delivery.force) for quarantine, _ in built]
+        old = [_free(quarantine, delivery) for quarantine, _ in built]
         for (quarantine, written), replaced in zip(built, old, strict=True):
             why = delivery.why or "toolkit: branch"
             land(quarantine, delivery.name, written.tip, replaced, known=written.known, why=why)
             top = str(quarantine.repository.top)
             made.append(DeliveredBranch(top, delivery.name, written.tip, written.onto, written.commits, replaced))
     return Delivered(tuple(made), *told)
+
+
+def check_branch(workspace: Workspace, origins: Sequence[Origin], name: str) -> None:
+    """Look whether a branch could be made, before anybody works for it; raises as `deliver_branch` does."""
+    checked_name(name)
+    _refuse_no_repository(workspace, origins)
+    for top in dict.fromkeys(origin.top for origin in origins):
+        repository = find_repository(Path(top))
+        if repository is not None:
+            free_place(repository, *refs_of(repository), name, force=False)
 
 
 def deliver_mailbox(
@@ -146,6 +156,11 @@ def deliver_mailbox(
     from dataclasses import replace
 
     return deliver_mailbox(workspace, origins, replace(delivery, squash=True), None)
+
+
+def _free(quarantine: Quarantine, delivery: Delivery) -> str | None:
+    place = (quarantine.repository, quarantine.named, quarantine.symbolic)
+    return free_place(*place, delivery.name, force=delivery.force)
 
 
 _Told = tuple[tuple[tuple[str, str], ...], dict[str, tuple[str, ...]]]
@@ -174,7 +189,7 @@ def _built(
         if repository is None:
             raise WorkspaceError("the repository is gone", where=[safe_name(top)])
         quarantine = stack.enter_context(quarantined(repository, workspace.state_dir))
-        work = Work(workspace, hosts, quarantine, parts, delivery)
+        work = RepositoryWork(workspace, hosts, quarantine, parts, delivery)
         written = work.written(inside, pack)
         told |= work.left
         marks |= work.marks

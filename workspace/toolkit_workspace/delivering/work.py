@@ -30,7 +30,7 @@ _LARGEST_POINTER = 1024
 
 
 @dataclass(slots=True)
-class Work:
+class RepositoryWork:
     """What an agent did in one repository."""
 
     workspace: Workspace

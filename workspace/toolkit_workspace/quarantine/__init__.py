@@ -3,7 +3,7 @@
 from toolkit_workspace.quarantine.landing import land
 from toolkit_workspace.quarantine.names import checked_name, free_place
 from toolkit_workspace.quarantine.plumbing import Git, GitFailed
-from toolkit_workspace.quarantine.private import Entry, Quarantine, Tree, quarantined, sweep
+from toolkit_workspace.quarantine.private import Entry, Quarantine, Tree, quarantined, refs_of, sweep
 
 __all__ = [
     "Entry",
@@ -15,5 +15,6 @@ __all__ = [
     "free_place",
     "land",
     "quarantined",
+    "refs_of",
     "sweep",
 ]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from toolkit._base.words import safe_name
 from toolkit.errors import WorkspaceError
+from toolkit_workspace.git import Repository
 from toolkit_workspace.git.folder import GitFolder
 from toolkit_workspace.git.refs import is_ref
-from toolkit_workspace.quarantine.private import Quarantine
 
 _LONGEST = 200
 _UNDER_WAY = ("rebase-merge/head-name", "rebase-apply/head-name", "BISECT_START")
@@ -31,21 +31,23 @@ def checked_name(name: str) -> str:
     return name
 
 
-def free_place(quarantine: Quarantine, name: str, *, force: bool) -> str | None:
-    """The commit that a branch of that name has now; None if there is none.
+def free_place(
+    repository: Repository, named: Mapping[str, str], symbolic: Mapping[str, str], name: str, *, force: bool
+) -> str | None:
+    """The commit that a branch of that name has now; None if there is none. The refs are those of the repository.
 
     Raises:
         WorkspaceError: there is one and it is not to be replaced, or it cannot be: it is checked out somewhere.
     """
     ref = f"refs/heads/{name}"
-    top = quarantine.repository.top
-    for work_tree in _checked_out(quarantine, ref):
+    top = repository.top
+    for work_tree in _checked_out(repository, ref):
         raise WorkspaceError(
             f"the branch {safe_name(name)} is checked out, so its files would no longer be those of its commit",
             where=[work_tree],
             fix="Choose another name: --name",
         )
-    known = {**quarantine.named, **quarantine.symbolic}
+    known = {**named, **symbolic}
     parts = ref.split("/")
     around = ["/".join(parts[:depth]) for depth in range(3, len(parts))]
     in_the_way = [one for one in known if one in around or one.startswith(f"{ref}/")]
@@ -56,9 +58,9 @@ def free_place(quarantine: Quarantine, name: str, *, force: bool) -> str | None:
             where=[str(top)],
             fix="Choose another name: --name",
         )
-    if ref in quarantine.symbolic:
+    if ref in symbolic:
         raise WorkspaceError(f"the branch {safe_name(name)} stands for another one", fix="Choose another name: --name")
-    old = quarantine.named.get(ref)
+    old = named.get(ref)
     if old is not None and not force:
         raise WorkspaceError(
             f"there is a branch {safe_name(name)} already",
@@ -68,9 +70,9 @@ def free_place(quarantine: Quarantine, name: str, *, force: bool) -> str | None:
     return old
 
 
-def _checked_out(quarantine: Quarantine, ref: str) -> Iterator[str]:
+def _checked_out(repository: Repository, ref: str) -> Iterator[str]:
     """The work trees that have a branch checked out, or are in the middle of something on it."""
-    common = quarantine.repository.common_dir
+    common = repository.common_dir
     with GitFolder(common) as folder:
         others = folder.names("worktrees")[0]
     for git_dir in (common, *(common / "worktrees" / name for name in others)):
@@ -78,4 +80,4 @@ def _checked_out(quarantine: Quarantine, ref: str) -> Iterator[str]:
             texts = [folder.line("HEAD") or "", *(folder.line(name) or "" for name in _UNDER_WAY)]
             place = folder.line("gitdir")
         if any(text.removeprefix("ref:").strip() in (ref, ref.removeprefix("refs/heads/")) for text in texts):
-            yield str(Path(place).parent if place else quarantine.repository.top)
+            yield str(Path(place).parent if place else repository.top)

@@ -140,7 +140,9 @@ class Quarantine:
         names = list(paths)
         try:
             return self._ignored(names)
-        except GitFailed:
+        except GitFailed as error:
+            if "symbolic link" not in error.said:
+                raise
             if len(names) == 1:  # behind a link of the host, where no rule is
                 return set()
         half = len(names) // 2
@@ -149,15 +151,19 @@ class Quarantine:
     def _ignored(self, names: list[str]) -> set[str]:
         if not names:
             return set()
-        git = self.git.at(GIT_WORK_TREE=str(self.repository.top), GIT_INDEX_FILE=str(self.folder / "no-index"))
-        given = os.fsencode("\0".join(names) + "\0")
+        git = self.git.at(
+            GIT_WORK_TREE=str(self.repository.top),
+            GIT_INDEX_FILE=str(self.folder / "no-index"),
+            GIT_LITERAL_PATHSPECS="0",  # which it does not take; with ./ in front no name is anything but a name
+        )
+        given = os.fsencode("".join(f"./{name}\0" for name in names))
         try:
             found = git("check-ignore", "--no-index", "-z", "--stdin", given=given)
         except GitFailed as error:
             if error.said.strip():
                 raise
             return set()  # it says by its exit code that there are none
-        return set(os.fsdecode(found).split("\0")) - {""}
+        return {name.removeprefix("./") for name in os.fsdecode(found).split("\0") if name}
 
     def filtered(self, commit: str | None, paths: Iterable[str]) -> dict[str, str]:
         """The paths that a filter program belongs to, with its name."""
@@ -193,6 +199,12 @@ def sweep(parent: Path) -> None:
     """Remove what a killed delivery left behind. Only for whoever holds the workspace."""
     for left in parent.glob(f"{_PREFIX}*"):
         remove_folder(left)
+
+
+def refs_of(repository: Repository) -> tuple[dict[str, str], dict[str, str]]:
+    """The refs of a repository, and those that stand for others."""
+    with GitFolder(repository.git_dir) as own, GitFolder(repository.common_dir) as common:
+        return read_refs(own, common, 64 if repository.object_format == "sha256" else 40)
 
 
 def _made(repository: Repository, folder: Path) -> Quarantine:
