@@ -172,6 +172,8 @@ WRONG: list[tuple[str, Any, str]] = [
     ("store", FileSessionStore, "an object, not a class"),
     ("trace", 5, "it is an id of yours"),
     ("telemetry", True, "it is a Telemetry"),
+    ("branch", "a..b", "git takes no such name for a branch"),
+    ("branch", "agent/x", "it is made of what an agent changed in a copy, and there is none"),
     ("before_run", "Hello.", "it is a function that takes the spec"),
     ("before_run", lambda: "Hello.", "it has to take one argument, the spec"),
     ("after_run", "done", "it is a function that takes the result"),

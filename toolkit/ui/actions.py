@@ -54,8 +54,7 @@ def apply(run: StoredRun, said: dict[str, Any]) -> dict[str, Any]:
 
 def branch(run: StoredRun, said: dict[str, Any]) -> dict[str, Any]:
     """Put the changes on a new branch of the host's repository."""
-    make: Callable[..., Any] = run.branch  # type: ignore[attr-defined]
-    made = make(str(said["name"])) if said.get("name") else make()
+    made = run.branch(str(said["name"]) if said.get("name") else None)
     return {"said": str(made)}
 
 

@@ -73,7 +73,7 @@ class RunTable:
 def _stamp(run: StoredRun) -> tuple[Any, ...]:
     """What differs when something about the run does."""
     found: list[Any] = []
-    for name in ("run.json", "result.json", "events.jsonl", "branch.json"):
+    for name in ("run.json", "result.json", "events.jsonl", "delivery.json"):
         try:
             stat = (run.folder / name).stat()
             found += [stat.st_mtime_ns, stat.st_size, stat.st_ino]

@@ -207,8 +207,8 @@ def ending(result: RunResult[Any]) -> list[str]:
 
 def next_steps(run: str) -> list[str]:
     """The commands that go on from the changes of a run."""
-    take = f"Take: toolkit runs apply {run}"
-    return ["", f"Look: toolkit runs diff {run}", f"{take}, or as a branch: toolkit runs branch {run}"]
+    steps = {"Look": "diff", "Take": "apply", "Or as a branch": "branch"}
+    return ["", *(f"{what}: toolkit runs {command} {run}" for what, command in steps.items())]
 
 
 def totals(result: RunResult[Any]) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from toolkit._base.words import safe_name
+from toolkit._base.words import count_text, safe_name
 from toolkit.errors import WorkspaceError, WorkspaceSecurityError
 from toolkit_workspace.applying.choose import choose
 from toolkit_workspace.changes.changes import Change, changes_of
@@ -87,6 +87,11 @@ class Delivered:
     """Reasons to look twice, by path."""
     mailbox: bytes = b""
     """The same as mails, where those were asked for."""
+
+    def __str__(self) -> str:
+        lines = [f"{one.name}  {count_text(one.commits, 'commit')}  in {one.repository}" for one in self.branches]
+        lines += [f"left out: {safe_name(path)} ({reason})" for path, reason in self.left]
+        return "\n".join([*lines, *(f"look twice: {safe_name(path)}" for path in self.marks)])
 
     def to_json(self) -> dict[str, Any]:
         """The facts as plain values."""

@@ -83,6 +83,7 @@ LEFT_OUT: dict[str, str] = {
     "store": _IN_PYTHON,
     "trace": _WITH_THE_RUN,
     "telemetry": "where traces go is about this machine and not about the project: --otel, and the OTEL_… variables",
+    "branch": _WITH_THE_RUN,
     "before_run": _IN_PYTHON,
     "after_run": _IN_PYTHON,
     "listener_timeout": "it is about a program's own listeners: give it to run() or RunSpec",
