@@ -94,7 +94,10 @@ class Judge:
         self._task = asyncio.create_task(_mcp_side.serve(server, self, self.lines))  # type: ignore[arg-type]
 
     async def next(self) -> Frame | None:
-        return await self._inbox.get()
+        frame = await self._inbox.get()
+        if frame is None:
+            self._inbox.put_nowait(None)  # at its end a stream stays
+        return frame
 
     def is_for_client(self, answered: object, method: str | None) -> bool:
         return True
