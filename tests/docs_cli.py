@@ -37,9 +37,9 @@ def commands(
             yield (*path, name), command
 
 
-def help_of(path: tuple[str, ...]) -> str:
-    """What `toolkit PATH --help` prints on a terminal 80 characters wide."""
-    done = CliRunner().invoke(toolkit, [*path, "--help"], prog_name="toolkit", terminal_width=80)
+def help_of(path: tuple[str, ...], columns: int = 80) -> str:
+    """What `toolkit PATH --help` prints on a terminal of this width."""
+    done = CliRunner().invoke(toolkit, [*path, "--help"], prog_name="toolkit", terminal_width=columns)
     assert done.exit_code == 0
     return done.output.rstrip()
 

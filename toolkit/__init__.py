@@ -6,12 +6,11 @@ mcp nor claude_agent_sdk.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 __version__ = "0.1.0"
 
 from toolkit._base.lazy import lazy_names
 
+TYPE_CHECKING = False  # `typing` alone would double the time of `import toolkit`
 if TYPE_CHECKING:
     from toolkit.errors import ToolError as ToolError, ToolkitError as ToolkitError
     from toolkit.runs import (

@@ -133,6 +133,8 @@ class ToolServer(Server[Any]):
             await self.changes.tell(kind)
 
     async def _shortcut(self, ctx: _Context, call_next: CallNext) -> HandlerResult:
+        if ctx.request_id is None:  # a notification, whatever its method
+            return await call_next(ctx)
         params = ctx.params or {}
         modern = _is_modern(ctx)
         if ctx.method in ("tools/call", "tools/list") and not modern and has_envelope(params):

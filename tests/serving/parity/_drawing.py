@@ -40,7 +40,9 @@ _LEVELS = st.sampled_from(["debug", "error", "emergency", "loud", ""])
 _CALLS = st.one_of(
     st.fixed_dictionaries({"name": st.just("add"), "arguments": st.fixed_dictionaries({"a": _NUMBERS | VALUES})}),
     st.fixed_dictionaries({"name": st.just("echo"), "arguments": st.fixed_dictionaries({"value": VALUES})}),
-    st.fixed_dictionaries({"name": st.sampled_from(["wait", "stubborn", "blocks", "structured", "reports", "no such"])}),
+    st.fixed_dictionaries(
+        {"name": st.sampled_from(["wait", "stubborn", "blocks", "structured", "reports", "no such"])}
+    ),
     st.fixed_dictionaries({"name": st.just("reports"), "_meta": st.fixed_dictionaries({"progressToken": _IDS})}),
 )
 
@@ -115,12 +117,16 @@ def _broken(draw: st.DrawFn, frames: st.SearchStrategy[dict[str, Any]]) -> bytes
     line = bytearray(json.dumps(draw(frames)).encode())
     for _ in range(draw(st.integers(1, 3))):
         place = draw(st.integers(0, max(0, len(line) - 1)))
-        line[place : place + draw(st.integers(0, 2))] = draw(st.sampled_from([b"", b'"', b"{", b"]", b"\xff", b"\\", b"0"]))
+        line[place : place + draw(st.integers(0, 2))] = draw(
+            st.sampled_from([b"", b'"', b"{", b"]", b"\xff", b"\\", b"0"])
+        )
     return bytes(line).replace(b"\n", b" ")
 
 
 def _encoded(frames: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[bytes]:
-    return st.builds(lambda frame, ascii_only: json.dumps(frame, ensure_ascii=ascii_only).encode(), frames, st.booleans())
+    return st.builds(
+        lambda frame, ascii_only: json.dumps(frame, ensure_ascii=ascii_only).encode(), frames, st.booleans()
+    )
 
 
 _ANY = st.one_of(_PLAIN, _WITH_ENVELOPE, _GREETING)
@@ -133,7 +139,7 @@ _LINES = st.one_of(
     _encoded(_with_a_mistake(_WITH_ENVELOPE)),
     _broken(_ANY),
 )
-_OPENINGS = st.one_of(
+_OPENINGS: st.SearchStrategy[list[bytes]] = st.one_of(
     st.just([]),
     st.tuples(_encoded(_GREETING), _encoded(_READY)).map(list),
     st.tuples(_encoded(_with_a_mistake(_GREETING))).map(list),

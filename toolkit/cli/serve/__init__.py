@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from click.core import ParameterSource
 
 import toolkit_servers.target as targets  # which loads what is used of it
 from toolkit._base.words import count_text
+from toolkit.cli.over_stdio import serve_over_stdio
 from toolkit.cli.serve.options import http_options
 from toolkit.cli.terminal.command import command
 from toolkit.cli.terminal.results import say_warnings, take_stdout, write_result
@@ -89,7 +89,7 @@ def serve(
     elif http:
         _serve_http(specs, name, reload, typed)
     else:
-        _serve_stdio(specs, name, reload)
+        serve_over_stdio(specs, name=name, reload=reload)
 
 
 def _absolute(value: Any) -> Any:
@@ -105,16 +105,6 @@ def _check(specs: Sequence[str], name: str | None, typed: dict[str, Any]) -> Non
     box = targets.load_targets(specs, name=name).toolbox
     found = say_warnings(box)
     write_result(stdout, f"{box.name}: {count_text(len(box), 'tool')}, {found or 'no problems'}")
-
-
-def _serve_stdio(specs: Sequence[str], name: str | None, reload: bool) -> None:
-    from toolkit_servers.stdio import claim_stdio, explain_first_print, serve_stdio
-
-    if sys.stdin is not None and sys.stdin.isatty():
-        click.echo(f"Waiting for an MCP client on stdin. To try a tool: toolkit call {specs[0]} TOOL", err=True)
-    wires = claim_stdio()
-    explain_first_print()
-    serve_stdio(_tools(targets.load_targets(specs, name=name), reload), wires)
 
 
 def _serve_http(specs: Sequence[str], name: str | None, reload: bool, typed: dict[str, Any]) -> None:

@@ -13,9 +13,6 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import anyio
-import anyio.lowlevel
-
 from toolkit.errors import ArgumentsError, ToolError
 from toolkit.tools.calling._render import cut
 from toolkit.tools.calling._workers import poster, workers
@@ -80,7 +77,7 @@ async def carry_out(
         return await _within_limits(served, values, context, finish, timeout)
     except BaseException as error:
         # Also SystemExit: a tool that calls sys.exit() fails alone and does not take the server with it.
-        if isinstance(error, anyio.get_cancelled_exc_class()):
+        if _is_cancellation(error):
             context.cancel()
             await _raise_if_ours(error)
         if _is_protocol_error(error) or isinstance(error, CallFailed) or waits_for_answer(error):
@@ -100,6 +97,8 @@ async def _within_limits(
         limit = remaining if limit is None else min(limit, remaining)
     if limit is None:
         return await _run(served, values, finish)
+    import anyio  # here and below for a call that needs it: it is half of what a first call would load
+
     with anyio.move_on_after(limit) as scope:
         return await _run(served, values, finish)
     assert scope.cancelled_caught
@@ -134,6 +133,13 @@ def _collected(value: Any) -> Any:
     return list(value) if isinstance(value, Iterator) and not hasattr(value, "render") else value
 
 
+def _is_cancellation(error: BaseException) -> bool:
+    """Whether it is the cancellation of asyncio or of trio, which is told by name: nobody need have it."""
+    return isinstance(error, asyncio.CancelledError) or (
+        type(error).__name__ == "Cancelled" and type(error).__module__.startswith("trio")
+    )
+
+
 async def _raise_if_ours(error: BaseException) -> None:
     """Pass on a cancellation that was meant for this call; one that the tool made up itself is its failure."""
     try:
@@ -142,6 +148,8 @@ async def _raise_if_ours(error: BaseException) -> None:
         raise error from None
     if task is not None and task.cancelling() > 0:
         raise error
+    import anyio.lowlevel
+
     await anyio.lowlevel.checkpoint_if_cancelled()
 
 

@@ -19,10 +19,6 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
-import anyio
-import anyio.from_thread
-import anyio.lowlevel
-
 MOST_AT_ONCE = 256
 """Sync tools that run at the same time; further calls wait their turn."""
 _MOST_IDLE = 32
@@ -36,8 +32,22 @@ def poster() -> Post:
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:  # trio
+        import anyio.from_thread
+        import anyio.lowlevel
+
         return partial(anyio.from_thread.run_sync, token=anyio.lowlevel.current_token())
     return loop.call_soon_threadsafe
+
+
+def _event() -> Any:
+    """An event of the event loop that runs."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:  # trio
+        import anyio
+
+        return anyio.Event()
+    return asyncio.Event()
 
 
 @dataclass(slots=True, eq=False)
@@ -77,7 +87,7 @@ class Workers:
         It finds the caller's context variables there, as it would in `asyncio.to_thread`.
         """
         post = poster()
-        done = anyio.Event()
+        done = _event()
         job = _Job(partial(contextvars.copy_context().run, work), lambda: post(done.set))
         self._submit(job)
         try:

@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import anyio
-
 from toolkit._base.words import did_you_mean
 from toolkit.errors import ToolDefinitionError
 from toolkit.tools.calling import workers
@@ -87,6 +85,8 @@ async def complete(
     """The values that fit what was typed; none where nothing completes it, or takes too long."""
     if completer is None:
         return _fitting(_of_schema(served.arguments.schema.get("properties", {}).get(parameter, {})), typed)
+    import anyio
+
     with anyio.move_on_after(MOST_SECONDS) as scope:
         try:
             return await _asked(completer, typed, arguments)
