@@ -8,6 +8,7 @@ import re
 from toolkit_workspace.delivering.building import Written
 from toolkit_workspace.quarantine import Quarantine
 
+_LARGEST_TEXT = 8 << 20
 _SPECIAL = re.compile(r'[\\*?\[\]!"#]')
 
 
@@ -26,23 +27,19 @@ def mailbox_of(quarantine: Quarantine, written: Written) -> bytes:
 
 def _with_carriage_returns(quarantine: Quarantine, written: Written) -> list[str]:
     """Files with a CR: a mail cannot hold one at the end of a line, so they are written as git writes binary files."""
-    found = []
-    seen: dict[str, bool] = {}
-    listed = (
+    commits = (
         quarantine.git("rev-list", written.tip, *(["--not", written.onto] if written.onto else [])).decode().split()
     )
-    for commit in listed:
-        empty = ["--root"] if written.onto is None else []
-        fields = os.fsdecode(quarantine.git("diff-tree", "-r", "-z", "--no-renames", "--no-commit-id", *empty, commit))
-        rows = fields.split("\0")[:-1]
+    options = ("-r", "-z", "--no-renames", "--no-commit-id", "--root")
+    pairs: list[tuple[str, str]] = []
+    for commit in commits:
+        rows = os.fsdecode(quarantine.git("diff-tree", *options, commit)).split("\0")[:-1]
         for about, path in zip(rows[::2], rows[1::2], strict=True):
-            modes, oids = about.lstrip(":").split(" ")[:2], about.split(" ")[2:4]
-            for mode, oid in zip(modes, oids, strict=True):
-                if mode.startswith("100") and oid not in seen:
-                    seen[oid] = b"\r" in quarantine.read(oid)
-            if any(seen.get(oid) for oid in oids):
-                found.append(path)
-    return list(dict.fromkeys(found))
+            old_mode, mode, old, new, _ = about.lstrip(":").split(" ")
+            sides = ((old_mode, old), (mode, new))
+            pairs += [(path, oid) for kind, oid in sides if kind.startswith("100")]
+    texts = quarantine.read_all((oid for _, oid in pairs), _LARGEST_TEXT)
+    return list(dict.fromkeys(path for path, oid in pairs if b"\r" in texts.get(oid, b"\r")))
 
 
 def _whole(path: str) -> bytes:

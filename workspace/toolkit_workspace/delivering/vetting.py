@@ -47,8 +47,8 @@ class Vetting:
                 continue
             if entry is not None:
                 self._refuse_link_out(commit, path, entry)
-                self._mark(path, entry)
             wanted[path] = entry
+        self._mark(wanted)
         return wanted
 
     def _why_left(self, path: str, entry: Entry | None, is_ignored: bool, planted: str | None) -> str:
@@ -80,17 +80,18 @@ class Vetting:
                 fix="Nothing was written. To take the files as they are in the end, as one commit: --squash",
             )
 
-    def _mark(self, path: str, entry: Entry) -> None:
-        if path in self.marks:
-            return
-        marks = marks_for_use(path) + marks_for_spelling(path.rpartition("/")[2])
-        if entry.is_file:
-            size = int(self._quarantine.git.line("cat-file", "-s", entry.oid))
-            data = self._quarantine.read(entry.oid) if size <= _LARGEST_SEARCHED else b""
+    def _mark(self, wanted: Mapping[str, Entry | None]) -> None:
+        """Note the reasons to look twice at what a commit has; the first commit with a path speaks for it."""
+        new = {path: entry for path, entry in wanted.items() if entry is not None and path not in self.marks}
+        files = {path: entry.oid for path, entry in new.items() if entry.is_file}
+        texts = self._quarantine.read_all(files.values(), _LARGEST_SEARCHED)
+        for path in new:
+            marks = marks_for_use(path) + marks_for_spelling(path.rpartition("/")[2])
+            data = texts.get(files.get(path, ""), b"")
             text = "" if data.isascii() or b"\0" in data else data.decode("utf-8", "replace")
             found = {f"U+{ord(char):04X}" for _, char in hidden_in(text.removeprefix("\ufeff"))}
             marks += [f"invisible or misleading characters: {', '.join(sorted(found)[:4])}"] if found else []
-        self.marks[path] = tuple(dict.fromkeys(marks))
+            self.marks[path] = tuple(dict.fromkeys(marks))
 
 
 def _names_in(base: Tree, changed: Mapping[str, Entry | None]) -> Entries:

@@ -130,6 +130,10 @@ class RepositoryWork:
         assert found is not None
         return found
 
+    def _in_workspace(self, path: str) -> str:
+        places = [place for origin in self.origins if (place := origin.in_workspace(path)) is not None]
+        return max(places, key=len, default=path)
+
     def _versions(
         self, cases: Sequence[tuple[str, str | None, Change]], building: Building, base: str | None, onto: str | None
     ) -> tuple[dict[str, Entry | None], dict[str, str]]:
@@ -171,7 +175,7 @@ class RepositoryWork:
                 if raw.oid == entry.oid:  # only renamed, or made executable
                     new[path] = Entry(entry.mode, kept.oid)
                     continue
-            place = self.origins[0].in_workspace(path) or path
+            place = self._in_workspace(path)
             reason = f"stored as it is, without its filter '{name}': run git add --renormalize on the branch"
             self.marks[place] = (*self.marks.get(place, ()), reason)
 
@@ -202,18 +206,18 @@ class RepositoryWork:
             vetting = Vetting(self.quarantine, origin, base, map(os.fsdecode, self.workspace.aside))
             for commit in take_commits(self.quarantine, origin, tip, pack):
                 found.append((commit, vetting.wanted(commit)))
-            for told, into in ((vetting.left, self.left), (vetting.marks, self.marks)):
-                for path, reason in told.items():
-                    if reason:
-                        into.setdefault(origin.in_workspace(path) or path, reason)  # type: ignore[arg-type]
+            for path, reason in vetting.left.items():
+                self.left.setdefault(self._in_workspace(path), reason)
+            for path, marks in vetting.marks.items():
+                if marks:
+                    self.marks.setdefault(self._in_workspace(path), marks)
         return found
 
     def _given_for(self, building: Building, paths: Iterable[str], base: str | None) -> None:
         """Learn what the agent was given at paths that only its commits changed."""
         ground, nodes = building.ground, dict[str, Node]()
         for path in dict.fromkeys(paths):
-            place = None if path in ground.given else self.origins[0].in_workspace(path)
-            row = None if place is None else self.hosts.record.get(os.fsencode(place))
+            row = None if path in ground.given else self.hosts.record.get(os.fsencode(self._in_workspace(path)))
             if row is None or row.kind == "d":
                 continue
             node = self.hosts.recorded(row)

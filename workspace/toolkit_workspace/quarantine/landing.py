@@ -72,10 +72,10 @@ def _copy_objects(quarantine: Quarantine, tip: str, known: Sequence[str]) -> Non
                     raise _cannot_write(quarantine, GitFailed("index-pack", str(error))) from error
                 raise
         failure = packing.stderr.read() if packing.stderr is not None else b""
+    if taking.returncode != 0 and not failure:  # the one that packs ends, too, when nobody takes what it gives
+        raise _cannot_write(quarantine, GitFailed("index-pack", said.decode(errors="replace")))
     if packing.returncode != 0:
         raise GitFailed("pack-objects", failure.decode(errors="replace"))
-    if taking.returncode != 0:
-        raise _cannot_write(quarantine, GitFailed("index-pack", said.decode(errors="replace")))
 
 
 def _cannot_write(quarantine: Quarantine, error: GitFailed) -> WorkspaceError:

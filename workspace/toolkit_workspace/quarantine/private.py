@@ -29,6 +29,7 @@ from toolkit_workspace.record.content import Node, pieces_of
 _PREFIX = "delivering-"
 _KEPT = ("core.autocrlf", "core.eol", "core.filemode")
 _LARGEST = 1 << 22
+_AT_ONCE = 200
 
 
 class Entry(NamedTuple):
@@ -102,6 +103,23 @@ class Quarantine:
     def read(self, oid: str) -> bytes:
         """The bytes of a blob."""
         return self.git("cat-file", "blob", oid)
+
+    def read_all(self, oids: Iterable[str], largest: int) -> dict[str, bytes]:
+        """The bytes of many blobs, those that are not larger."""
+        wanted = list(dict.fromkeys(oids))
+        sizes = self.git("cat-file", "--batch-check=%(objecttype) %(objectsize)", given=_lines(wanted)).split(b"\n")
+        rows = [(oid, row.split(b" ")) for oid, row in zip(wanted, sizes, strict=False)]
+        small = [oid for oid, row in rows if row[0] == b"blob" and int(row[1]) <= largest]
+        found: dict[str, bytes] = {}
+        for start in range(0, len(small), _AT_ONCE):
+            part = small[start : start + _AT_ONCE]
+            given, at = self.git("cat-file", "--batch=%(objectsize)", given=_lines(part)), 0
+            for oid in part:
+                end = given.index(b"\n", at)
+                size = int(given[at:end])
+                found[oid] = given[end + 1 : end + 1 + size]
+                at = end + size + 2
+        return found
 
     def write(self, data: bytes) -> str:
         """Keep bytes as a blob."""
@@ -242,6 +260,10 @@ def _settings(repository: Repository) -> str:
         if value is not None and value.isalnum():
             rows.append(f"\t{name.partition('.')[2]} = {value}\n")
     return "".join([*rows, "[extensions]\n\tobjectFormat = sha256\n" if is_sha256 else ""])
+
+
+def _lines(oids: Iterable[str]) -> bytes:
+    return "".join(f"{oid}\n" for oid in oids).encode()
 
 
 def _entries(listed: bytes) -> Iterator[tuple[str, Entry]]:
