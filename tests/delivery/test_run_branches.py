@@ -88,12 +88,13 @@ async def test_a_name_that_is_taken_and_a_mount_without_a_repository_are_refused
 
 
 def test_the_verdict_decides_where_there_is_one() -> None:
-    ok, bad = RunResult(run="r", code="ok"), RunResult(run="r", code="budget")
+    ok, bad = RunResult[Any](run="r", code="ok"), RunResult[Any](run="r", code="budget")
     assert why_not(ok) is None
     assert why_not(bad) == "the run ended with 'budget'"
     if "verified" in {one.name for one in dataclasses.fields(RunResult)}:
-        assert why_not(dataclasses.replace(ok, verified=True)) is None
-        assert why_not(dataclasses.replace(ok, verified=False)) == "it was not verified"
+        judged: dict[bool, Any] = {verdict: {"verified": verdict} for verdict in (True, False)}
+        assert why_not(dataclasses.replace(ok, **judged[True])) is None
+        assert why_not(dataclasses.replace(ok, **judged[False])) == "it was not verified"
 
 
 async def test_the_text_of_a_pull_request_holds_no_markup_of_anybody_else(tmp_path: Path) -> None:

@@ -67,8 +67,12 @@ def test_what_is_no_pack_is_refused(tmp_path: Path, data: bytes) -> None:
     (copy / "x").write_bytes(b"x\n")
     git(copy, "add", "-A")
     git(copy, "commit", "-qm", "x")
+
+    def write(origin: Any, tip: str, base: str | None, into: int) -> None:
+        os.write(into, data)
+
     with pytest.raises(WorkspaceSecurityError) as caught:
-        ws.deliver(delivery(), lambda origin, tip, base, into: os.write(into, data) and None)
+        ws.deliver(delivery(), write)
     assert "--squash" in caught.value.fix
     assert git(repo, "branch", "--list") == "* main"
     assert not list(ws.state_dir.glob("delivering-*"))
