@@ -88,7 +88,8 @@ async def test_a_name_that_is_taken_and_a_mount_without_a_repository_are_refused
 
 
 def test_the_verdict_decides_where_there_is_one() -> None:
-    ok, bad = RunResult[Any](run="r", code="ok"), RunResult[Any](run="r", code="budget")
+    ok: RunResult[Any] = RunResult(run="r", code="ok")
+    bad: RunResult[Any] = RunResult(run="r", code="budget")
     assert why_not(ok) is None
     assert why_not(bad) == "the run ended with 'budget'"
     if "verified" in {one.name for one in dataclasses.fields(RunResult)}:
