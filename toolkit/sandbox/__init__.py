@@ -11,6 +11,7 @@ from toolkit._base.lazy import lazy_names
 
 if TYPE_CHECKING:
     from toolkit.sandbox.checks import check as check
+    from toolkit.sandbox.commands import CommandEnd as CommandEnd, JailCommand as JailCommand, shell as shell
     from toolkit.sandbox.confinement import (
         LITTER as LITTER,
         Confinement as Confinement,
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
         confine as confine,
         remove_litter as remove_litter,
     )
+    from toolkit.sandbox.domains import parse_domains as parse_domains
     from toolkit.sandbox.gate.gate import Gate as Gate
     from toolkit.sandbox.gate.refusals import Refusal as Refusal
     from toolkit.sandbox.gate.usage import GateUsage as GateUsage, ModelCall as ModelCall, SpendLimit as SpendLimit
@@ -60,7 +62,9 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "toolkit.sandbox.checks": "check",
+    "toolkit.sandbox.commands": "CommandEnd JailCommand shell",
     "toolkit.sandbox.confinement": "LITTER Confinement checked_env confine remove_litter",
+    "toolkit.sandbox.domains": "parse_domains",
     "toolkit.sandbox.gate.gate": "Gate",
     "toolkit.sandbox.gate.refusals": "Refusal",
     "toolkit.sandbox.gate.usage": "GateUsage ModelCall SpendLimit",

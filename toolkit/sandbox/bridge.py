@@ -18,8 +18,21 @@ _FIRST_FREE = 1024
 """Lower ones take a capability."""
 
 
-def bridge(*, has_domains: bool, host_ports: Sequence[int], word: str) -> list[str]:
+# A command may want the proxy at once. `grep` and not a connection: the gate would count that one.
+_ONCE_IT_LISTENS = f"""\
+tries=0
+until grep -q ":{PROXY_PORT:04X} 00000000:0000 0A" /proc/net/tcp; do
+    tries=$((tries + 1))
+    [ $tries -lt 1000 ] || {{ echo "the way out cannot be opened" >&2; exit 125; }}
+    sleep 0.01
+done
+"""
+
+
+def bridge(*, has_domains: bool, host_ports: Sequence[int] = (), word: str = "", waits: bool = False) -> list[str]:
     """What to start before the CLI, and in front of its command; nothing where no port is needed.
+
+    With `waits` the command is started only once the proxy can be used.
 
     Raises:
         SandboxError: a port that is taken inside.
@@ -35,7 +48,8 @@ def bridge(*, has_domains: bool, host_ports: Sequence[int], word: str) -> list[s
     for port in host_ports:
         asked = f"PROXY:127.0.0.1:127.0.0.1:{port},proxyport={PROXY_PORT},proxyauth={word}"
         started.append(f"socat {_listen(port)} {asked}")
-    return ["/bin/sh", "-c", "".join(f"{command} & " for command in started) + 'exec "$@"', "sh"]
+    script = "".join(f"{command} {'2>/dev/null ' if waits else ''}& " for command in started)
+    return ["/bin/sh", "-c", f'{script}{_ONCE_IT_LISTENS if waits else ""}exec "$@"', "sh"]
 
 
 def _listen(port: int) -> str:

@@ -71,7 +71,8 @@ class HostPorts:
 class Traffic:
     """What all connections of one gate share."""
 
-    upstream: Upstream
+    upstream: Upstream | None
+    """The model API; None where the gate leads to domains only."""
     ledger: Ledger
     credentials: Sequence[tuple[str, str]]
     secrets: Secrets
@@ -137,6 +138,10 @@ class Client:
         return (head.headers.get("connection") or "").lower() != "close"
 
     async def _message(self, head: RequestHead) -> None:
+        if self._traffic.upstream is None:
+            if not head.target.startswith("/"):
+                raise Refused(403, "method", "other hosts are reached over https only")
+            raise Refused(403, "no_api", "the model API is not reached from here")
         path = check_route(head)
         body = await self._read_body(head)
         try:
@@ -208,6 +213,7 @@ class Client:
 
     async def _forward(self, head: RequestHead, path: str, body: bytes, booking: Booking) -> None:
         traffic = self._traffic
+        assert traffic.upstream is not None, "such a request was refused before"
         traffic.ledger.requests += 1
         headers = with_own_headers(forwarded_request_headers(head.headers), traffic.credentials)
         # Uncompressed, so that the usage in the answer can be read.

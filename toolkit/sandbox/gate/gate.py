@@ -42,7 +42,7 @@ class Gate:
     """A proxy to one model API on a unix socket, as an async context manager.
 
     Args:
-        api_url: Base URL of the model API; a path in it becomes a prefix.
+        api_url: Base URL of the model API; a path in it becomes a prefix. None for a gate that leads to `domains` only.
         api_key: Sent as `x-api-key`; None sends none.
         socket_path: Where to listen. Must not exist; created for the owner only, removed at the end.
         domains: Hosts that may be reached through TLS tunnels besides.
@@ -59,7 +59,7 @@ class Gate:
 
     def __init__(
         self,
-        api_url: str,
+        api_url: str | None,
         api_key: str | None,
         socket_path: Path,
         *,
@@ -83,7 +83,7 @@ class Gate:
         self._max_connections = max_connections
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
-        self._upstream = Upstream(BaseURL.parse(api_url), ca_file=ca_file)
+        self._upstream = None if api_url is None else Upstream(BaseURL.parse(api_url), ca_file=ca_file)
         key = {} if api_key is None else {"x-api-key": api_key}
         credentials = tuple({**checked_headers(key), **checked_headers(headers or {})}.items())
         self._traffic = Traffic(
@@ -142,7 +142,8 @@ class Gate:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._upstream.close()
+        if self._upstream is not None:
+            self._upstream.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(5):
                 await server.wait_closed()
