@@ -20,8 +20,10 @@ if TYPE_CHECKING:
         Limits as Limits,
         ProjectFile as ProjectFile,
         Prompt as Prompt,
+        Retry as Retry,
         RunResult as RunResult,
         RunSpec as RunSpec,
+        Verify as Verify,
         run as run,
         run_many as run_many,
         run_sync as run_sync,
@@ -45,7 +47,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "toolkit.errors": "ToolError ToolkitError",
     "toolkit.runs": (
-        "Conversation Decision Event Limits ProjectFile Prompt RunResult RunSpec run run_many run_sync start"
+        "Conversation Decision Event Limits ProjectFile Prompt Retry RunResult RunSpec Verify "
+        "run run_many run_sync start"
     ),
     "toolkit.tools": "Audio Image Resource Text Tool Toolbox ToolContext ToolResult WorkspacePath prompt resource tool",
 }

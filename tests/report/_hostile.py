@@ -63,12 +63,19 @@ def hostile_events(attack: Attacks) -> list[dict[str, Any]]:
     }
     question = {"tool": "", "read_only": False, "reason": "", "suggestions": [""]}
     ended = {"name": "", "ok": True, "text": "", "ms": 5, "denied": False, "interrupted": False}
+    judged = {"attempt": "", "passed": False, "exit_code": "", "output": "", "ms": 5, "ended_by": "", "error": ""}
     used = dataclasses.asdict(Call("", "", 10, 20, 30, 40, ""))
     fill: Callable[[Any], Any] = attack.filling
     events = [
         ("lifecycle.started", "run", None, {**fill(started), "servers": {attack(): attack()}}),
         ("lifecycle.retry", "run", None, fill({"attempt": "", "delay_ms": 100, "status": "", "error": ""})),
+        ("lifecycle.retry", "run", None, fill({"attempt": "", "of": "", "delay_ms": 100, "code": "", "error": ""})),
+        ("verify.started", "run", None, fill({"attempt": "", "of": "", "what": ""})),
+        ("verify.ended", "run", None, {**fill(judged), "tokens": {}, "cost": attack()}),
+        ("lifecycle.continued", "run", None, {**fill(started), "servers": {attack(): attack()}}),
         ("lifecycle.warning", "run", None, fill({"what": ""})),
+        ("lifecycle.checkpoint", "run", None, fill({"number": 1, "label": "", "taken": 1.0, "turn": 1})),
+        ("lifecycle.delivered", "run", None, {**fill({"why": ""}), "branches": [fill({"name": "", "repository": ""})]}),
         ("lifecycle.changed", "run", None, fill({"what": "", "value": ""})),
         ("assistant.started", message, None, fill({"model": ""})),
         ("assistant.thinking", message, None, fill({"text": ""})),

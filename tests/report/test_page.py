@@ -203,6 +203,29 @@ async def test_what_a_subagent_did_stands_below_the_call_it_worked_for(opened: O
     assert await texts(page, ".row.tool .tool-name") == ["Task", "Task", "Grep"]
 
 
+async def test_verifications_and_what_was_sent_back_are_shown(opened: Opened) -> None:
+    used = {"tokens": {"input": 1, "output": 1, "cache_read": 0, "cache_write": 0}, "cost": None}
+    failed = {"attempt": 1, "passed": False, "exit_code": 1, "output": "2 != 3", "ms": 1500, "ended_by": None}
+    events = [
+        {"name": "lifecycle.started", "data": {"turn": 1, "prompt": "go", "verify": "pytest -q"}},
+        {"name": "lifecycle.retry", "data": {"attempt": 1, "of": 3, "delay_ms": 1500, "code": "throttled"}},
+        {"name": "verify.started", "data": {"attempt": 1, "of": 2, "what": "pytest -q"}},
+        {"name": "verify.ended", "data": {**failed, **used, "error": None}},
+        {"name": "lifecycle.continued", "data": {"turn": 1, "prompt": "Mend that."}},
+        {"name": "verify.started", "data": {"attempt": 2, "of": 2, "what": "pytest -q"}},
+        {"name": "verify.ended", "data": {**failed, **used, "attempt": 2, "passed": True, "exit_code": 0}},
+        finished(RunResult(run="run-written", code="ok")),
+    ]
+    page = await opened(write_report(write_run(events)))
+    first, second = await texts(page, ".row.verify")
+    assert "not verified" in first
+    assert "attempt 1 · exit code 1 · 1.5 s" in first
+    assert "2 != 3" in first
+    assert "exit code 0" in second
+    assert "Mend that." in (await texts(page, ".row.mend"))[0]
+    assert "Tried again after 1.5 s, 1 of 3." in (await texts(page, ".row.retry"))[0]
+
+
 async def test_retries_warnings_approvals_and_compaction_are_shown(opened: Opened) -> None:
     asked = {
         "call": "c1",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _FACTS = (
     *("began", "ended", "cwd", "prompt", "model", "profile", "domains", "limits", "mode", "trace", "confined"),
-    "lent",
+    *("lent", "verify", "protect"),
 )
 _FILE_BYTES = 1 << 20
 """The longest patch of one file that is shown."""

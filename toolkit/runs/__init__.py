@@ -12,7 +12,10 @@ from toolkit._base.lazy import lazy_names
 if TYPE_CHECKING:
     from toolkit.runs.asking.approvals import Approvals as Approvals, Decision as Decision, Question as Question
     from toolkit.runs.asking.modes import Mode as Mode
+    from toolkit.runs.attempts.trial import Trial as Trial
     from toolkit.runs.checkpoints import Checkpoint as Checkpoint, Rewound as Rewound
+    from toolkit.runs.job.retry import Retry as Retry
+    from toolkit.runs.job.verify import Verify as Verify
     from toolkit.runs.kinds import OptionError as OptionError
     from toolkit.runs.launch import run as run, run_sync as run_sync, start as start
     from toolkit.runs.live_run import LiveRun as LiveRun
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from toolkit.runs.outcome.codes import MESSAGES as MESSAGES, Code as Code
     from toolkit.runs.outcome.events import Call as Call, Event as Event, ModelUse as ModelUse, Tokens as Tokens
     from toolkit.runs.outcome.result import (
+        Attempt as Attempt,
         DeniedCall as DeniedCall,
         PendingCall as PendingCall,
         RefusedRequest as RefusedRequest,
@@ -62,11 +66,14 @@ _HOMES = {
     "toolkit.runs.outcome.events": "Call Event ModelUse Tokens",
     "toolkit.runs.asking.modes": "Mode",
     "toolkit.runs.checkpoints": "Checkpoint Rewound",
+    "toolkit.runs.attempts.trial": "Trial",
+    "toolkit.runs.job.retry": "Retry",
+    "toolkit.runs.job.verify": "Verify",
     "toolkit.runs.kinds": "OptionError",
     "toolkit.runs.launch": "run run_sync start",
     "toolkit.runs.live_run": "LiveRun",
     "toolkit.runs.many.batch": "run_many",
-    "toolkit.runs.outcome.result": "DeniedCall PendingCall RefusedRequest RunFailedError RunResult ToolUse",
+    "toolkit.runs.outcome.result": "Attempt DeniedCall PendingCall RefusedRequest RunFailedError RunResult ToolUse",
     "toolkit.runs.sessions.stores": "FileSessionStore SqliteSessionStore",
     "toolkit.runs.sessions.transcripts": "SessionId",
     "toolkit.runs.projects": "NotAcceptedError ProjectFile ProjectFileError lend_to with_wishes",

@@ -18,6 +18,8 @@ from toolkit._base.words import did_you_mean
 from toolkit.errors import RunError, WorkspaceError
 from toolkit.runs.agents import EFFORTS, check_agent, check_folder, check_hooks, check_plugin, check_thinking
 from toolkit.runs.asking.modes import MODES
+from toolkit.runs.job.retry import as_retry
+from toolkit.runs.job.verify import as_verify
 from toolkit.runs.kinds import (
     OptionError,
     Rule,
@@ -329,6 +331,9 @@ RULES: dict[str, Rule] = {
     "workspace": _workspace,
     "tools": _tools,
     "limits": _limits,
+    "verify": as_verify,
+    "protect": list_of(path),
+    "retry": as_retry,
     "output": _output,
     "model": optional(argument("the name of a model", "Leave it out for the CLI's default")),
     "system": optional(text("what is added to the system prompt")),

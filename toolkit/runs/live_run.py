@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import inspect
 import logging
-from collections.abc import AsyncIterator, Sequence
+import time
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
@@ -15,6 +16,9 @@ from toolkit.errors import RunError
 from toolkit.runs.agents import check_tool_names
 from toolkit.runs.asking.approvals import Approvals
 from toolkit.runs.asking.run_socket import RunSocket
+from toolkit.runs.attempts.engines import Engines
+from toolkit.runs.attempts.loop import Attempts
+from toolkit.runs.attempts.protect import Protected, protect
 from toolkit.runs.boxes import load_boxes, make_offer, without_disabled
 from toolkit.runs.checkpoints.checkpoint import Checkpoint
 from toolkit.runs.checkpoints.taking import Checkpoints
@@ -23,7 +27,7 @@ from toolkit.runs.listeners import Bus
 from toolkit.runs.live.approving import make_approvals
 from toolkit.runs.live.ending import Ending
 from toolkit.runs.live.prompts import Prompts
-from toolkit.runs.outcome.events import Event
+from toolkit.runs.outcome.events import Event, Stream
 from toolkit.runs.outcome.fold import Fold, is_refusal
 from toolkit.runs.outcome.result import RunResult
 from toolkit.runs.prompts import Asked, Part, Prompt
@@ -32,9 +36,8 @@ from toolkit.runs.spec import RunSpec
 from toolkit.runs.storage.event_log import EventLog
 from toolkit.runs.storage.place import Place, find_place
 from toolkit.runs.storage.run_folder import RunFolder, cannot_store, new_run
-from toolkit.runs.turn.engine import Engine, Try
+from toolkit.runs.turn.engine import Engine
 from toolkit.runs.turn.steering import Steering
-from toolkit.tools import Deadline
 
 if TYPE_CHECKING:
     from toolkit.telemetry import RunTrace
@@ -55,7 +58,8 @@ class LiveRun(Steering, Generic[OutputT]):
         self._looks_early = looks_early
         """Whether to look for changes after each turn already, for whoever asks while the jail still lives."""
         self.id = spec.run_id
-        self._engine: Engine | None = None
+        self._engines: Engines | None = None
+        self._attempts: Attempts | None = None
         self._task: asyncio.Task[None] | None = None
         self._sent: asyncio.Queue[tuple[Asked, asyncio.Future[RunResult[Any]]] | None] = asyncio.Queue()
         self._prompts = Prompts(spec)
@@ -66,12 +70,15 @@ class LiveRun(Steering, Generic[OutputT]):
         self._approvals: Approvals | None = None
         self._socket: RunSocket | None = None
         self._latest: asyncio.Future[RunResult[Any]] | None = None
-        self._ready = asyncio.Event()
         self._is_over = False
-        self._turns = 0
         self._is_stopped = False
         self._stopping: asyncio.Task[None] | None = None
+        self._opened = asyncio.Event()
+        self._is_idle = False
+        """Whether it waits for the next prompt."""
+        self._causes: Engines | None = None
         self._place: Place | None = None
+        self._protected = Protected()
         self._trace: RunTrace | None = None
         self._locks = AsyncExitStack()
         """What holds the conversation, until others can have its workspace too."""
@@ -197,7 +204,9 @@ class LiveRun(Steering, Generic[OutputT]):
         engine = await self._open()
         ended = [one.id for one in self._fold.turn().tools if one.parent is None and not one.interrupted]
         sent = engine.prompts[-1] if engine.prompts else None
-        taken = await engine.checkpoints.now(str(label), self._turns, engine.session, sent, ended)
+        taken = await engine.checkpoints.now(
+            str(label), self._begun(self._attempts).number, engine.session, sent, ended
+        )
         told = Event("lifecycle", "checkpoint", taken.taken, self.id, self.id, None, taken.to_data())
         self._begun(self._log).append(told)
         return taken
@@ -209,61 +218,61 @@ class LiveRun(Steering, Generic[OutputT]):
             RunError: the run ended before it was.
         """
         task = self._begun(self._task)
-        ready = asyncio.ensure_future(self._ready.wait())
-        await asyncio.wait({ready, task}, return_when=asyncio.FIRST_COMPLETED)
-        ready.cancel()
-        if self._engine is None or task.done():
+        await _first(self._opened.wait(), task)
+        engines = self._engines
+        if engines is not None and engines.current is None:
+            if self._is_idle:
+                fix = "It is started again with the next prompt: live.send(…)"
+                raise RunError(f"the CLI of run {self.id} has ended, and its work was verified", fix=fix)
+            await _first(engines.ready.wait(), task)  # the launcher verifies, or waits to try again
+        if engines is None or engines.current is None or task.done():
             raise RunError(f"run {self.id} is over", fix=f"See: toolkit runs show {self.id}")
-        return self._engine
+        return engines.current
+
+    async def interrupt(self) -> None:
+        """End the turn under way and keep what it gave; the conversation can go on with `send`."""
+        if self._attempts is not None and self._attempts.is_between:
+            self._attempts.interrupt()
+        else:
+            await super().interrupt()
 
     async def _drive(self, first: asyncio.Future[RunResult[Any]], log: EventLog) -> None:
         """The whole life of the run, in one task: the SDK wants to be closed where it was opened."""
         pending: asyncio.Future[RunResult[Any]] | None = first
-        engine: Engine | None = None
         try:
             await self._hold_session()
             place = await self._find_place()
             self._folder.started(place)
             if self.spec.branch is not None and place.section is not None:
                 await asyncio.to_thread(place.section.check_branch, self.spec.branch)
-            home = self._folder.home
-            points = Checkpoints(self._folder.folder, place.section, self._ending.warn, spec=self.spec)
-            engine = Engine(
-                self.spec,
-                self._boxes,
-                place,
-                home,
-                log.append,
-                self.approvals,
-                self._locks,
-                self._trace,
-                checkpoints=points,
-            )
+            engines = self._make_engines(place, log)
             try:
                 prompt = await self._prompts.first(place, self._folder.told)
-                await engine.open()
-                self._engine = engine
-                self._ready.set()
-                await self._turn(engine, place, prompt)
-                while self._prompts.are_coming and not self._ends_here(engine):
+                await engines.open()
+                self._engines = engines
+                self._opened.set()
+                await self._turn(place, prompt)
+                while self._prompts.are_coming and not self._ends_here(engines):
                     more = await self._prompts.next()
                     if more is None:
                         break
-                    await self._turn(engine, place, more)
+                    await self._turn(place, more)
                 self._tell(first)
                 pending = None
-                while not self._prompts.are_coming and not self._ends_here(engine):
+                while not self._prompts.are_coming and not self._ends_here(engines):
+                    self._is_idle = True
                     asked = await self._sent.get()
+                    self._is_idle = False
                     if asked is None:
                         break
                     prompt, pending = asked
-                    await self._turn(engine, place, prompt)
+                    await self._turn(place, prompt)
                     self._tell(pending)
                     pending = None
             finally:
-                await engine.close()
+                await engines.close()
         except BaseException as error:
-            self._fail(error, pending, {} if engine is None else engine.raw_causes())
+            self._fail(error, pending)
             if not isinstance(error, Exception):
                 raise
         finally:
@@ -279,9 +288,22 @@ class LiveRun(Steering, Generic[OutputT]):
     def _stop_soon(self) -> None:
         self._stopping = asyncio.create_task(self.stop())
 
-    def _ends_here(self, engine: Engine) -> bool:
+    def _make_engines(self, place: Place, log: EventLog) -> Engines:
+        home = self._folder.home
+        points = Checkpoints(self._folder.folder, place.section, self._ending.warn, spec=self.spec)
+        keeping = (self._locks, self._trace, points)
+        engines = Engines(self.spec, self._boxes, place, home, log.append, self.approvals, *keeping)
+
+        def tell(stream: Stream, kind: str, **data: Any) -> None:
+            log.append(Event(stream, kind, time.time(), self.id, self.id, None, data))
+
+        self._attempts = Attempts(self.spec, place, self._protected, engines, self._folder.folder, tell)
+        self._causes = engines
+        return engines
+
+    def _ends_here(self, engines: Engines) -> bool:
         """Whether no further turn can be: the CLI is gone, somebody stopped it, or nothing can be written down."""
-        return engine.is_over or self._is_stopped or self._ending.unstored is not None
+        return engines.is_over or self._is_stopped or self._ending.unstored is not None
 
     async def _hold_session(self) -> None:
         """Wait until nobody else works in the conversation, and keep others from it; a fork leaves it alone."""
@@ -299,16 +321,15 @@ class LiveRun(Steering, Generic[OutputT]):
                 self._place = preparing.result()
             raise
         self._place = preparing.result()
-        for what in self._place.warnings():
+        place, self._protected = await asyncio.to_thread(protect, self.spec, self._place, self._folder.folder)
+        self._place = place
+        for what in place.warnings():
             self._ending.warn(what)
-        return self._place
+        return place
 
-    async def _turn(self, engine: Engine, place: Place, prompt: Asked) -> None:
+    async def _turn(self, place: Place, prompt: Asked) -> None:
         kept = await asyncio.to_thread(lambda: [self._folder.attach(found) for found in prompt.attachments()])
-        seconds = self.spec.limits.seconds
-        self._turns += 1
-        this = Try(self._turns, None if seconds is None else Deadline.after(seconds))
-        turn = await engine.turn(prompt, kept, this)
+        turn = await self._begun(self._attempts).see_through(prompt, kept)
         self._ending.changes = await self._ending.look(place) if self._looks_early else None
         end, self._ending.output = self._fold.finished(turn, self.spec.shape())
         self._ending.turn(end)
@@ -318,17 +339,15 @@ class LiveRun(Steering, Generic[OutputT]):
         if not future.done():
             future.set_result(self._ending.of_turn())
 
-    def _fail(
-        self, error: BaseException, future: asyncio.Future[RunResult[Any]] | None, causes: dict[str, Any]
-    ) -> None:
+    def _fail(self, error: BaseException, future: asyncio.Future[RunResult[Any]] | None) -> None:
         """The end of the turn that something was raised in; between two turns there is nothing to end."""
         if future is None:
             return
         self._ending.changes, self._ending.output = None, None
-        self._ending.turn(self._fold.failed(error, causes))
+        self._ending.turn(self._fold.failed(error, {} if self._causes is None else self._causes.causes))
         if future.done():
             return
-        if self._engine is None and is_refusal(error):
+        if self._engines is None and is_refusal(error):
             future.set_exception(error)
             future.exception()  # nobody has to ask for the result
         else:
@@ -339,7 +358,7 @@ class LiveRun(Steering, Generic[OutputT]):
             if self._socket is not None:
                 await self._socket.close()
             if self._place is not None:
-                await self._ending.leave(self._place, self.spec.branch)
+                await self._ending.leave(self._place, self._protected, self.spec.branch)
         finally:
             self._ending.close()
             await self._locks.aclose()
@@ -375,3 +394,10 @@ class LiveRun(Steering, Generic[OutputT]):
     def _tell_elsewhere(self, event: Event) -> None:
         if self._socket is not None:
             self._socket.tell(event)
+
+
+async def _first(event: Coroutine[Any, Any, Any], task: asyncio.Task[None]) -> None:
+    """Wait for something, or for the end of the run."""
+    waiting = asyncio.ensure_future(event)
+    await asyncio.wait({waiting, task}, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()

@@ -15,6 +15,8 @@ from toolkit.errors import RunError
 from toolkit.runs.asking.modes import Mode
 from toolkit.runs.asking.policy import Policy
 from toolkit.runs.fields import checked
+from toolkit.runs.job.retry import Retry
+from toolkit.runs.job.verify import Verify
 from toolkit.runs.kinds import OptionError
 from toolkit.runs.outcome.output import OutputShape
 from toolkit.runs.prompts import PromptLike
@@ -109,6 +111,12 @@ class RunSpec:
     """A WorkspaceSection (a copy), InPlace(folder) (the host's own files), or nothing: then an empty folder."""
     tools: Sequence[Toolbox | Tool[..., Any] | Path | str] = ()
     """Toolboxes, TARGETs that are loaded when the run starts, or single tools: those are put into a box `tools`."""
+    verify: Verify | None = None
+    """What the launcher itself runs when the agent says it is done; a command, a function, a tool, or `Verify(…)`."""
+    protect: Sequence[Path | str] = ()
+    """Files and folders of the mounts that the agent cannot change, such as `tests/`."""
+    retry: Retry | None = None
+    """What is tried again because it is not the agent's fault: `Retry(…)`, or how often."""
     limits: Limits = field(default_factory=Limits)
     """A mapping with the same names is taken, too."""
     output: Any = None
@@ -213,6 +221,10 @@ class RunSpec:
             raise RunError("there is no session to fork", fix="Name it: run(…, resume=result.session, fork=True)")
         if self.at is not None and not self.fork:
             raise RunError("at=… goes back in a session, which needs a fork", fix="Write fork=True as well")
+        if self.protect:
+            from toolkit.runs.attempts.protect import check_on_host
+
+            check_on_host(self)
         self.host_ports()
         if self.env and self.transport is None:
             from toolkit.sandbox import checked_env  # with the jail's own variables, which take a moment to load
@@ -342,6 +354,9 @@ _MEANT = {
     "allow_domains": "domains={}",
     "session": "resume={}",
     "session_id": "resume={}",
+    "check": "verify={}",
+    "attempts": "verify=Verify(command, attempts={})",
+    "retries": "retry={}",
     "key": "api_key=…",
     "base_url": "api_url={}",
     "on_event": "async with start(…) as live: live.bus.subscribe(function)",

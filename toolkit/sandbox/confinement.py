@@ -171,6 +171,7 @@ def confine(
         cli_home=usable_home(home) if home is not None else None,
         readable=tuple(usable_readable(path, work_in) for path in readable),
         lent=layout.lent,
+        protected=layout.protected,
         has_gate=True,
         environment={
             **_CLI_ENVIRONMENT,
@@ -309,12 +310,12 @@ class Confinement:
             opening = asyncio.ensure_future(asyncio.to_thread(self._open, folder))
             await asyncio.shield(opening)
         except BaseException:
-            await _finish(self._abandon(opening, folder))
+            await see_through(self._abandon(opening, folder))
             raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await _finish(self._close(self._opened(self._folder)))
+        await see_through(self._close(self._opened(self._folder)))
 
     def _open(self, folder: JailFolder) -> None:
         (folder.home / ".gitconfig").write_text("[user]\n\tname = agent\n\temail = agent@localhost\n", encoding="ascii")
@@ -366,7 +367,7 @@ class Confinement:
         return thing
 
 
-async def _finish(ending: Coroutine[Any, Any, None]) -> None:
+async def see_through(ending: Coroutine[Any, Any, None]) -> None:
     """Wait for the end of everything, also when the wait itself is cancelled."""
     task = asyncio.ensure_future(ending)
     cancelled: asyncio.CancelledError | None = None

@@ -12,7 +12,7 @@ from toolkit.tools.context import Budget, Deadline, ToolContext
 from toolkit.tools.served import Served, as_served
 from toolkit.tools.tool import Tool, as_tool, tool
 from toolkit.tools.toolbox import Toolbox
-from toolkit.tools.workspace_path import WorkspacePath
+from toolkit.tools.workspace_path import AgentPaths as AgentPaths, WorkspacePath
 
 if TYPE_CHECKING:
     from toolkit.tools.asking import (

@@ -143,7 +143,7 @@ def _table(rows: list[dict[str, Any]]) -> str:
 
 
 def _story(run: StoredRun, state: str, facts: dict[str, Any], result: RunResult[Any]) -> list[str]:
-    from toolkit.cli.terminal.display import branch_lines, ending, gate_refusals, lent_lines, totals
+    from toolkit.cli.terminal.display import attempts_lines, branch_lines, ending, gate_refusals, lent_lines, totals
     from toolkit.runs.outcome import detail_lines
 
     began = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(facts["began"]))
@@ -157,6 +157,9 @@ def _story(run: StoredRun, state: str, facts: dict[str, Any], result: RunResult[
     lines += [f"branch     {line}" for line in branch_lines(result.delivery)] if result.delivery else []
     limits = ", ".join(f"{name} {value:g}" for name, value in (facts.get("limits") or {}).items())
     lines += [f"limits     {limits}"] if limits else []
+    lines += [f"verify     {safe_line(facts['verify'], 200)}"] if facts.get("verify") else []
+    lines += [f"protected  {safe_line(', '.join(facts['protect']), 200)}"] if facts.get("protect") else []
+    lines += attempts_lines(result)
     points = run.checkpoints
     if len(points) > 1:
         lines += [f"rewind     {len(points)} checkpoints: toolkit runs rewind {run.id}"]
@@ -169,6 +172,9 @@ def _story(run: StoredRun, state: str, facts: dict[str, Any], result: RunResult[
             mark = "ok" if use.ok else "stopped" if use.interrupted else "failed"
             lines.append(f"  {mark:<8}{safe_line(use.name, 40):<40} {duration_text(use.ms):>9}")
         lines += [f"  refused {safe_text(one.name)}: {safe_text(one.reason)}" for one in result.denied]
+    for number, attempt in enumerate(result.attempts, 1):
+        if attempt.output:
+            lines += ["", f"Verification {number}:", *_indented(attempt.output)]
     lines += ["", *refusals] if (refusals := gate_refusals(result)) else []
     if state != "running" and not result.ok and result.debug:
         lines += ["", "Details:", *(f"  {line}" for line in detail_lines(result.debug))]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolkit._base.words import safe_text
+from toolkit.cli.starting.job import job_of, job_options
 from toolkit.cli.starting.place import place_options, servers_of, variables_of, workspace_of
 from toolkit.cli.terminal.command import HEADER, MOUNT, Duration, command, json_option
 from toolkit.cli.terminal.own_words import in_own_words
@@ -71,6 +72,7 @@ $ echo "List what is unclear." | toolkit run - --mount docs --mode read-only --j
     help="Let the agent change this folder itself: no copy, nothing to apply or undo.",
 )
 @place_options
+@job_options
 @click.option("--tools", "targets", multiple=True, metavar="TARGET", help="Tools of your own, as for 'serve'.")
 @click.option("--ready", multiple=True, metavar="NAME", help="A ready-made server: planning, files, notes, workspace.")
 @click.option("--deadline", type=Duration(), metavar="TIME", help="Wall-clock limit: 90s, 10m, 1h.")
@@ -245,6 +247,7 @@ def _options(given: dict[str, Any], project: ProjectFile | None) -> dict[str, An
             turns=given["max_turns"],
             memory_bytes=given["memory"],
         ),
+        **job_of(given),
         "output": _schema(Path(schema)) if schema else None,
         "model": given["model"],
         "fallback_model": given["fallback_model"],

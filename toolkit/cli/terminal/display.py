@@ -74,7 +74,9 @@ class Display:
             self._refused.add((data["what"], data["rule"]))
             self._line(f"refused by the gate: {data['what']}: {data['why']}", red=True)
         elif event.name == "lifecycle.retry":
-            self._line(f"the model API did not answer ({data.get('status')}); trying again")
+            self._line(retry_line(data))
+        elif event.stream == "verify":
+            self._verify(event)
 
     def show_lent(self, facts: Mapping[str, Any]) -> None:
         """What of the host the run was lent."""
@@ -117,6 +119,17 @@ class Display:
         self._line(line, red=not data["ok"])
         self.tick()
 
+    def _verify(self, event: Event) -> None:
+        """A verification under way has the line of a tool, and a line that stays when it has ended."""
+        data = event.data
+        if event.kind == "started":
+            self._open["verify"] = (f"verifying: {data['what']}", event.t)
+            self.tick()
+            return
+        self._open.pop("verify", None)
+        line = attempt_line(data["attempt"], data)
+        self._line(line, red=not data["passed"])
+
     def _so_far(self, now: float) -> str:
         """Time and tokens of the whole run until now. Dollars are known at its end only: the CLI counts them."""
         passed = max(0.0, now - (self._began or now)) * 1000
@@ -152,7 +165,7 @@ def lent_lines(facts: Mapping[str, Any]) -> list[str]:
 
 def summary(result: RunResult[Any], *, kept: bool = True) -> list[str]:
     """The lines that end a run."""
-    lines = [*ending(result), totals(result)]
+    lines = [*ending(result), totals(result), *attempts_lines(result)]
     lines += [safe_text(f"refused: {denied.name}: {denied.reason}") for denied in result.denied]
     for waits in result.pending:
         lines.append(safe_text(f"waits for you: {_call({'name': waits.name, 'arguments': waits.arguments})}"))
@@ -184,6 +197,29 @@ def branch_lines(delivery: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def attempt_line(number: int, attempt: Mapping[str, Any]) -> str:
+    """How one verification ended."""
+    so = "verified" if attempt["passed"] else "not verified"
+    if attempt.get("error"):
+        how = str(attempt["error"])
+    elif attempt.get("ended_by"):
+        how = f"ended: {attempt['ended_by']}"
+    else:
+        how = "" if attempt.get("exit_code") is None else f"exit code {attempt['exit_code']}"
+    last = [line for line in (attempt.get("output") or "").splitlines() if line.strip()][-1:]
+    parts = [f"attempt {number}: {so}", how, *([] if attempt["passed"] else last)]
+    return f"{': '.join(part for part in parts if part)} ({duration_text(attempt.get('ms') or 0)})"
+
+
+def retry_line(data: Mapping[str, Any]) -> str:
+    """Why something is tried again, and when."""
+    if data.get("code") is None:
+        return f"the model API did not answer ({data.get('status')}); trying again"
+    when = duration_text(data["delay_ms"])
+    why = f": {data['error']}" if data.get("error") else ""
+    return f"{data['code']}{why}; trying again in {when} ({data['attempt']} of {data['of']})"
+
+
 def gate_refusals(result: RunResult[Any]) -> list[str]:
     """What the gate did not let out of the jail: two lines each, the second says how to allow it."""
     lines = []
@@ -203,6 +239,18 @@ def ending(result: RunResult[Any]) -> list[str]:
     if result.code in ("unconfined", "server_failed"):  # what was lost, its last words, what to do: all of it matters
         told = safe_lines(str(result.debug.get("detail") or "")) or told
     return [f"{result.code}: {result.message}", *(f"  {line}" for line in told)]
+
+
+def attempts_lines(result: RunResult[Any]) -> list[str]:
+    """What the launcher did besides: its verifications, and what was tried again."""
+    lines = []
+    for number, one in enumerate(result.attempts, 1):
+        used = f"; {one.tokens.total:,} tokens before it" if one.tokens.total else ""
+        facts = {name: getattr(one, name) for name in ("passed", "exit_code", "output", "ms", "ended_by", "error")}
+        lines.append(safe_text(attempt_line(number, facts) + used).replace("\n", " "))
+    if result.retries:
+        lines.append(f"tried again {count_text(len(result.retries), 'time')}: {', '.join(result.retries)}")
+    return lines
 
 
 def next_steps(run: str) -> list[str]:

@@ -20,11 +20,13 @@ _OPTIONS = {
     "model": "--model",
     "plugins": "--plugin",
     "policy": "--policy",
+    "protect": "--protect",
     "readable": "--readable",
     "resume": "--resume",
     "servers": "--server",
     "settings": "--settings",
     "thinking": "--thinking",
+    "verify": "--verify",
 }
 _LIMITS = {
     "memory_bytes": "--memory",

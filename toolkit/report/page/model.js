@@ -145,7 +145,16 @@ const TAKERS = new Map(
     "lifecycle.started": (model, event, data, key) => model.turns.push(newItem(model, event, "turn", key, { data })),
     "lifecycle.retry": (model, event, data, key) => newItem(model, event, "retry", key, { data }),
     "lifecycle.warning": (model, event, data, key) => newItem(model, event, "warning", key, { data }),
+    "lifecycle.continued": (model, event, data, key) => newItem(model, event, "mend", key, { data, text: str(data.prompt) }),
     "lifecycle.finished": takeFinished,
+    "verify.started": (model, event, data, key) => {
+      model.verifying = newItem(model, event, "verify", key, { data, what: str(data.what), text: "", done: false });
+    },
+    "verify.ended": (model, event, data, key) => {
+      const item = model.verifying || newItem(model, event, "verify", key, { what: "" });
+      Object.assign(touch(model, item), { data, text: str(data.output), ok: data.passed === true, done: true });
+      model.verifying = null;
+    },
     "gate.refused": takeRefused,
     "server.failed": (model, event, data, key) =>
       newItem(model, event, "warning", key, {
@@ -195,6 +204,7 @@ const TAKERS = new Map(
 function isProblem(item) {
   if (item.type === "tool") return item.done && !item.ok;
   if (item.type === "end") return !item.ok;
+  if (item.type === "verify") return item.done && !item.ok;
   return item.type === "retry" || item.type === "warning" || item.type === "refused" || item.type === "approval";
 }
 
@@ -203,7 +213,7 @@ const SHOWN = ["prompt", "model", "code", "message", "stop", "what", "why", "rul
 /* Everything in an item that a search should find, in lower case. */
 function hay(item) {
   if (item.hay === null) {
-    const parts = [item.name, item.text, item.result, ...(item.rows || []).flat()];
+    const parts = [item.name, item.what, item.text, item.result, ...(item.rows || []).flat()];
     if (item.data) parts.push(...SHOWN.map((name) => item.data[name]));
     for (const asked of item.approvals || []) parts.push(asked.reason, asked.answer && asked.answer.message);
     item.hay = parts.map(str).join("\n").toLowerCase();

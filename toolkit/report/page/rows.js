@@ -231,8 +231,30 @@ function endRow(item) {
   ];
 }
 
+function verifyRow(item, state, redraw) {
+  const { data } = item;
+  const how = data.error
+    ? str(data.error)
+    : data.ended_by
+      ? "ended: " + str(data.ended_by)
+      : isNumber(data.exit_code)
+        ? "exit code " + data.exit_code
+        : "";
+  const facts = ["attempt " + str(data.attempt), how, item.done && duration(num(data.ms))].filter(Boolean).join("  ·  ");
+  const word = item.done ? chip(item.ok ? "verified" : "not verified", item.ok ? "good" : "bad") : chip("verifying", "live");
+  return [
+    label("Verification", word, h("span.aside", {}, facts)),
+    item.what ? h("p", {}, item.what) : null,
+    item.text ? clipped(item, "v", item.text, state, redraw, (text) => h("pre", {}, text)) : null,
+  ];
+}
+
 function retryRow(item) {
   const { data } = item;
+  if (data.code) {
+    const again = "Tried again after " + duration(num(data.delay_ms)) + ", " + str(data.attempt) + " of " + str(data.of) + ".";
+    return [label("Retry", chip(str(data.code), "bad")), h("p", {}, again), data.error ? h("p.note", {}, str(data.error)) : null];
+  }
   const status = str(data.status),
     wait = num(data.delay_ms);
   const words =
@@ -273,6 +295,11 @@ const ROWS = {
   turn: turnRow,
   end: endRow,
   retry: retryRow,
+  verify: verifyRow,
+  mend: (item, state, redraw) => [
+    label("Sent back to the agent"),
+    clipped(item, "m", item.text, state, redraw, (text) => h("p.asked", {}, text)),
+  ],
   compaction: compactionRow,
   refused: refusedRow,
   warning: (item) => [label("Warning"), h("p", {}, str(item.data.what))],

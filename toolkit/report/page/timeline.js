@@ -19,7 +19,7 @@ function wantedBy(view) {
   const query = view.state.query;
   return (item) => {
     if (view.tool && item.name !== view.tool) return false;
-    if (view.kind === "said" && !["text", "thinking", "turn"].includes(item.type)) return false;
+    if (view.kind === "said" && !["text", "thinking", "turn", "mend"].includes(item.type)) return false;
     if (view.kind === "tools" && item.type !== "tool" && item.type !== "approval") return false;
     if (view.kind === "problems" && !isProblem(item)) return false;
     return !query || hay(item).includes(query);

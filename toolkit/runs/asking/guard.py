@@ -54,6 +54,8 @@ class Guard:
         """Why the guard ended the run, once it has."""
         self.judged: dict[str, bool] = {}
         """Every call that the guard was asked about, and whether it may run."""
+        self.tools: dict[str, str] = {}
+        """The names of the tools that these calls are of."""
         self.agents: dict[str, str] = {}
         """The subagents whose calls were judged, by call."""
         self.deferred: dict[str, tuple[str, dict[str, Any]]] = {}
@@ -99,6 +101,7 @@ class Guard:
             self.armed = self.continues = True
         try:
             tool, arguments = str(given["tool_name"]), given.get("tool_input") or {}
+            self.tools[call_id] = tool
             verdict = await self.judge(tool, arguments, call_id)
             if verdict.allowed and self.own is not None:
                 verdict = await self._by_own_hooks(self.own, given, verdict, call_id, context)

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import ToolkitError, WorkspaceError
+from toolkit.runs.attempts.protect import Protected, told
 from toolkit.runs.delivery import deliver_run, why_not
 from toolkit.runs.outcome.events import Event
 from toolkit.runs.outcome.fold import Fold
@@ -75,9 +76,10 @@ class Ending:
         run = self._fold.run
         self._log.append(Event("lifecycle", "warning", time.time(), run, run, None, {"what": what}))
 
-    async def leave(self, place: Place, branch: str | None = None) -> None:
+    async def leave(self, place: Place, protected: Protected, branch: str | None = None) -> None:
         """See what changed now that nothing in the jail lives any more, make it a branch, let go of the copy."""
         try:
+            await self._set_back(place, protected)
             changes = await self.look(place)
             if changes is not None:
                 self.changes = changes
@@ -104,6 +106,15 @@ class Ending:
         self._folder.delivered(self.delivery)
         run = self._fold.run
         self._log.append(Event("lifecycle", "delivered", time.time(), run, run, None, self.delivery))
+
+    async def _set_back(self, place: Place, protected: Protected) -> None:
+        """What is protected goes back to what it was, whoever changed it; in place it is left, and told."""
+        changed = await asyncio.to_thread(protected.changed, place.folder)
+        if changed:
+            is_copy = place.section is not None
+            if is_copy:
+                await asyncio.to_thread(protected.put_back, place.folder)
+            self.warn(told(changed, is_restored=is_copy))
 
     def close(self) -> None:
         """The run is over: nothing is written after this."""

@@ -49,6 +49,9 @@ def detail_lines(debug: Mapping[str, Any]) -> list[str]:
 
 def _texts(code: Code, debug: Mapping[str, Any]) -> Iterator[str]:
     """Where a cause may be, the most telling first."""
+    if debug.get("verify"):
+        yield from _given(debug, "verify")
+        return
     if code == "bad_output":
         yield from _given(debug, "output")
     if code == "budget":

@@ -30,6 +30,7 @@ Code = Literal[
     "no_session",
     "unconfined",
     "server_failed",
+    "unverified",
 ]
 
 MESSAGES: dict[Code, str] = {
@@ -53,6 +54,7 @@ MESSAGES: dict[Code, str] = {
     "no_session": "There is no such session to resume.",
     "unconfined": "The run was refused because its confinement is not certain.",
     "server_failed": "A server that the run needs did not start.",
+    "unverified": "The agent says it is done, but the verification did not pass.",
 }
 assert set(MESSAGES) == set(get_args(Code))
 

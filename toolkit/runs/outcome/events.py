@@ -4,14 +4,16 @@
 |---|---|---|---|
 | lifecycle | started | the run | turn, prompt, attachments (of the prompt, each with its file), message, model, |
 | | | | session, cwd, tools, servers, mode, cli, trace, unenforced, limits (those that |
-| | | | were given) |
-| | retry | the run | attempt, delay_ms, status, error |
+| | | | were given), verify (what verifies, in words) |
+| | continued | the run | the same, of a further try of the same turn |
+| | retry | the run | attempt, delay_ms, status, error; of a try of the launcher's also of, code, |
+| | | | used (what the turn used beside its calls) |
 | | warning | the run | what |
 | | changed | the run | what (mode, model, thinking or servers), value: set while the run goes on |
 | | checkpoint | the run | number, label, taken, turn, changed, snapshot, before, at: taken by the caller |
 | | finished | the run | turn, ok, code, message, cause, text, output, session, model, stop, ms, cost, |
 | | | | known_cost, gate_tokens, total, unattributed, models, turns, pending, |
-| | | | denied (by the CLI itself), unenforced, debug |
+| | | | denied (by the CLI itself), unenforced, verified, debug |
 | | delivered | the run | branches, left, marks, or why there is no branch: after the last turn, if one was asked for |
 | assistant | started | the message | model |
 | | text, thinking | the message | text (one delta) |
@@ -28,10 +30,15 @@
 | gate | refused | the run | what, rule, why, fix (how to allow it), times (in this turn, until now) |
 | compaction | started | the run | trigger |
 | | ended | the run | trigger, before, after (tokens; None where it failed) |
+| verify | started | the run | attempt, of, what, used (what the turn used beside its calls) |
+| | ended | the run | attempt, passed, exit_code, output (its end), ms, ended_by, error (why it |
+| | | | could not be judged), tokens, cost (of this attempt) |
 | server | failed | the server | error, stderr (of one that is optional) |
 | | changed | the server | tools (that it did not have when the run began) |
 
-Order: a turn begins with `lifecycle.started` and ends with `lifecycle.finished`.
+Order: a turn begins with `lifecycle.started` and ends with `lifecycle.finished`. Where the
+launcher tries again or verifies, several tries make up one turn: each further one begins
+with `lifecycle.continued`.
 A message's events stand between its `started` and `ended`, in the order the model
 wrote them; the text before a tool call is complete (`block`) before that call's
 `tool.started`. A tool starts and may end before the message that asked for it ends.
@@ -49,10 +56,10 @@ from typing import Any, Literal
 
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
-Stream = Literal["lifecycle", "assistant", "tool", "usage", "approval", "gate", "compaction", "server"]
+Stream = Literal["lifecycle", "assistant", "tool", "usage", "approval", "gate", "compaction", "server", "verify"]
 
 KINDS: dict[str, tuple[str, ...]] = {
-    "lifecycle": ("started", "retry", "warning", "changed", "checkpoint", "finished", "delivered"),
+    "lifecycle": ("started", "continued", "retry", "warning", "changed", "checkpoint", "finished", "delivered"),
     "assistant": ("started", "text", "thinking", "block", "ended"),
     "tool": ("started", "progress", "ended"),
     "usage": ("call",),
@@ -60,6 +67,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "gate": ("refused",),
     "compaction": ("started", "ended"),
     "server": ("failed", "changed"),
+    "verify": ("started", "ended"),
 }
 
 

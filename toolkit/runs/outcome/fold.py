@@ -23,7 +23,7 @@ from toolkit.errors import ToolkitError
 from toolkit.runs.outcome.cause import cause_of
 from toolkit.runs.outcome.codes import MESSAGES, Code, End, code_of
 from toolkit.runs.outcome.events import Call, Event, ModelUse, Tokens
-from toolkit.runs.outcome.result import DeniedCall, PendingCall, RefusedRequest, RunResult, ToolUse
+from toolkit.runs.outcome.result import Attempt, DeniedCall, PendingCall, RefusedRequest, RunResult, ToolUse
 
 if TYPE_CHECKING:
     from toolkit.runs.outcome.output import OutputShape
@@ -53,6 +53,10 @@ class _Turn:
     """What the gate refused, by request and rule, with the latest count."""
     began: float | None = None
     last: float = 0.0
+    attempts: list[Attempt] = field(default_factory=list)
+    retries: list[str] = field(default_factory=list)
+    spent: dict[str, Any] = field(default_factory=dict)
+    """What its tries used beside their calls, as far as that was told before the end."""
     end: dict[str, Any] | None = None
     """The data of `lifecycle.finished`."""
 
@@ -61,6 +65,16 @@ class _Turn:
         if self.end is not None:
             return int(self.end["ms"])
         return 0 if self.began is None else round((self.last - self.began) * 1000)
+
+    def verified(self, code: Code | None = None) -> bool | None:
+        """Whether the verification passed, with which the turn ended; None where none was asked for."""
+        if not self.attempts and not self.facts.get("verify"):
+            return None
+        return code == "ok" and bool(self.attempts) and self.attempts[-1].passed
+
+    def known(self, name: str) -> Any:
+        """What its end tells of its use, or what was told before one that did not come."""
+        return (self.spent if self.end is None else self.end).get(name)
 
     def all_tools(self) -> list[ToolUse]:
         """The tools that ended, and those that were cut off."""
@@ -107,10 +121,11 @@ class Fold:
     def _result(self, turns: list[_Turn]) -> RunResult[Any]:
         last = turns[-1]
         end = last.end or {}
-        total, unattributed = last.total, last.unattributed
-        for turn in turns[:-1]:
-            total, unattributed = total + turn.total, unattributed + turn.unattributed
-        through = [turn.end["gate_tokens"] for turn in turns if turn.end and turn.end.get("gate_tokens") is not None]
+        total, unattributed = Tokens(), Tokens()
+        for turn in turns:
+            apart = Tokens() if turn.end is not None else Tokens(**turn.spent.get("unattributed", {}))
+            total, unattributed = total + turn.total + apart, unattributed + turn.unattributed + apart
+        through = [tokens for turn in turns if (tokens := turn.known("gate_tokens")) is not None]
         crash = {"calls_without_usage": list(last.open_calls)} if last.open_calls else {}
         return RunResult(
             run=self.run,
@@ -124,7 +139,7 @@ class Fold:
             total=total,
             unattributed=unattributed,
             cost=_all_of([None if turn.end is None else turn.end["cost"] for turn in turns]),
-            known_cost=sum((turn.end.get("known_cost") or 0.0 for turn in turns if turn.end is not None), 0.0),
+            known_cost=sum((turn.known("known_cost") or 0.0 for turn in turns), 0.0),
             models=_models(turns),
             turns=_all_of([None if turn.end is None else turn.end.get("turns") for turn in turns]),
             gate_tokens=sum(through) if through else None,
@@ -136,25 +151,30 @@ class Fold:
             unenforced=tuple(end.get("unenforced", last.facts.get("unenforced", ()))),
             model=end.get("model", last.facts.get("model")),
             debug=end.get("debug", crash),
+            verified=end.get("verified", last.verified()),
+            attempts=tuple(one for turn in turns for one in turn.attempts),
+            retries=tuple(code for turn in turns for code in turn.retries),
         )
 
     def end(self, code: Code, so_far: RunResult[Any] | None = None, **known: Any) -> Event:
         """The event that ends the turn: what its events tell, and what is known only now."""
-        so_far = so_far or self._result([self._under_way()])
+        under_way = self._under_way()
+        so_far = so_far or self._result([under_way])
         data: dict[str, Any] = {"turn": len(self._turns), "ok": code == "ok", "code": code, "message": MESSAGES[code]}
         data["cause"] = cause_of(code, known.get("debug", {}))
         data |= {name: getattr(so_far, name) for name in ("text", "session", "model", "stop", "ms")}
         # A turn that has not begun asked the model for nothing; what one cost that broke off nobody knows.
         data |= {
-            "cost": 0.0 if self._under_way().began is None else None,
-            "known_cost": 0.0,
-            "models": {},
+            "cost": 0.0 if under_way.began is None else None,
+            "known_cost": under_way.spent.get("known_cost", 0.0),
+            "models": under_way.spent.get("models", {}),
             "turns": None,
-            "gate_tokens": None,
+            "gate_tokens": under_way.spent.get("gate_tokens"),
+            "verified": under_way.verified(code),
         }
         data |= {"output": None, "denied": [], "pending": [], "unenforced": list(so_far.unenforced), "debug": {}}
-        unattributed = known.pop("unattributed", Tokens())
-        data |= {"unattributed": asdict(unattributed), "total": asdict(so_far.total + unattributed)}
+        unattributed = known.pop("unattributed", Tokens(**under_way.spent.get("unattributed", {})))
+        data |= {"unattributed": asdict(unattributed), "total": asdict(under_way.total + unattributed)}
         return Event("lifecycle", "finished", time.time(), self.run, self.run, None, data | known)
 
     def failed(self, error: BaseException, more: dict[str, Any] | None = None) -> Event:
@@ -227,7 +247,7 @@ def _all_of(parts: list[Any]) -> Any:
 def _models(turns: list[_Turn]) -> dict[str, ModelUse]:
     together: dict[str, ModelUse] = {}
     for turn in turns:
-        for name, used in (turn.end or {}).get("models", {}).items():
+        for name, used in (turn.known("models") or {}).items():
             together[name] = ModelUse(**used).plus(together.get(name))
     return together
 
@@ -251,7 +271,22 @@ def _together(refused: Iterable[RefusedRequest]) -> tuple[RefusedRequest, ...]:
 
 def _turn_started(turn: _Turn, event: Event, data: dict[str, Any]) -> None:
     turn.began = event.t
-    turn.facts |= {name: data[name] for name in ("session", "model", "unenforced") if name in data}
+    turn.facts |= {name: data[name] for name in ("session", "model", "unenforced", "verify") if name in data}
+
+
+def _try_continued(turn: _Turn, event: Event, data: dict[str, Any]) -> None:
+    turn.began = event.t if turn.began is None else turn.began
+    turn.facts |= {name: data[name] for name in ("session", "model", "unenforced", "verify") if name in data}
+
+
+def _spent(turn: _Turn, event: Event, data: dict[str, Any]) -> None:
+    turn.spent = data.get("used") or turn.spent
+    if data.get("code") is not None:
+        turn.retries.append(data["code"])
+
+
+def _attempted(turn: _Turn, event: Event, data: dict[str, Any]) -> None:
+    turn.attempts.append(Attempt.of(data))
 
 
 def _turn_finished(turn: _Turn, event: Event, data: dict[str, Any]) -> None:
@@ -307,6 +342,10 @@ def _refused(turn: _Turn, event: Event, data: dict[str, Any]) -> None:
 
 _TAKERS = {
     ("lifecycle", "started"): _turn_started,
+    ("lifecycle", "continued"): _try_continued,
+    ("lifecycle", "retry"): _spent,
+    ("verify", "started"): _spent,
+    ("verify", "ended"): _attempted,
     ("lifecycle", "finished"): _turn_finished,
     ("assistant", "started"): _message_started,
     ("assistant", "text"): _piece,

@@ -63,6 +63,33 @@ class RefusedRequest:
     times: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One verification of the agent's work, and what the work before it used."""
+
+    passed: bool
+    exit_code: int | None = None
+    """Of the command; None where a function or a tool judged, or nothing could be."""
+    output: str = field(default="", repr=False)
+    """The end of what it printed, made safe."""
+    ms: int = 0
+    """How long the verification took."""
+    tokens: Tokens = field(default_factory=Tokens)
+    """What the agent used since the attempt before."""
+    cost: float | None = None
+    """The same in US dollars; None where it is not known."""
+    ended_by: str | None = None
+    """`deadline`, or the limit of the machine that it was ended for."""
+    error: str | None = None
+    """Why nothing could be judged."""
+
+    @classmethod
+    def of(cls, data: dict[str, Any]) -> Attempt:
+        """The attempt of an event, or of a stored result."""
+        plain = {name: value for name, value in data.items() if name in cls.__slots__}
+        return cls(**{**plain, "tokens": Tokens(**data["tokens"])})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult(Generic[OutputT]):
     """What a run came to. `ok` is true for one code only: `ok`."""
@@ -72,6 +99,12 @@ class RunResult(Generic[OutputT]):
     code: Code
     cause: str | None = None
     """Why it ended so, where more is known than the code says: one line, safe to show. Raw texts are in `debug`."""
+    verified: bool | None = None
+    """Whether the launcher's own verification passed; None where none was asked for."""
+    attempts: tuple[Attempt, ...] = field(default=(), repr=False)
+    """Every verification, in order."""
+    retries: tuple[str, ...] = ()
+    """The codes of the failures after which it was tried again."""
     text: str = ""
     """The model's last words; what it had said so far, when the run ended early."""
     output: OutputT | None = None
@@ -158,7 +191,7 @@ class RunResult(Generic[OutputT]):
         data["models"] = {name: asdict(used) for name, used in self.models.items()}
         data["ok"], data["message"] = self.ok, self.message
         data["total"], data["unattributed"] = asdict(self.total), asdict(self.unattributed)
-        for name in _LISTS:
+        for name in (*_LISTS, "attempts"):
             data[name] = [asdict(item) for item in getattr(self, name)]
         return data
 
@@ -168,9 +201,11 @@ class RunResult(Generic[OutputT]):
         plain = {name: value for name, value in data.items() if name not in ("ok", "message")}
         plain["total"], plain["unattributed"] = Tokens(**data["total"]), Tokens(**data["unattributed"])
         plain["unenforced"] = tuple(data["unenforced"])
+        plain["retries"] = tuple(data.get("retries", ()))
         plain["models"] = {name: ModelUse(**used) for name, used in data.get("models", {}).items()}
         for name, kind in _LISTS.items():
             plain[name] = tuple(kind(**item) for item in data.get(name, ()))
+        plain["attempts"] = tuple(Attempt.of(item) for item in data.get("attempts", ()))
         return cls(**plain)
 
 
@@ -184,7 +219,7 @@ _LISTS: dict[str, Any] = {
 
 _PLAIN = (
     *("run", "code", "cause", "text", "output", "session", "stop", "cost", "known_cost", "gate_tokens", "turns", "ms"),
-    *("unstored", "unenforced", "model", "debug"),
+    *("unstored", "unenforced", "model", "debug", "verified", "retries"),
 )
 """The fields that JSON holds as they are."""
 

@@ -188,6 +188,12 @@ async def last_entry_of(store: SessionStore, session: SessionId, message: str) -
     return str(found)
 
 
+async def entry_ids(store: SessionStore, session: SessionId) -> set[str]:
+    """The ids of all that is kept of a conversation."""
+    entries = cast("list[dict[str, Any]]", await store.load({"project_key": PROJECT, "session_id": session}) or [])
+    return {str(entry["uuid"]) for entry in entries if entry.get("uuid")}
+
+
 async def last_entry(store: SessionStore, session: SessionId) -> str | None:
     """The transcript entry that a conversation ends with; None where the store has none."""
     entries = await store.load({"project_key": PROJECT, "session_id": session}) or []

@@ -30,6 +30,7 @@ from toolkit.runs.storage.stored_runs import run_of_session
 from toolkit.sandbox import LITTER, Layout, Toolchain, find_toolchain, remove_litter
 
 if TYPE_CHECKING:
+    from toolkit.tools import AgentPaths
     from toolkit_workspace import Changes, Plan, Shown, WorkspaceSection
 
 EMPTY = "/work"
@@ -56,6 +57,8 @@ class Place:
     """Whether the conversation has worked there before."""
     news: str = ""
     """What is different from what the conversation knows, in words."""
+    protected: tuple[str, ...] = ()
+    """What in the folder the agent cannot change, relative to it."""
     lock: Lock | None = None
     """Held where somebody else made the folder and there is no section to hold."""
 
@@ -77,20 +80,26 @@ class Place:
         wanted = PurePosixPath(os.path.normpath(PurePosixPath(self.start, path)))
         if any(wanted.is_relative_to(inside) for _, inside in self.layout.lent):
             raise ToolError(f"{safe_name(path)} is shown from the host, read-only: a tool cannot take it")
-        for part, inside in sorted(self._parts(), key=lambda pair: -len(pair[1])):
+        for part, inside in sorted(self.parts, key=lambda pair: -len(pair[1])):
             if wanted.is_relative_to(inside):
                 return self.folder / part, str(wanted.relative_to(inside))
         return None
 
     def to_agent(self, path: Path) -> str | None:
         """What the agent calls a host path; None for one it cannot see."""
-        for part, inside in sorted(self._parts(), key=lambda pair: -len(Path(pair[0]).parts)):
+        for part, inside in sorted(self.parts, key=lambda pair: -len(Path(pair[0]).parts)):
             if path.is_relative_to(self.folder / part):
                 return str(PurePosixPath(inside, path.relative_to(self.folder / part)))
         return None
 
-    def _parts(self) -> tuple[tuple[str, str], ...]:
+    @property
+    def parts(self) -> tuple[tuple[str, str], ...]:
+        """The parts of the folder, relative to it, each with its path inside."""
         return self.layout.places or ((".", str(self.folder)),)
+
+    def for_writing(self) -> AgentPaths:
+        """The same for a tool that may change what it is given: without what is protected."""
+        return Unprotected(self) if self.protected else self
 
     def mounts(self) -> list[tuple[str, str]]:
         """The host paths that were copied, and where each lies in the folder."""
@@ -128,6 +137,31 @@ class Place:
             self.section.release()
         if self.lock is not None:
             self.lock.release()
+
+
+@dataclass(frozen=True, slots=True)
+class Unprotected:
+    """The paths of a place, but for those that are protected."""
+
+    place: Place
+
+    def locate(self, path: str) -> tuple[Path, str] | None:
+        """See `Place.locate`."""
+        found = self.place.locate(path)
+        if found is None:
+            return None
+        top, below = found
+        real = Path(os.path.realpath(top / below))
+        folder = self.place.folder.resolve()
+        for one in self.place.protected:
+            # Neither in it, nor above it: what is above could be moved or removed with it.
+            if real.is_relative_to(folder / one):
+                raise ToolError(f"{safe_name(path)} is protected: only a tool that changes nothing can take it")
+        return found
+
+    def to_agent(self, path: Path) -> str | None:
+        """See `Place.to_agent`."""
+        return self.place.to_agent(path)
 
 
 def find_place(spec: RunSpec, stored: RunFolder) -> Place:

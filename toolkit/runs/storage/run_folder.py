@@ -92,6 +92,8 @@ class RunFolder:
             "domains": list(spec.domains),
             "limits": spec.limits.given(),
             "mode": spec.mode,
+            "verify": None if spec.verify is None else spec.verify.name,
+            "protect": [str(path) for path in spec.protect],
             "trace": spec.trace,
             "confined": spec.transport is None,
             "resume": None if spec.fork else spec.resume,

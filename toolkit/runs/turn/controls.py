@@ -42,6 +42,8 @@ class Controls:
         self._offered = tuple(offered)
         self._modes = [approvals.policy.cli_mode]
         self._servers = servers
+        self.changed: dict[str, Any] = {}
+        """What was set since, as options of a run: another process that goes on has it, too."""
         self.on_change: Callable[[str, Any], None] = lambda what, value: None
         """Told of every change that was made."""
 
@@ -69,6 +71,7 @@ class Controls:
     async def set_model(self, client: ClaudeSDKClient, model: str | None) -> None:
         """Use another model from the next model call on."""
         await asked("the model cannot be set", client.set_model(RULES["model"]("model", model)))
+        self.changed["model"] = model
         self.on_change("model", model)
 
     async def set_mode(self, client: ClaudeSDKClient, mode: str) -> None:
@@ -94,6 +97,7 @@ class Controls:
             raise wrong("tokens", tokens, "it is a whole number, or None for the CLI's own choice", "0 is no thinking")
         request = {"subtype": "set_max_thinking_tokens", "max_thinking_tokens": tokens}
         await asked("the thinking cannot be set", ask(client, request))
+        self.changed["thinking"] = "off" if tokens == 0 else tokens
         self.on_change("thinking", tokens)
 
     async def set_servers(self, client: ClaudeSDKClient, servers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -113,6 +117,7 @@ class Controls:
         errors = dict(answer.get("errors") or {})
         # Until here a call of their tools is refused: they are not offered yet.
         await self._servers.replaced(client, {name: one for name, one in checked.items() if name not in errors})
+        self.changed["servers"] = {name: one for name, one in checked.items() if name not in errors}
         self.on_change("servers", sorted(self._servers.names))
         return {
             "added": list(answer.get("added") or ()),

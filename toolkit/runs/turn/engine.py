@@ -27,7 +27,7 @@ from toolkit.runs.asking.guard import Guard, before_deadline, only_offered, with
 from toolkit.runs.asking.own_hooks import OwnHooks
 from toolkit.runs.checkpoints.taking import Checkpoints
 from toolkit.runs.outcome.codes import Code, End
-from toolkit.runs.outcome.events import Event, Stream
+from toolkit.runs.outcome.events import Event, Stream, Tokens
 from toolkit.runs.outcome.result import PendingCall
 from toolkit.runs.prompts import Asked
 from toolkit.runs.sessions.transcripts import SessionId, held, sessions_home
@@ -188,6 +188,15 @@ class Engine:
         return 0 < self._asked == self._greeted
 
     @property
+    def used(self) -> Tokens:
+        """All tokens of this process so far, calls under way included."""
+        return self._translator.meter.used
+
+    def budget_used(self) -> int:
+        """What a limit on tokens counts of this process."""
+        return self._counted().used
+
+    @property
     def retry_after(self) -> float | None:
         """Seconds that the model API asked to wait when it refused last; None where it said nothing of it."""
         return None if self._process.jail is None else self._process.jail.gate.retry_after
@@ -204,7 +213,8 @@ class Engine:
         self.guard.begin_turn()
         self._approvals.begin()
         began = time.monotonic()
-        self.checkpoints.begin_turn(self._try.turn, self.prompts[-1])
+        if not self._try.has_begun:
+            self.checkpoints.begin_turn(self._try.turn, self.prompts[-1])
         pump, ticking = asyncio.create_task(self._pump(prompt)), asyncio.create_task(self._tick())
         try:
             await asyncio.wait({pump}, timeout=None if self.deadline is None else self.deadline.remaining())
@@ -351,6 +361,7 @@ class Engine:
             "trace": self._spec.trace,
             "unenforced": list(self._process.unenforced()),
             "limits": self._spec.limits.given(),
+            "verify": None if self._spec.verify is None else self._spec.verify.name,
         }
         self._tell("lifecycle", "continued" if self._try.has_begun else "started", self._spec.run_id, **facts)
 
@@ -399,7 +410,14 @@ class Engine:
             session=self._session,
             workspace=self._place.working_folder,
             env=dict(self._spec.env),
-            paths=self._place,
+            paths=self._place if self._is_read_only(call) else self._place.for_writing(),
+        )
+
+    def _is_read_only(self, call: str) -> bool:
+        """Whether a call is of a tool of ours that says it changes nothing."""
+        name = self.guard.tools.get(call, "")
+        return any(
+            name == f"mcp__{box.name}__{one.name}" and one.options.read_only for box in self._boxes for one in box
         )
 
     def _counted(self) -> Budget:

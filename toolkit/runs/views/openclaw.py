@@ -78,6 +78,8 @@ class OpenClaw(View[Called]):
             yield _agent("compaction", "start" if event.kind == "started" else "end", **ends)
         elif event.stream == "lifecycle":
             yield from self._lifecycle(event)
+        elif event.name == "verify.ended":
+            yield _agent("lifecycle", "verify", attempt=event.data["attempt"], passed=event.data["passed"])
         elif event.stream == "gate" and event.data["times"] == 1:
             yield _agent("lifecycle", "warning", message=f"the gate refused {event.data['what']}: {event.data['why']}")
 
@@ -132,7 +134,7 @@ class OpenClaw(View[Called]):
                 yield _agent("lifecycle", "error", endedAt=at, error=data["message"])
         elif event.kind == "retry":
             yield _agent("lifecycle", "retry", attempt=data["attempt"], delayMs=data["delay_ms"])
-        else:
+        elif event.kind in ("warning", "changed"):
             yield _agent("lifecycle", "warning", message=data["what"])
 
     def _hand_on(self) -> Iterator[Called]:

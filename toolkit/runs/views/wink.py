@@ -122,6 +122,8 @@ class Wink(View[WinkEvent]):
             used = 0 if self.context.budget_tracker is None else self.context.budget_tracker.used
             self.context = HookContext(data["session"], ADAPTER, self._name, deadline, Budget(tokens, used))
             yield PromptRendered(self._name, ADAPTER, data["prompt"], tuple(data["tools"]))
+        elif event.name == "lifecycle.continued":
+            yield PromptRendered(self._name, ADAPTER, data["prompt"], tuple(data["tools"]))
         elif event.name == "tool.started":
             self._params[event.id] = data["arguments"]
         elif event.name == "tool.ended":

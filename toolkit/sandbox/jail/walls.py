@@ -185,6 +185,8 @@ class Jail:
     """Further host paths to show read-only, at the same place."""
     lent: tuple[tuple[Path, str], ...] = ()
     """Host paths to show read-only, each with its place inside."""
+    protected: tuple[str, ...] = ()
+    """Paths of the workspace, as they appear inside, that are shown read-only."""
     has_gate: bool = False
     """Show the gate's socket; without it there is no way out at all."""
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -208,6 +210,7 @@ class Jail:
             *([Bind(self.cli_home or folder.cli_home, CLI_HOME, writable=True)] if self.has_cli else []),
             *(Bind(path, str(path)) for path in (*self.readable, *self.programs)),
             *(Bind(path, inside) for path, inside in self.lent),
+            *(Bind(source, inside) for inside in self.protected if (source := self.within(inside)) is not None),
             *(Bind(visible / "etc" / name, f"/etc/{name}") for name in SYNTHETIC_ETC),
             Bind(visible / "apart", APART),
         ]
@@ -237,7 +240,7 @@ class Jail:
         """The folders of the workspace above something shown there, each bound to itself: so none can be moved."""
         tops = {place for _, place in self.shown_at()}
         held: dict[str, Bind] = {}
-        for inside in (*map(str, self.readable), *(place for _, place in self.lent)):
+        for inside in (*map(str, self.readable), *(place for _, place in self.lent), *self.protected):
             for above in Path(inside).parents:
                 source = self.within(str(above))
                 if source is None or str(above) in tops:

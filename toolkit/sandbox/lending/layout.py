@@ -31,6 +31,8 @@ class Layout:
     """Where the agent begins; the first of the places if not given."""
     lent: tuple[tuple[Path, str], ...] = ()
     """Host paths that are shown read-only, each with its path inside."""
+    protected: tuple[str, ...] = ()
+    """Paths inside, of the workspace itself, that cannot be changed."""
     path: tuple[str, ...] = ()
     """Folders before the system's on PATH. Each must be lent: the CLI itself looks there too."""
     environment: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,1 @@
+"""One prompt seen through: asked, tried again where that is not the agent's fault, verified, and sent back to mend."""

@@ -1,0 +1,1 @@
+"""What the launcher does around the agent."""
