@@ -43,6 +43,9 @@ class Shop:
         inside = path.is_relative_to(self.folder)
         return str(Path("/home/you/shop") / path.relative_to(self.folder)) if inside else None
 
+    def names(self) -> list[tuple[str, str]]:
+        return [(str(self.folder), "/home/you/shop")]
+
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Shop:
@@ -152,3 +155,31 @@ def test_a_host_path_is_told_as_the_agent_knows_it(shop: Shop) -> None:
     assert context.agent_path(shop.folder / "src/app.py") == "/home/you/shop/src/app.py"
     with pytest.raises(ToolError):
         context.agent_path("/etc/passwd")
+
+
+@tool
+def tell(path: WorkspacePath, ctx: ToolContext) -> str:
+    """Tell a path as the host has it."""
+    ctx.progress(1, 2, f"at {path}")
+    return f"{path}, '{path.parent}', {path.parent.parent}2 and {path.parent.parent}."
+
+
+@tool(structured=True)
+def tell_all(path: WorkspacePath) -> dict[str, list[str]]:
+    """Tell paths in structured content."""
+    return {"paths": [str(path)], "data": ["kept as it is"]}
+
+
+async def test_what_a_tool_says_of_host_paths_is_told_by_the_agents_names(shop: Shop) -> None:
+    box, said = Toolbox("tells", [tell, tell_all]), list[str | None]()
+    context = ToolContext(paths=shop, on_progress=lambda done, total, message: said.append(message))
+    reply = await box.call("tell", {"path": "src/app.py"}, context)
+    here = "/home/you/shop"
+    assert reply.text == f"{here}/src/app.py, '{here}/src', {shop.folder}2 and {here}."
+    assert said == [f"at {here}/src/app.py"]
+    structured = (await box.call("tell_all", {"path": "src/app.py"}, ToolContext(paths=shop))).structured
+    assert structured == {"paths": [f"{here}/src/app.py"], "data": ["kept as it is"]}
+    failed = await box.call("tell", {"path": "../x"}, ToolContext(paths=shop))
+    assert (failed.is_error, str(shop.folder) in failed.text) == (True, False)
+    plain = await box.call("tell", {"path": "tests"}, ToolContext())
+    assert str(Path.cwd()) in plain.text

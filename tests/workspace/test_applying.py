@@ -249,6 +249,20 @@ def test_a_link_that_leads_out_is_refused_and_nothing_is_written(ws: WorkspaceSe
     assert tree_of(host) == before
 
 
+def test_an_absolute_link_to_the_projects_own_file_is_applied_as_it_is(ws: WorkspaceSection, host: Path) -> None:
+    (ws.temp_dir / "src/by-its-path").symlink_to(host.resolve() / "app.py")
+    ws.apply()
+    assert (host / "by-its-path").readlink() == host.resolve() / "app.py"
+    assert not ws.changes()
+
+
+def test_an_absolute_link_through_a_link_that_only_the_host_has_is_refused(ws: WorkspaceSection, host: Path) -> None:
+    (host / "vendor").symlink_to("/etc")
+    (ws.temp_dir / "src/innocent").symlink_to(host.resolve() / "vendor/passwd")
+    with pytest.raises(WorkspaceSecurityError):
+        ws.apply()
+
+
 def test_a_link_through_a_link_that_only_the_host_has_is_refused(ws: WorkspaceSection, host: Path) -> None:
     (host / "vendor").symlink_to("/etc")
     (ws.temp_dir / "src/innocent").symlink_to("vendor/passwd")

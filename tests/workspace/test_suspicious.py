@@ -71,6 +71,32 @@ def test_a_link_is_marked_when_it_leads_out_by_any_way(ws: WorkspaceSection, tar
     assert ("link leads out of its mount" in marks(ws).get("link", ())) is is_marked
 
 
+@pytest.mark.parametrize(
+    ("below", "is_marked"),
+    [
+        ("/readme.md", False),
+        ("", False),
+        ("/sub/./nothing-there", False),
+        ("/hop/er2", False),
+        ("/../secret", True),
+        ("/sub/../../secret", True),
+        ("/out/passwd", True),
+        ("/again/readme.md", False),
+        ("-elsewhere/readme.md", True),
+    ],
+)
+def test_an_absolute_link_into_the_projects_own_host_folder_stays_inside(
+    ws: WorkspaceSection, below: str, is_marked: bool
+) -> None:
+    host = str(Path(ws.mounts[0].host_path).resolve())
+    files: dict[str | bytes, bytes | str] = {"deep/er2": b"", "hop": "deep", "out": "/etc", "again": host}
+    make_tree(ws.temp_dir / "src", {**files, "link": host + below})
+    found = marks(ws)
+    assert ("link leads out of its mount" in found.get("link", ())) is is_marked
+    assert "link leads out of its mount" in found["out"]
+    assert "link leads out of its mount" not in found.get("again", ())
+
+
 def test_names_made_to_be_misread_are_marked(ws: WorkspaceSection) -> None:
     make_tree(
         ws.temp_dir / "src",

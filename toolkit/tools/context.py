@@ -11,14 +11,15 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 from uuid import uuid4
 
 from toolkit.errors import ToolError
-from toolkit.tools.workspace_path import AgentPaths, CurrentFolder, host_path
+from toolkit.tools.content import Reply
+from toolkit.tools.workspace_path import AgentPaths, CurrentFolder, host_path, in_agents_words
 
 if TYPE_CHECKING:
     from toolkit.tools.asking import Asking, Cancelled, Declined, Root, Sampled
@@ -131,6 +132,17 @@ class ToolContext:
             raise ToolError(f"'{path}' is not in the workspace")
         return found
 
+    def retold(self, reply: Reply) -> Reply:
+        """A reply as the agent can use it: host paths in its workspace by the names it has for them."""
+        if not self._names:
+            return reply
+        structured = in_agents_words(reply.structured, self._names)
+        return replace(reply, content=in_agents_words(reply.content, self._names), structured=structured)
+
+    @property
+    def _names(self) -> Sequence[tuple[str, str]]:
+        return () if self._paths is None else self._paths.names()
+
     @property
     def env(self) -> Mapping[str, str]:
         """The environment meant for the tool: the process's own, with what the run's `env=` says over it."""
@@ -139,12 +151,12 @@ class ToolContext:
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         """Say how far the work is. Works from a thread too; ignored by clients that did not ask."""
         if self._on_progress is not None:
-            self._emit(partial(self._on_progress, done, total, message))
+            self._emit(partial(self._on_progress, done, total, in_agents_words(message, self._names)))
 
     def log(self, message: str, level: str = "info", data: Any = None) -> None:
         """Send a log message to the client, beside the result."""
         if self._on_log is not None:
-            self._emit(partial(self._on_log, level, message, data))
+            self._emit(partial(self._on_log, level, in_agents_words(message, self._names), data))
 
     def changed(self, what: str) -> None:
         """Tell clients that the resource at a URI changed, or a whole list: "tools", "prompts" or "resources".

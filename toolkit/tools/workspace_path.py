@@ -12,7 +12,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 SENTENCE = "A path in the workspace: absolute, or relative to the working directory."
 _LONGEST = 4_096
+_END_OF_NAME = r"(?![\w-]|\.\w)"
+_BYTES = ("data", "blob")
 _now: ContextVar[ToolContext | None] = ContextVar("toolkit_tool_context", default=None)
 
 
@@ -40,6 +43,9 @@ class AgentPaths(Protocol):
 
     def to_agent(self, path: Path) -> str | None:
         """What the agent calls a host path; None for one it cannot see."""
+
+    def names(self) -> Sequence[tuple[str, str]]:
+        """The host folders whose paths mean nothing to the agent, each with the agent's name for it."""
 
 
 class CurrentFolder:
@@ -56,6 +62,25 @@ class CurrentFolder:
     def to_agent(self, path: Path) -> str | None:
         """See `AgentPaths`."""
         return str(path)
+
+    def names(self) -> Sequence[tuple[str, str]]:
+        """See `AgentPaths`."""
+        return ()
+
+
+def in_agents_words(value: Any, names: Sequence[tuple[str, str]]) -> Any:
+    """The same value, a text or JSON, with the agent's names in the place of host paths."""
+    if isinstance(value, str):
+        for host, inside in names:
+            if host in value:
+                value = re.sub(re.escape(host) + _END_OF_NAME, lambda found, inside=inside: inside, value)
+        return value
+    if isinstance(value, list | tuple):
+        return [in_agents_words(one, names) for one in value]
+    if isinstance(value, dict):
+        # Bytes as text hold no path, and are long.
+        return {key: one if key in _BYTES else in_agents_words(one, names) for key, one in value.items()}
+    return value
 
 
 def host_path(paths: AgentPaths, path: str) -> Path:

@@ -12,6 +12,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from toolkit.errors import WorkspaceError
 from toolkit_workspace.mount import HostMount
@@ -48,12 +49,27 @@ class Places:
 
     def to_agent(self, path: str) -> str:
         """What the agent calls a path that is given relative to the workspace."""
-        relative = PurePosixPath(path)
         for part in sorted(self.parts, key=lambda part: -len(PurePosixPath(part.landing).parts)):
-            if part.landing == "." or relative.is_relative_to(part.landing):
-                below = relative if part.landing == "." else relative.relative_to(part.landing)
-                return str(PurePosixPath(part.inside, below))
+            if part.landing == "." or path == part.landing or path.startswith(part.landing + "/"):
+                below = path if part.landing == "." else path[len(part.landing) + 1 :]
+                return f"{part.inside}/{below}".rstrip("/") if below != "." else part.inside
         return path
+
+    def from_agent(self, path: str) -> str | None:
+        """The same path relative to the workspace, for an absolute one of the agent; None outside of every part."""
+        for part in sorted(self.parts, key=lambda part: -len(part.inside)):
+            if path == part.inside or path.startswith(part.inside + "/"):
+                return os.path.normpath(f"{part.landing}/{path[len(part.inside) + 1 :]}")
+        return None
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as plain values."""
+        return {"start": self.start, "parts": [[part.landing, part.inside] for part in self.parts]}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Places:
+        """What `to_json` gave."""
+        return cls(tuple(Part(*one) for one in data["parts"]), data["start"])
 
 
 def places_of(mounts: Sequence[HostMount], at: str | None = None) -> Places:

@@ -87,6 +87,8 @@ class WorkspaceSection(Reviewed):
         self._shown = Shown()
         self._secrets: tuple[Secret, ...] = ()
         self._is_inside = False
+        self._was_inside = False
+        """Whether an agent in a jail has seen it, now or before."""
         self.at = None if at is None else checked_at(at)
         check_landings(self.mounts)
 
@@ -105,6 +107,7 @@ class WorkspaceSection(Reviewed):
             section = cls(mounts, facts["roots"], parent=workspace.folder.parent, keep=True, at=facts["at"])
             section._shown = Shown.from_json(facts["shown"])
             section._secrets = tuple(Secret(*one) for one in facts["secrets"])
+            section._was_inside = facts.get("seen") is not None
             section._summaries = tuple(MountSummary.from_json(one["summary"]) for one in facts["mounts"])
         except OSError as error:
             workspace.release()
@@ -175,6 +178,14 @@ class WorkspaceSection(Reviewed):
                 for one in self.shown.git:
                     point_inside(root, one)
         self._is_inside = True
+        if not self._was_inside:
+            self._was_inside = True
+            self._write_facts()
+
+    def _write_facts(self) -> None:
+        workspace = self._prepared()
+        workspace.write_facts(**self._facts())
+        workspace.facts_changed()
 
     def lend_also(self, mount: HostMount, folders: Iterable[str]) -> None:
         """Lend further folders of a mount.
@@ -188,8 +199,7 @@ class WorkspaceSection(Reviewed):
         self.mounts = tuple(replace(one, lend=(*mount.lend, *new)) if one is mount else one for one in self.mounts)
         if self._workspace is not None and new:
             self._shown = lend_over(self._shown, mount, new, self.places)
-            self._workspace.write_facts(**self._facts())
-            self._workspace.__dict__.pop("aside", None)
+            self._write_facts()
 
     def plan(self) -> Plan:
         """What preparing would copy and leave out, by looking only."""
@@ -277,7 +287,8 @@ class WorkspaceSection(Reviewed):
         mounts = [_facts_of(mount, summary) for mount, summary in pairs]
         secrets = [[one.path, one.what, one.pattern] for one in self._secrets]
         shown = self._shown.to_json()
-        return {"roots": roots, "mounts": mounts, "at": self.at, "shown": shown, "secrets": secrets}
+        seen = self.places.to_json() if self._was_inside else None
+        return {"roots": roots, "mounts": mounts, "at": self.at, "shown": shown, "secrets": secrets, "seen": seen}
 
     @property
     def secrets(self) -> tuple[Secret, ...]:

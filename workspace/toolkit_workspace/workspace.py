@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolkit._base.files import is_there, write_json
 from toolkit._base.handles import READ_DIR
@@ -35,6 +35,9 @@ from toolkit_workspace.state import (
     state_dir_of,
     take_state,
 )
+
+if TYPE_CHECKING:
+    from toolkit_workspace.places import Places
 
 
 class Workspace:
@@ -140,6 +143,19 @@ class Workspace:
     def aside(self) -> tuple[bytes, ...]:
         """Places that are no part of the changes: what is lent, and the git folders of the copy itself."""
         return tuple(os.fsencode(path) for path in self.read_facts().get("shown", {}).get("aside", ()))
+
+    @functools.cached_property
+    def seen(self) -> Places | None:
+        """Where an agent in a jail sees its parts, once one has; None before."""
+        from toolkit_workspace.places import Places
+
+        facts = self.read_facts().get("seen")
+        return None if facts is None else Places.from_json(facts)
+
+    def facts_changed(self) -> None:
+        """Look again at what the section wrote down."""
+        for name in ("aside", "seen"):
+            self.__dict__.pop(name, None)
 
     @property
     def identities(self) -> frozenset[tuple[int, int]]:

@@ -92,6 +92,13 @@ class Place:
                 return str(PurePosixPath(inside, path.relative_to(self.folder / part)))
         return None
 
+    def names(self) -> list[tuple[str, str]]:
+        """The host folders that the agent knows by another name, each with that name, the innermost first."""
+        pairs = [(self.folder / part, inside) for part, inside in self.parts]
+        known = {os.path.normpath(way): inside for path, inside in pairs for way in (path, path.resolve())}
+        others = [(host, inside) for host, inside in known.items() if host != inside]
+        return sorted(others, key=lambda one: -len(one[0]))
+
     @property
     def parts(self) -> tuple[tuple[str, str], ...]:
         """The parts of the folder, relative to it, each with its path inside."""

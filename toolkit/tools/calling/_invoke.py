@@ -47,7 +47,7 @@ async def invoke(tool: Tool[..., Any], arguments: Mapping[str, Any] | None, cont
         reply = await carry_out(tool, arguments, context, tool.reply, tool.options.timeout)
     except CallFailed as failure:
         reply = _failure(tool, str(failure))
-    return sendable(reply)
+    return sendable(context.retold(reply))
 
 
 async def carry_out(

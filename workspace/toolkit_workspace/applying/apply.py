@@ -25,7 +25,7 @@ from toolkit_workspace.applying.decide import AppliedChange, Case, Decider
 from toolkit_workspace.applying.journal import Journal, discard
 from toolkit_workspace.applying.steps import Step, Update
 from toolkit_workspace.changes.changes import changes_of
-from toolkit_workspace.changes.marks import LEADS_OUT, LinkReader, leads_out, links_below
+from toolkit_workspace.changes.marks import LEADS_OUT, ONLY_INSIDE, LinkReader, leads_out, links_below
 from toolkit_workspace.moments.snapshot import Snapshots
 from toolkit_workspace.record.content import Content, ContentGone, Hosts, Node
 from toolkit_workspace.record.record import NO_STAMP, Record, Row, Stamp
@@ -291,8 +291,11 @@ def _refuse_links_leading_out(cases: Sequence[Case], hosts: Hosts) -> None:
         target = case.change.after.target if case.change.after else None
         if target is None:
             continue
-        if LEADS_OUT in case.change.suspicious or leads_out(reader(case.mount), case.host_path, target):
-            out.append(f"{safe_name(case.path)} → {safe_name(target)}")
+        mount = hosts.mounts[case.mount]
+        top = mount.host if mount.name is None else None
+        if LEADS_OUT in case.change.suspicious or leads_out(reader(case.mount), case.host_path, target, top):
+            why = f" ({ONLY_INSIDE})" if ONLY_INSIDE in case.change.suspicious else ""
+            out.append(f"{safe_name(case.path)} → {safe_name(target)}{why}")
     if out:
         raise WorkspaceSecurityError(
             "refusing to apply links that lead out of their mount",

@@ -75,6 +75,8 @@ def _ways_to_mean(workspace: Workspace, path: str) -> Iterator[str]:
     absolute = os.path.normpath(Path.cwd() / path)
     if (below := _below(absolute, str(workspace.folder))) is not None:
         yield below or "."
+    if workspace.seen is not None and (found := workspace.seen.from_agent(absolute)) is not None:
+        yield found
     for mount in workspace.record.mounts:
         if (below := _below(absolute, os.fsdecode(mount.host))) is not None:
             yield from _in_mount(mount, below)

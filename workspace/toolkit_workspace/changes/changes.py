@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from toolkit.errors import WorkspaceError
 from toolkit_workspace.changes.ignored import IgnoreRules
@@ -22,6 +22,9 @@ from toolkit_workspace.record.content import Hosts, Node
 from toolkit_workspace.record.record import MountRecord, Record
 from toolkit_workspace.record.trouble import in_words
 from toolkit_workspace.workspace import Workspace
+
+if TYPE_CHECKING:
+    from toolkit_workspace.places import Places
 
 ChangeKind = Literal["added", "modified", "deleted", "renamed", "mode", "link"]
 _TYPES: dict[str, Literal["file", "folder", "link", "special"]] = {
@@ -60,6 +63,8 @@ class Change:
     """The folder around it that git would take for a repository; then it is applied only by that folder's name."""
     ignored: bool = False
     """Whether it is new and the project's own ignore rules name it; then it is applied only by its name."""
+    agent_path: str | None = None
+    """What the agent calls it inside its jail: by default the host's own path; None where no jail has shown it."""
     before: Node | None = field(default=None, repr=False, compare=False)
     """The two versions themselves, for what reads their contents."""
     after: Node | None = field(default=None, repr=False, compare=False)
@@ -73,6 +78,7 @@ class Change:
     def to_json(self) -> dict[str, Any]:
         """The facts as plain values; modes in octal, as git writes them."""
         facts: dict[str, Any] = {"kind": self.kind, "path": self.path, "type": self.type, "mount": self.mount}
+        facts |= {"agent_path": self.agent_path} if self.agent_path is not None else {}
         facts |= {"old_path": self.old_path} if self.old_path is not None else {}
         facts |= {"binary": self.binary, "content_changed": self.content_changed}
         modes = {"old_mode": self.old_mode, "mode": self.mode}
@@ -191,7 +197,7 @@ def changes_of(workspace: Workspace) -> Changes:
     said = in_words("the workspace cannot be read", at=workspace.folder)
     with said, Hosts(workspace.record, workspace.store) as hosts, workspace.opened() as root:
         pairs = without_aside(scan(workspace, root, hosts), workspace.aside)
-        return changes_from(pairs, hosts.record, links_below(root), IgnoreRules(hosts).name)
+        return changes_from(pairs, hosts.record, links_below(root), IgnoreRules(hosts).name, workspace.seen)
 
 
 def without_aside(pairs: Sequence[Pair], aside: Sequence[bytes]) -> Sequence[Pair]:
@@ -207,15 +213,16 @@ def changes_from(
     record: Record,
     read_link: LinkReader,
     is_ignored: Callable[[Pair, MountRecord | None], bool] = lambda pair, mount: False,
+    seen: Places | None = None,
 ) -> Changes:
     """Differing paths as changes: the renames found, the kinds named, what is suspicious marked."""
     pairs = _split_by_kind(pairs)
     if any(pair.new is None for pair in pairs) and any(pair.old is None for pair in pairs):
         pairs = pair_renames(pairs)
     mounts = [_mount_of(record.mounts, pair.path) for pair in pairs]
-    marks = marks_of(pairs, mounts, record, read_link)
+    marks = marks_of(pairs, mounts, record, read_link, seen)
     ignored = [is_ignored(pair, mount) for pair, mount in zip(pairs, mounts, strict=True)]
-    items = [_change(*facts) for facts in zip(pairs, mounts, marks, ignored, strict=True)]
+    items = [_change(*facts, seen) for facts in zip(pairs, mounts, marks, ignored, strict=True)]
     return Changes(items, tuple(mount.landing for mount in record.mounts))
 
 
@@ -240,7 +247,13 @@ def _mount_of(mounts: tuple[MountRecord, ...], path: bytes) -> MountRecord | Non
     return max(around, key=lambda mount: len(mount.at), default=None)
 
 
-def _change(pair: Pair, mount: MountRecord | None, marked: tuple[tuple[str, ...], str | None], ignored: bool) -> Change:
+def _change(
+    pair: Pair,
+    mount: MountRecord | None,
+    marked: tuple[tuple[str, ...], str | None],
+    ignored: bool,
+    seen: Places | None,
+) -> Change:
     old, new = pair.old, pair.new
     there = new or old
     assert there is not None
@@ -260,6 +273,7 @@ def _change(pair: Pair, mount: MountRecord | None, marked: tuple[tuple[str, ...]
         suspicious=marked[0],
         planted=marked[1],
         ignored=ignored,
+        agent_path=None if seen is None else seen.to_agent(os.fsdecode(pair.path)),
         before=old,
         after=new,
     )

@@ -14,6 +14,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from functools import cache
+from typing import TYPE_CHECKING
 
 from toolkit._base.handles import READ_DIR, open_beneath
 from toolkit_workspace.changes.scan import Pair
@@ -31,15 +32,23 @@ from toolkit_workspace.record.content import Node
 from toolkit_workspace.record.record import MountRecord, Record
 from toolkit_workspace.record.trouble import is_gone, leads_away, unreadable
 
+if TYPE_CHECKING:
+    from toolkit_workspace.places import Places
+
 _MOST_LINKS = 40
 LEADS_OUT = "link leads out of its mount"
+ONLY_INSIDE = "its target is the agent's own name for a path, which the host does not have: a relative link would do"
 
 LinkReader = Callable[[bytes], bytes | None]
 """The target of the link at a path, None where there is no link."""
 
 
 def marks_of(
-    pairs: Sequence[Pair], mounts: Sequence[MountRecord | None], record: Record, read_link: LinkReader
+    pairs: Sequence[Pair],
+    mounts: Sequence[MountRecord | None],
+    record: Record,
+    read_link: LinkReader,
+    seen: Places | None = None,
 ) -> list[tuple[tuple[str, ...], str | None]]:
     """For each pair, which lies in one of `mounts`, the reasons to look twice at what the path is now.
 
@@ -49,12 +58,12 @@ def marks_of(
     marked = []
     for pair, mount in zip(pairs, mounts, strict=True):
         planted = None if pair.new is None else planted_repository(os.fsdecode(pair.path), entries)
-        marks = _marks(pair, mount.at if mount else b"", twins, entries, read_link)
+        marks = _marks(pair, twins, entries) + _marks_for_link(pair, mount, read_link, seen)
         marked.append((tuple(dict.fromkeys([IN_A_REPOSITORY, *marks] if planted else marks)), planted))
     return marked
 
 
-def _marks(pair: Pair, at: bytes, twins: Collection[bytes], entries: Entries, read_link: LinkReader) -> list[str]:
+def _marks(pair: Pair, twins: Collection[bytes], entries: Entries) -> list[str]:
     new = pair.new
     if new is None:
         return []
@@ -69,9 +78,15 @@ def _marks(pair: Pair, at: bytes, twins: Collection[bytes], entries: Entries, re
         marks += [f"Python would import it instead of its own module '{shadowed}'"] if shadowed else []
     if pair.path in twins:
         marks.append("another name here differs only in case")
-    if new.target is not None and _leaves_mount(pair.path, new.target, at, read_link):
-        marks.append(LEADS_OUT)
     return marks
+
+
+def _marks_for_link(pair: Pair, mount: MountRecord | None, read_link: LinkReader, seen: Places | None) -> list[str]:
+    target = None if pair.new is None else pair.new.target
+    if target is None or not _leaves_mount(pair.path, target, mount, read_link):
+        return []
+    is_the_agents = seen is not None and seen.from_agent(os.fsdecode(target)) is not None
+    return [LEADS_OUT, ONLY_INSIDE] if is_the_agents else [LEADS_OUT]
 
 
 def _entries(pairs: Sequence[Pair], record: Record) -> Entries:
@@ -128,25 +143,32 @@ def _folded(path: bytes) -> str:
     return unicodedata.normalize("NFC", os.fsdecode(path)).casefold()
 
 
-def _leaves_mount(path: bytes, target: bytes, at: bytes, read_link: LinkReader) -> bool:
+def _leaves_mount(path: bytes, target: bytes, mount: MountRecord | None, read_link: LinkReader) -> bool:
+    at = mount.at if mount else b""
+    top = mount.host if mount and mount.name is None else None
     if not at:
-        return leads_out(read_link, path, target)
+        return leads_out(read_link, path, target, top)
     inside = path[len(at) + 1 :]
-    return not inside or leads_out(lambda below: read_link(at + b"/" + below), inside, target)
+    return not inside or leads_out(lambda below: read_link(at + b"/" + below), inside, target, top)
 
 
-def leads_out(read_link: LinkReader, path: bytes, target: bytes) -> bool:
+def leads_out(read_link: LinkReader, path: bytes, target: bytes, top: bytes | None = None) -> bool:
     """Whether a link at `path` leads, or could lead, out of the folder paths are relative to.
 
-    Links on the way are followed as the kernel would. A part that does not exist is taken by its name.
+    `top` is where that folder stands on the host: an absolute link to a path below it stays inside. Links on the
+    way are followed as the kernel would. A part that does not exist is taken by its name.
     """
-    if target.startswith(b"/"):
-        return True
-    here = path.split(b"/")[:-1]
-    todo = target.split(b"/")[::-1]
+    here, todo = path.split(b"/")[:-1], [target]
     passed: list[tuple[list[bytes], list[bytes]]] = []
     while todo:  # ends: a link adds parts at most 40 times
         part = todo.pop()
+        if b"/" in part:  # a link's whole target
+            here, todo = (here, todo) if not part.startswith(b"/") else ([], todo)
+            below = part if not part.startswith(b"/") else _below(part, top)
+            if below is None:
+                return True
+            todo += below.split(b"/")[::-1]
+            continue
         if part in (b"", b"."):
             continue
         if part == b"..":
@@ -158,13 +180,20 @@ def leads_out(read_link: LinkReader, path: bytes, target: bytes) -> bool:
         if inner is None:
             here.append(part)
             continue
-        if inner.startswith(b"/") or len(passed) > _MOST_LINKS:
+        if len(passed) > _MOST_LINKS:
             return True
-        todo += inner.split(b"/")[::-1]
+        todo.append(inner)
         if (here, todo) in passed:  # a circle leads nowhere
             return False
         passed.append((here[:], todo[:]))
     return False
+
+
+def _below(path: bytes, top: bytes | None) -> bytes | None:
+    """The rest of an absolute path below `top`, compared part by part as it is written; None elsewhere."""
+    if top is None or not (path == top or path.startswith(top.rstrip(b"/") + b"/")):
+        return None
+    return path[len(top.rstrip(b"/")) :].lstrip(b"/")
 
 
 def links_below(root: int) -> LinkReader:

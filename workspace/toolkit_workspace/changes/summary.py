@@ -69,7 +69,7 @@ def _is_implied(change: Change, told: set[str]) -> bool:
 
 
 def _name(change: Change) -> str:
-    name = safe_name(change.path)
+    name = safe_name(change.agent_path or change.path)
     if change.old_path is not None:
         name = f"{safe_name(change.old_path)} → {name}"
     if change.type == "folder":
