@@ -77,6 +77,7 @@ def hostile_events(attack: Attacks) -> list[dict[str, Any]]:
         ("lifecycle.checkpoint", "run", None, fill({"number": 1, "label": "", "taken": 1.0, "turn": 1})),
         ("lifecycle.delivered", "run", None, {**fill({"why": ""}), "branches": [fill({"name": "", "repository": ""})]}),
         ("lifecycle.changed", "run", None, fill({"what": "", "value": ""})),
+        ("lifecycle.checkpoint", "run", None, fill({"number": 1, "label": "", "turn": 1, "before": "", "at": ""})),
         ("assistant.started", message, None, fill({"model": ""})),
         ("assistant.thinking", message, None, fill({"text": ""})),
         ("assistant.block", message, None, {"type": "thinking", "text": attack()}),

@@ -54,7 +54,7 @@ async def test_a_confined_run_with_a_subagent_is_shown_as_it_was(tmp_path: Path,
         or "Permission denied" in (await texts(page, ".row.tool .result"))[2]
     )
     await page.keyboard.press("2")
-    assert await texts(page, ".file-line") == ["modified project/a.py +1 −1"]
+    assert await texts(page, ".file-line") == [f"modified {project}/a.py +1 −1"]
     await page.keyboard.press("4")
     assert (await texts(page, "#panel-limits .facts dd"))[0] == "yes, in the jail"
     assert "sk-fake" not in await page.content()

@@ -73,7 +73,7 @@ def in_agents_words(value: Any, names: Sequence[tuple[str, str]]) -> Any:
     if isinstance(value, str):
         for host, inside in names:
             if host in value:
-                value = re.sub(re.escape(host) + _END_OF_NAME, lambda found, inside=inside: inside, value)
+                value = re.sub(re.escape(host) + _END_OF_NAME, inside.replace("\\", r"\\"), value)
         return value
     if isinstance(value, list | tuple):
         return [in_agents_words(one, names) for one in value]
