@@ -74,7 +74,6 @@ def hostile_events(attack: Attacks) -> list[dict[str, Any]]:
         ("verify.ended", "run", None, {**fill(judged), "tokens": {}, "cost": attack()}),
         ("lifecycle.continued", "run", None, {**fill(started), "servers": {attack(): attack()}}),
         ("lifecycle.warning", "run", None, fill({"what": ""})),
-        ("lifecycle.checkpoint", "run", None, fill({"number": 1, "label": "", "taken": 1.0, "turn": 1})),
         ("lifecycle.delivered", "run", None, {**fill({"why": ""}), "branches": [fill({"name": "", "repository": ""})]}),
         ("lifecycle.changed", "run", None, fill({"what": "", "value": ""})),
         ("lifecycle.checkpoint", "run", None, fill({"number": 1, "label": "", "turn": 1, "before": "", "at": ""})),

@@ -170,6 +170,10 @@ class Unprotected:
         """See `Place.to_agent`."""
         return self.place.to_agent(path)
 
+    def names(self) -> list[tuple[str, str]]:
+        """See `Place.names`."""
+        return self.place.names()
+
 
 def find_place(spec: RunSpec, stored: RunFolder) -> Place:
     """The place for a run; a section that is not prepared yet is prepared inside the run's folder and kept there.
