@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 
 from toolkit import Limits, ProjectFile, RunSpec
 from toolkit.errors import SettingsError
-from toolkit.runs import NotAcceptedError, ProjectFileError
+from toolkit.runs import NotAcceptedError, ProjectFileError, Retry, Verify
 from toolkit.runs.projects.reading.lines import key_lines
 from toolkit.runs.projects.reading.source import written
 from toolkit.workspace import HostMount, WorkspaceSection
@@ -128,6 +128,14 @@ def test_mounts_have_what_is_said_for_each_and_for_all(folder: Path) -> None:
     first = HostMount(folder / "a", exclude_glob=["*.tmp", "*.log"], git="copy", max_bytes=5_000_000, lend=["data"])
     assert section.mounts == (first, HostMount(folder / "b", "lib", exclude_glob=["*.log"], git="none"))
     assert section.at == "/work"
+
+
+def test_how_work_is_verified_and_tried_again_can_be_said(folder: Path) -> None:
+    (folder / "tests").mkdir()
+    text = 'mounts = ["."]\nprotect = ["tests"]\nretry = 2\n[verify]\ncommand = "pytest -q"\nattempts = 3\ndeadline = "5m"\n'
+    spec = RunSpec("Go.", **options(folder, text))
+    assert spec.verify == Verify("pytest -q", attempts=3, deadline=300)
+    assert (spec.protect, spec.retry) == (("tests",), Retry(2))
 
 
 MISTAKES: dict[str, tuple[str, int, str, str]] = {

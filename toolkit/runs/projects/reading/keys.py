@@ -12,6 +12,7 @@ from toolkit.runs.projects.reading.forms import (
     anything,
     by_kind,
     closed,
+    duration,
     flag,
     forms_of,
     list_of,
@@ -26,6 +27,9 @@ from toolkit_workspace import HostMount
 OF_A_RUN = (
     "tools",
     "limits",
+    "verify",
+    "protect",
+    "retry",
     "model",
     "fallback_model",
     "effort",
@@ -104,6 +108,8 @@ MEANT: dict[str, str] = {
     "max_tokens": "did you mean 'tokens' in the table [limits]?",
     "max_turns": "did you mean 'turns' in the table [limits]?",
     "memory": "did you mean 'memory_bytes' in the table [limits]?",
+    "attempts": "did you mean 'attempts' in the table [verify]?",
+    "verify_deadline": "did you mean 'deadline' in the table [verify]?",
     "beta": "did you mean 'betas'?",
     "plugin": "did you mean 'plugins'?",
     "folder": "did you mean 'folders'?",
@@ -128,6 +134,8 @@ MEANT: dict[str, str] = {
 }
 """Options of `toolkit run` whose names are no keys: what they are called here, or why they are not here."""
 
+_VERIFY = {"command": text, "attempts": whole, "deadline": duration, "max_output": whole}
+_RETRY = {"times": whole, "on": list_of(text), "wait": duration, "longest_wait": duration}
 MOUNT: Form = by_kind("a path, or a table with host_path", str=path, dict=closed(forms_of(HostMount, git=text)))
 FORMS: dict[str, Form] = {
     "mounts": list_of(MOUNT, "mounts"),
@@ -141,6 +149,9 @@ FORMS: dict[str, Form] = {
         OF_A_RUN,
         tools=list_of(text, "TARGETs"),
         limits=closed(forms_of(Limits)),
+        verify=by_kind("a command, or a table with a command", str=text, dict=closed(_VERIFY)),
+        protect=list_of(text, "paths"),
+        retry=by_kind("a number, or a table with times", int=whole, dict=closed(_RETRY)),
         thinking=by_kind('a number of tokens, "adaptive" or "off"', int=whole, str=text),
         agents=table_of(anything, "a table of subagents"),
         servers=table_of(anything, "a table of servers"),
