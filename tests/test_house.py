@@ -48,7 +48,12 @@ MAY_USE: dict[str, set[str]] = {
         "toolkit_servers.telling",
     },
     "toolkit_servers.asking": {"toolkit.tools.asking", "toolkit.tools.calling"},
-    "toolkit_servers.http": {"toolkit_servers", "toolkit_servers.http.auth", "toolkit_servers.http.watching"},
+    "toolkit_servers.http": {
+        "toolkit_servers",
+        "toolkit_servers.http.auth",
+        "toolkit_servers.http.watching",
+        "toolkit_servers.protocol",
+    },
     "toolkit_servers.http.auth": {"toolkit_servers.http", "toolkit_servers.target"},
     "toolkit_servers.http.watching": {"toolkit_servers.http", "toolkit_servers.http.auth"},
     "toolkit_servers.clients": {"toolkit_servers.target"},

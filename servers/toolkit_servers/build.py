@@ -125,6 +125,20 @@ class ToolServer(Server[Any]):
         more = {"experimental": experimental_capabilities, "extensions": extensions}
         return ServerCapabilities.model_validate({**found, **more})
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether a tool that takes no context can be called past this server: nothing else would know of the call."""
+        return self._make_context is None
+
+    @property
+    def own_middleware(self) -> list[Any]:
+        """What others have put into the way of a request."""
+        return [each for each in self.middleware if each != self._shortcut]
+
+    def stamped(self, result: dict[str, Any]) -> dict[str, Any]:
+        """A result with what 2026-07-28 wants in every one."""
+        return self._offer.stamped(result)
+
     async def swap(self, box: Toolbox) -> None:
         """Put another box in place of the one before, and tell every connected client."""
         kinds = changed_kinds(self.toolbox, box)

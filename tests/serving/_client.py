@@ -274,6 +274,8 @@ class ServedHttp:
         self.session: dict[str, str] = {}
         self.messages: list[dict[str, Any]] = []
         """All messages of the last answer, notifications included."""
+        self.body = b""
+        """The last answer as it came."""
 
     def __enter__(self) -> Self:
         return self
@@ -289,7 +291,12 @@ class ServedHttp:
 
     def wait_for_output(self, text: str) -> None:
         """Wait until the tools have printed this."""
-        wait_until(lambda: text in Path(self._stdout.name).read_text(encoding="utf-8"))
+        wait_until(lambda: text in self.output)
+
+    @property
+    def output(self) -> str:
+        """What the tools have printed."""
+        return Path(self._stdout.name).read_text(encoding="utf-8")
 
     def log_line(self) -> dict[str, Any]:
         """The next line of the access log, which is JSON."""
@@ -311,7 +318,7 @@ class ServedHttp:
         with contextlib.closing(connection):
             connection.request("POST", "/mcp", json.dumps(frame), {**HEADERS, **self.session, **(headers or {})})
             response = connection.getresponse()
-            body = response.read()
+            self.body = body = response.read()
             if session := response.headers.get("mcp-session-id"):
                 self.session = {"Mcp-Session-Id": session, "Mcp-Protocol-Version": "2025-11-25"}
         events = [line.removeprefix(b"data: ") for line in body.splitlines() if line.startswith(b"data: {")]

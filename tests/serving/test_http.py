@@ -46,13 +46,18 @@ def repeat(times: int) -> str:
     return "x" * times
 
 @tool
+def repeat_in_touch(ctx: ToolContext, times: int) -> str:
+    "A long text, from a tool that could report."
+    return "x" * times
+
+@tool
 async def forever() -> str:
     "Wait until nobody wants to know any more."
     print("waiting", flush=True)
     await asyncio.sleep(600)
     return ""
 
-box = Toolbox("web", [shout, count, session, repeat, forever])
+box = Toolbox("web", [shout, count, session, repeat, repeat_in_touch, forever])
 """
 PING = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HANDSHAKE}
 
@@ -113,11 +118,19 @@ async def test_in_the_handshake_era_mcps_client_takes_one_event_of_a_mebibyte_un
 ) -> None:
     wide = streamable_http_client(served.url, max_sse_event_size=None)
     async with Client(wide, mode="legacy") as client:
-        called = await client.call_tool("repeat", {"times": 1_500_000})
+        called = await client.call_tool("repeat_in_touch", {"times": 1_500_000})
         assert len(called.content[0].model_dump()["text"]) == 1_500_000
     with pytest.raises(BaseExceptionGroup):
         async with Client(served.url, mode="legacy") as client:
-            await client.call_tool("repeat", {"times": 1_500_000})
+            await client.call_tool("repeat_in_touch", {"times": 1_500_000})
+
+
+async def test_the_result_of_a_tool_that_takes_no_context_is_no_event_and_has_no_such_limit(
+    served: ServedHttp,
+) -> None:
+    async with Client(served.url, mode="legacy") as client:
+        called = await client.call_tool("repeat", {"times": 1_500_000})
+        assert len(called.content[0].model_dump()["text"]) == 1_500_000
 
 
 def test_it_listens_on_loopback_only(served: ServedHttp) -> None:

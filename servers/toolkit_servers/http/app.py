@@ -14,6 +14,7 @@ from toolkit_servers.http.auth import Lock, Login, asked_url, resource_metadata
 from toolkit_servers.http.door import HostGuard, is_loopback
 from toolkit_servers.http.exchange import Exchanges
 from toolkit_servers.http.limits import Limits
+from toolkit_servers.http.quick import QuickCalls
 from toolkit_servers.http.watching import AccessLog, Metrics, Pages
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class HttpApp:
         if login is not None:
             self._ways[_METADATA] = self._ways[_METADATA + PATH] = self._metadata
         self._add_gauges()
-        self._app = HostGuard(self._route, host, allowed_hosts, self.metrics.refused)
+        self._app = HostGuard(self._route, host, allowed_hosts, self.metrics.refused, self.limits.max_headers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._app(scope, receive, send)
@@ -79,6 +80,7 @@ class HttpApp:
         )
         exchanges = Exchanges(self._mcp, entries=self._entries, limits=limits, metrics=self.metrics, log=self.log)
         self._server.middleware.insert(0, exchanges.watch)
+        exchanges.quick = QuickCalls(self._server, exchanges.watch)
         return exchanges
 
     def _locked(self, app: ASGIApp) -> ASGIApp:

@@ -29,8 +29,10 @@ class HostGuard:
         host: str,
         allowed_hosts: Collection[str] = (),
         on_refused: Callable[[str], None] = lambda reason: None,
+        max_headers: int = 64 * 1024,
     ) -> None:
         self._app = app
+        self._max_headers = max_headers
         self._on_loopback = is_loopback(host)
         own = () if self._on_loopback else (host, socket.gethostname())
         self._names = {name.lower() for name in (*own, *allowed_hosts)}
@@ -45,6 +47,11 @@ class HostGuard:
         if b"content-length" in headers and b"transfer-encoding" in headers:
             # Two lengths: a proxy in front may have believed the other one (request smuggling).
             return await self._refuse(send, 400, "framing", "Content-Length and Transfer-Encoding together")
+        if scope.get("http_version", "1.1") not in ("1.0", "1.1", "2"):
+            return await self._refuse(send, 505, "framing", "this version of HTTP is not known")
+        if sum(len(key) + len(value) for key, value in scope["headers"]) > self._max_headers:
+            reason = f"the headers have more than {self._max_headers} bytes"
+            return await self._refuse(send, 431, "headers", reason)
         host = headers.get(b"host", "")
         if host not in self._known and not self._is_ours(host):
             return await self._refuse(send, 421, "host", "Host names another machine")

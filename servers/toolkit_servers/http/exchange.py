@@ -26,11 +26,14 @@ from toolkit_servers.http.watching import AccessLog, LogEntry, Metrics
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from toolkit_servers.http.quick import QuickCalls
+
 EXCHANGE = "toolkit.exchange"
 """Where the scope of a request keeps its `Exchange`."""
 _MOST_PROGRAMS = 10_000
 _ENDLESS = frozenset({"subscriptions/listen"})
 _CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
+_CANCELLED = "notifications/cancelled"
 _FORBIDDEN = -32003
 
 
@@ -89,6 +92,8 @@ class Exchanges:
         self._programs: OrderedDict[str, str] = OrderedDict()
         """What the clients of sessions call themselves."""
         self.in_flight = InFlight(limits)
+        self.quick: QuickCalls | None = None
+        """Answers the calls that need nothing of mcp's transports."""
         self.is_ending = False
         """New requests are refused from now on."""
 
@@ -102,8 +107,11 @@ class Exchanges:
             method=scope["method"],
         )
         scope[EXCHANGE] = exchange
+        ends = RequestEnds(exchange, receive, send)
         try:
-            await self._serve(exchange, scope, receive, _noting(exchange, send))
+            await self._serve(exchange, scope, ends)
+            if ends.session and exchange.status == 200:
+                self._opened(ends.session, exchange.program)
         except Refused as refused:
             exchange.outcome, exchange.status, exchange.reason = "refused", refused.status, refused.rule
             self._metrics.refused(refused.rule)
@@ -112,28 +120,42 @@ class Exchanges:
             exchange.outcome = "cancelled"
             raise
         finally:
+            ends.let_go()
+            scope.pop(EXCHANGE, None)
+            scope.pop("extensions", None)
             self._note(exchange, time.perf_counter() - started)
 
-    async def _serve(self, exchange: Exchange, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve(self, exchange: Exchange, scope: Scope, ends: RequestEnds) -> None:
         if self.is_ending and scope["method"] == "GET":
             raise Refused(503, "ending", "the server is about to end")
         if scope["method"] != "POST":
-            return await self._app(scope, receive, send)
-        body = await self._read(scope, receive)
+            await self._app(scope, ends.receive, ends.send)
+            return
+        body = await self._read(scope, ends.receive)
         message = _read_message(body)
         self._describe(exchange, scope, message)
+        ends.put_back(body)
+        del body
         if not exchange.is_request:
-            return await self._app(scope, _replaying(body, receive), send)
+            if exchange.method == _CANCELLED and self.quick is not None:
+                self.quick.cancel(header(scope, b"mcp-session-id"), message)
+            await self._app(scope, ends.receive, ends.send)
+            return
         if self.is_ending:
             raise Refused(503, "ending", "the server is about to end; no new call is taken", close=True)
         self._require_scope(exchange, message.get("params"))
         if exchange.method in _ENDLESS:
-            return await self._app(scope, _replaying(body, receive), send)
+            await self._app(scope, ends.receive, ends.send)
+            return
         refusal = self.in_flight.refusal(exchange.client)
         if refusal is not None:
             raise Refused(refusal[0], "calls", refusal[1])
         with self.in_flight.one(exchange.client):
-            return await self._app(scope, _replaying(body, receive), send)
+            quick = None if self.quick is None else self.quick.match(scope, message)
+            if quick is None or self.quick is None:
+                await self._app(scope, ends.receive, ends.send)
+            else:
+                await self.quick.answer(quick, exchange, scope, ends.send)
 
     async def _read(self, scope: Scope, receive: Receive) -> bytes:
         """The whole body, within the limits of size and time."""
@@ -216,7 +238,7 @@ class Exchanges:
                 )
             )
 
-    def opened(self, session: str, program: str) -> None:
+    def _opened(self, session: str, program: str) -> None:
         """Remember what the client of a new session calls itself."""
         self._programs[session] = program
         if len(self._programs) > _MOST_PROGRAMS:
@@ -248,27 +270,45 @@ class Exchanges:
         return result
 
 
-def _noting(exchange: Exchange, send: Send) -> Send:
-    async def noted(message: Message) -> None:
+class RequestEnds:
+    """The two directions of a request as mcp gets them; `let_go` drops what belongs to the connection.
+
+    A session of mcp keeps its last request, and with it the connection, its buffers and the body.
+    """
+
+    __slots__ = ("_body", "_exchange", "_receive", "_send", "session")
+
+    def __init__(self, exchange: Exchange, receive: Receive, send: Send) -> None:
+        self._exchange: Exchange | None = exchange
+        self._receive: Receive | None = receive
+        self._send: Send | None = send
+        self._body: bytes | None = None
+        self.session = ""
+        """The session that the answer opens or belongs to."""
+
+    def put_back(self, body: bytes) -> None:
+        """Let the body be received again."""
+        self._body = body
+
+    async def receive(self) -> Message:
+        if self._body is not None:
+            body, self._body = self._body, None
+            return {"type": "http.request", "body": body, "more_body": False}
+        return {"type": "http.disconnect"} if self._receive is None else await self._receive()
+
+    async def send(self, message: Message) -> None:
+        if self._send is None or self._exchange is None:
+            return
         if message["type"] == "http.response.start":
-            exchange.status = message["status"]
-        await send(message)
+            self._exchange.status = message["status"]
+            if self._exchange.method == "initialize":
+                found = (value for key, value in message["headers"] if key == b"mcp-session-id")
+                self.session = next(found, b"").decode("latin-1")
+        await self._send(message)
 
-    return noted
-
-
-def _replaying(body: bytes, receive: Receive) -> Receive:
-    """A receive that gives the body again, and then what comes."""
-    given = False
-
-    async def again() -> Message:
-        nonlocal given
-        if given:
-            return await receive()
-        given = True
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return again
+    def let_go(self) -> None:
+        """The request is over."""
+        self._exchange = self._receive = self._send = self._body = None
 
 
 def _read_message(body: bytes) -> Mapping[str, Any]:
