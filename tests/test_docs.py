@@ -40,17 +40,7 @@ def test_the_python_on_a_page_runs(page: str, tmp_path: Path) -> None:
     for number, block in enumerate(tests):
         (tmp_path / f"test_page_{number}.py").write_text(block, encoding="utf-8")
     if tests:
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "-o",
-            "asyncio_mode=auto",
-            str(tmp_path),
-        ]
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
         done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stdout + done.stderr
 
