@@ -57,7 +57,7 @@ async def test_an_agent_that_commits_in_the_jail_leaves_a_branch_and_no_bomb_goe
 
     stored = load_run(result.run, home)
     mails = tmp_path / "mails"
-    mails.write_bytes(stored.mailbox())
+    mails.write_bytes(stored.mails().mailbox)
     other = tmp_path / "other"
     git(tmp_path, "clone", "-q", str(project), str(other))
     git(other, "am", "-q", str(mails))

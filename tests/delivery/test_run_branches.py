@@ -51,6 +51,7 @@ async def test_a_run_that_is_ok_gets_its_branch_and_says_what_it_cost(tmp_path: 
     assert "\x1b" not in said
     stored = load_run(result.run, tmp_path / "home")
     assert [event.data for event in stored.events() if event.kind == "delivered"] == [result.delivery]
+    assert stored.result().to_data()["delivery"] == result.delivery
     assert stored.result().branch("agent/again").branches[0].commits == 1
 
 
@@ -157,5 +158,9 @@ async def test_the_commands_say_what_is_left_out_what_to_look_at_and_what_was_ty
         assert "Traceback" not in done.err
     mails = desk.toolkit("runs", "patch", result.run, "--pr-body", "body.md")
     assert mails.out.startswith("From ")
+    assert "left out: shop/x.log" in mails.err
+    nowhere = desk.toolkit("runs", "branch", result.run, "--name", "agent/no", "--pr-body", "no/such/body.md")
+    assert nowhere.code == 2
+    assert git(project, "branch", "--list", "agent/no") == ""
     assert (tmp_path / "body.md").read_text().startswith("## What")
     assert isinstance(desk.last(), StoredRun)

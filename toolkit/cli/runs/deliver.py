@@ -59,10 +59,8 @@ def branch(run: StoredRun, name: str | None, pr_body: Path | None, wants_json: b
     uncommitted. Your working tree and index are not touched, and nothing of the workspace is run.
     """
     stdout = take_stdout()
-    body = None if pr_body is None else run.pull_request()
+    _write_body(run, pr_body)
     delivered = run.branch(name, **_options(given))
-    if pr_body is not None and body is not None:
-        pr_body.write_text(body, encoding="utf-8")
     if wants_json:
         write_result(stdout, as_json(delivered.to_json()))
         return
@@ -83,11 +81,22 @@ def patch(run: StoredRun, pr_body: Path | None, **given: Any) -> None:
     repository.
     """
     stdout = take_stdout()
-    mails = run.mailbox(**_options(given))
-    if pr_body is not None:
-        pr_body.write_text(run.pull_request(), encoding="utf-8")
+    _write_body(run, pr_body)
+    delivered = run.mails(**_options(given))
     # Byte by byte for a file or pipe; a terminal gets none of the codes that could rewrite its screen.
+    mails = delivered.mailbox
     write_result(stdout, safe_text(mails.decode("utf-8", "backslashreplace")) if stdout.isatty() else mails)
+    _tell(delivered)
+
+
+def _write_body(run: StoredRun, file: Path | None) -> None:
+    """Write the summary first: where that fails, nothing has been made yet."""
+    if file is None:
+        return
+    try:
+        file.write_text(run.pull_request(), encoding="utf-8")
+    except OSError as error:
+        raise click.UsageError(f"--pr-body {safe_name(str(file))}: it cannot be written: {error.strerror}") from None
 
 
 def _options(given: dict[str, Any]) -> dict[str, Any]:

@@ -219,7 +219,7 @@ _LISTS: dict[str, Any] = {
 
 _PLAIN = (
     *("run", "code", "cause", "text", "output", "session", "stop", "cost", "known_cost", "gate_tokens", "turns", "ms"),
-    *("unstored", "unenforced", "model", "debug", "verified", "retries"),
+    *("unstored", "delivery", "unenforced", "model", "debug", "verified", "retries"),
 )
 """The fields that JSON holds as they are."""
 

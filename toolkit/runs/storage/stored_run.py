@@ -186,10 +186,10 @@ class StoredRun:
         with self._workspace() as section:
             return deliver_run(section, self.facts, self.result(), name=name, **options)
 
-    def mailbox(self, **options: Unpack[DeliveryOptions]) -> bytes:
-        """The same commits as mails that `git am` takes; raises as `branch`, and for several repositories."""
+    def mails(self, **options: Unpack[DeliveryOptions]) -> Delivered:
+        """The same commits as mails for `git am`, in `mailbox`; raises as `branch`, and for several repositories."""
         with self._workspace() as section:
-            return deliver_run(section, self.facts, self.result(), as_mailbox=True, **options).mailbox
+            return deliver_run(section, self.facts, self.result(), as_mailbox=True, **options)
 
     def pull_request(self) -> str:
         """A summary in Markdown: what, why, verified by whom, cost, changed files, what to look at twice."""

@@ -41,10 +41,11 @@ def free_place(
     """
     ref = f"refs/heads/{name}"
     top = repository.top
-    for work_tree in _checked_out(repository, ref):
+    work_trees = list(_checked_out(repository, ref))
+    if work_trees:
         raise WorkspaceError(
             f"the branch {safe_name(name)} is checked out, so its files would no longer be those of its commit",
-            where=[work_tree],
+            where=work_trees,
             fix="Choose another name: --name",
         )
     known = {**named, **symbolic}
