@@ -284,3 +284,19 @@ def test_a_commit_that_is_no_longer_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(WorkspaceError, match="no longer in the repository"):
         ws.deliver(delivery())
     assert json.dumps([one.to_json() for one in ws.shown.origins])
+
+
+def test_what_is_protected_is_changed_by_no_commit_either(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo", files={"tests/test_a.py": b"assert real\n", "a.py": b"a\n"})
+    ws = prepared(repo)
+    copy = ws.temp_dir / "repo"
+    (copy / "a.py").write_bytes(b"b\n")
+    blob = git(copy, "hash-object", "-w", "--stdin", data=b"assert True\n")
+    git(copy, "update-index", "--cacheinfo", f"100644,{blob},tests/test_a.py")
+    git(copy, "add", "a.py")
+    git(copy, "commit", "-qm", "Pass")
+    made = ws.deliver(delivery(protected=["tests/"]), trusting_packer(ws))
+    assert git(repo, "log", "--format=%s", "--name-only", "main..agent/x").split() == ["Pass", "a.py"]
+    assert dict(made.left)["repo/tests/test_a.py"].startswith("it is protected")
+    ws.deliver(delivery("agent/open"), trusting_packer(ws))
+    assert git(repo, "show", "agent/open:tests/test_a.py") == "assert real"

@@ -23,8 +23,7 @@ def default_name(run: str) -> str:
 
 def why_not(result: RunResult[Any]) -> str | None:
     """Why the work of a run is not delivered by itself; None where it is."""
-    verified = getattr(result, "verified", None)
-    if verified is False:
+    if result.verified is False:
         return "it was not verified"
     return None if result.ok else f"the run ended with '{result.code}'"
 
@@ -77,6 +76,7 @@ def deliver_run(
         mounts=None if mounts is None else list(mounts),
         with_uncommitted=options.get("with_uncommitted", False),
         squash=options.get("squash", False),
+        protected=[str(path) for path in facts.get("protect") or ()],
         why=f"toolkit: the work of {run}",
     )
     return section.deliver(delivery, packer(section), as_mailbox=as_mailbox)
@@ -84,12 +84,11 @@ def deliver_run(
 
 def trailers(run: str, result: RunResult[Any]) -> list[tuple[str, str]]:
     """What every commit of a run says of it, in its last lines."""
-    verified = getattr(result, "verified", None)
     return [
         ("Toolkit-Run", run),
         ("Toolkit-Model", safe_line(result.model or UNKNOWN, 100)),
         ("Toolkit-Cost", cost_text(result.cost, result.known_cost)),
-        ("Toolkit-Verified", verified_text(verified)),
+        ("Toolkit-Verified", verified_text(result.verified)),
     ]
 
 

@@ -53,11 +53,10 @@ def pull_request(facts: Mapping[str, Any], result: RunResult[Any], changes: Chan
 
 
 def _table(facts: Mapping[str, Any], result: RunResult[Any]) -> list[str]:
-    verified = getattr(result, "verified", None)
     rows = {
         "run": _code(str(facts.get("run", UNKNOWN))),
         "ended": f"{result.code}: {result.message}",
-        "verified": verified_text(verified) + _by(result),
+        "verified": verified_text(result.verified) + _by(facts, result),
         "model": _code(result.model or UNKNOWN),
         "cost": cost_text(result.cost, result.known_cost),
         "tokens": f"{result.total.total:,}",
@@ -66,12 +65,11 @@ def _table(facts: Mapping[str, Any], result: RunResult[Any]) -> list[str]:
     return ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items())]
 
 
-def _by(result: RunResult[Any]) -> str:
-    """What verified it, where that is known."""
-    attempts = getattr(result, "attempts", ()) or ()
-    commands = [str(getattr(one, "command", "") or "") for one in attempts]
-    tries = f", {count_text(len(attempts), 'attempt')}" if attempts else ""
-    return (f", by {_code(commands[-1])}" if commands and commands[-1] else "") + tries
+def _by(facts: Mapping[str, Any], result: RunResult[Any]) -> str:
+    """What verified it, and how often it was asked."""
+    if result.verified is None:
+        return ""
+    return f", by {_code(str(facts.get('verify') or UNKNOWN))}, {count_text(len(result.attempts), 'attempt')}"
 
 
 def _files(changes: Iterable[Change]) -> list[str]:

@@ -54,6 +54,8 @@ class Delivery:
     """Put the owner's uncommitted versions of files that the agent changed into a commit of their own, first."""
     squash: bool = False
     """One commit for everything, instead of the agent's own."""
+    protected: Sequence[str] = ()
+    """Paths that no commit of the agent's may change, relative to the repository or the workspace, or whole."""
     why: str = ""
     """For the log of the branch."""
 

@@ -22,9 +22,12 @@ LINK, SUBMODULE = "120000", "160000"
 class Vetting:
     """Judges the commits of one origin."""
 
-    def __init__(self, quarantine: Quarantine, origin: Origin, base: Tree, aside: Iterable[str]) -> None:
+    def __init__(
+        self, quarantine: Quarantine, origin: Origin, base: Tree, aside: Iterable[str], protected: Iterable[str] = ()
+    ) -> None:
         self._quarantine, self._origin, self._base = quarantine, origin, base
         self._aside = tuple(aside)
+        self._protected = tuple(os.path.normpath(path) for path in protected)
         self.left: dict[str, str] = {}
         """Paths of the repository that do not come along, with the reason."""
         self.marks: dict[str, tuple[str, ...]] = {}
@@ -58,6 +61,9 @@ class Vetting:
         place = self._origin.in_workspace(path) or ""
         if any(place == one or place.startswith(f"{one}/") for one in self._aside):
             return "it is shown from the host"
+        spellings = (path, place, f"{self._origin.top}/{path}")
+        if any(one == name or one.startswith(f"{name}/") for one in spellings for name in self._protected):
+            return "it is protected: a commit does not change it either"
         if is_ignored:
             return "the project's own rules ignore it"
         return f"git takes {safe_name(planted)} for a repository" if planted and entry is not None else ""

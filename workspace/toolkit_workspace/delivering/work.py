@@ -203,7 +203,8 @@ class RepositoryWork:
             tip = tip_of(self.workspace, origin) if origin.git is not None else None
             if tip is None or tip == origin.commit:
                 continue
-            vetting = Vetting(self.quarantine, origin, base, map(os.fsdecode, self.workspace.aside))
+            aside = map(os.fsdecode, self.workspace.aside)
+            vetting = Vetting(self.quarantine, origin, base, aside, self.delivery.protected)
             for commit in take_commits(self.quarantine, origin, tip, pack):
                 found.append((commit, vetting.wanted(commit)))
             for path, reason in vetting.left.items():
