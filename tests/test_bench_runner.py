@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 
 import pytest
 
 from tests.bench import __main__ as runner
-from tests.bench._common import Row, interleave
+from tests.bench._common import Pair, Row, first_missing, interleave, left_open
 
 
 def test_a_ratio_over_its_bound_is_named_and_fails_the_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert runner.run_bench("x", lambda: [Row("quick", 1, 4, 0.3)])
     assert not runner.run_bench("x", lambda: [Row("slow", 2, 4, 0.3), Row("quick", 1, 4, 0.3)])
     quick, slow, _ = capsys.readouterr().out.splitlines()
-    assert quick.split()[-4:] == ["0.25x", "≤", "0.3x", "ok"]
-    assert slow.split()[-4:] == ["0.50x", "≤", "0.3x", "OVER"]
+    assert quick.split()[-5:] == ["0.25x", "-", "≤", "0.3x", "ok"]
+    assert slow.split()[-5:] == ["0.50x", "-", "≤", "0.3x", "OVER"]
+
+
+def test_a_median_over_its_bound_is_noise_where_the_spread_reaches_it(capsys: pytest.CaptureFixture[str]) -> None:
+    noisy = Pair([1.0, 1.0, 4.0, 5.0, 6.0], [10.0] * 5).row("noisy", 0.3)
+    assert (noisy.verdict, noisy.ok) == ("noise", True)
+    slow = Pair([4.0, 4.0, 4.0, 5.0, 6.0], [10.0] * 5).row("slow", 0.3)
+    assert (slow.verdict, slow.ok) == ("OVER", False)
+    assert runner.run_bench("x", lambda: [noisy])
+    assert "0.10–0.55" in capsys.readouterr().out
+
+
+def test_a_contender_that_is_missing_is_named_and_its_row_left_open(capsys: pytest.CaptureFixture[str]) -> None:
+    assert first_missing("python3", "no-such-program") == "no-such-program"
+    assert runner.run_bench("x", lambda: [left_open("copy / rsync", 1.0, "rsync")])
+    assert "open: rsync is not installed" in capsys.readouterr().out
+
+    def starts_it() -> Iterator[Row]:
+        yield Row("quick", 1, 4, 0.3)
+        subprocess.run(["no-such-program"], check=True)
+
+    assert runner.run_bench("x", starts_it)
+    assert "bench x: no-such-program is not installed" in capsys.readouterr().out
 
 
 def test_an_absolute_bound_needs_no_other_side() -> None:

@@ -1,13 +1,16 @@
 """What every bench shares: a row of the printed table, and fair ways to time two contenders.
 
 A bench is a module `tests/bench/bench_NAME.py` with `def main() -> Iterable[Row]`. It measures
-both sides in one run, turn by turn, so that a busy machine slows both: only ratios are judged.
+both sides in one run, turn by turn, so that a busy machine slows both: only ratios are judged. The quartiles of
+the ratio over the rounds are printed beside its median. A row fails when its best quarter is over the bound too; else
+it is noise. A contender that is not installed leaves its row open.
 """
 
 from __future__ import annotations
 
 import gc
 import os
+import shutil
 import statistics
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -25,6 +28,10 @@ class Row:
     must_be: float
     """Most that `ours / theirs` may be, or `ours` itself when there is no other side."""
     unit: str = "ms"
+    spread: tuple[float, float] | None = None
+    """The quartiles of the judged number over the rounds; None where it was measured once."""
+    missing: str = ""
+    """The contender that is not installed here, where the row is left open."""
 
     @property
     def judged(self) -> float:
@@ -32,21 +39,48 @@ class Row:
         return self.ours if self.theirs is None else self.ours / self.theirs
 
     @property
+    def verdict(self) -> str:
+        """`ok`, `OVER`, `noise` where only the spread reaches the bound, or `open`."""
+        if self.missing:
+            return "open"
+        if self.judged <= self.must_be:
+            return "ok"
+        return "noise" if self.spread is not None and self.spread[0] <= self.must_be else "OVER"
+
+    @property
     def ok(self) -> bool:
-        return self.judged <= self.must_be
+        return self.verdict != "OVER"
+
+
+def left_open(what: str, must_be: float, missing: str, *, unit: str = "ms") -> Row:
+    """The row of a comparison with something that is not installed."""
+    return Row(what, 0.0, None, must_be, unit, missing=missing)
+
+
+def first_missing(*programs: str) -> str:
+    """The first of these that is not on PATH; empty when all are."""
+    return next((program for program in programs if shutil.which(program) is None), "")
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Seconds of both contenders, in the order they were taken."""
+    """Seconds (or megabytes) of both contenders, in the order they were taken."""
 
     ours: list[float]
     theirs: list[float]
 
     def row(self, what: str, must_be: float, *, unit: str = "ms") -> Row:
-        """The medians as a row; `unit` is s, ms or us."""
-        scale = {"s": 1.0, "ms": 1e3, "us": 1e6}[unit]
-        return Row(what, statistics.median(self.ours) * scale, statistics.median(self.theirs) * scale, must_be, unit)
+        """The medians as a row, with the quartiles of the ratio over the rounds; `unit` is s, ms, us or MB."""
+        scale = {"s": 1.0, "ms": 1e3, "us": 1e6, "MB": 1.0}[unit]
+        ours, theirs = statistics.median(self.ours) * scale, statistics.median(self.theirs) * scale
+        return Row(what, ours, theirs, must_be, unit, self._spread())
+
+    def _spread(self) -> tuple[float, float] | None:
+        ratios = [mine / other for mine, other in zip(self.ours, self.theirs, strict=False)]
+        if len(ratios) < 2:
+            return None
+        low, _, high = statistics.quantiles(ratios, n=4)
+        return max(low, min(ratios)), min(high, max(ratios))
 
 
 def interleave(ours: Callable[[], object], theirs: Callable[[], object], *, rounds: int, warmup: int = 1) -> Pair:

@@ -67,6 +67,12 @@ class Peer:
         pages = int(Path(f"/proc/{self.process.pid}/statm").read_text(encoding="ascii").split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
+    @property
+    def peak(self) -> float:
+        """The most resident megabytes so far."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii")
+        return int(status.partition("VmHWM:")[2].split()[0]) * 1024 / 1e6
+
     def _read(self) -> bytes:
         data = os.read(self._out, 1 << 20)
         if not data:

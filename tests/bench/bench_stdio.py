@@ -25,11 +25,12 @@ def main() -> Iterator[Row]:
     assert 1_900 < len(NESTED) < 2_300
     with connected(SMALL_OURS) as ours, connected(SMALL_THEIRS) as theirs:
         _check_same(ours, theirs)
-        yield _alternate(ours, theirs, SMALL, batches=20, calls=150).row("stdio call, small, p50", 0.6, unit="us")
+        yield _alternate(ours, theirs, SMALL, batches=20, calls=150).row("stdio call, small, p50", 0.2, unit="us")
         nested = _alternate(ours, theirs, NESTED, batches=20, calls=100)
         yield nested.row("stdio call, 2 KB nested dataclass, p50", 1.0, unit="us")
     spawn = interleave(lambda: _spawn(SMALL_OURS), lambda: _spawn(SMALL_THEIRS), rounds=11)
-    yield spawn.row("stdio spawn, initialize, tools/list", 1.05)
+    yield spawn.row("stdio spawn, initialize, tools/list", 0.3)
+    yield _peaks(rounds=5).row("stdio spawn, initialize, tools/list: peak memory", 0.55, unit="MB")
     with connected(MANY_OURS) as ours, connected(MANY_THEIRS) as theirs:
         listing = _alternate(ours, theirs, request("tools/list"), batches=6, calls=5)
         yield listing.row("stdio tools/list of 1,000 tools, steady", 0.3)
@@ -53,6 +54,16 @@ def _alternate(ours: Peer, theirs: Peer, line: bytes, *, batches: int, calls: in
                 start = time.perf_counter()
                 ask(line)
                 times.append(time.perf_counter() - start)
+    return pair
+
+
+def _peaks(*, rounds: int) -> Pair:
+    pair = Pair([], [])
+    for _ in range(rounds):
+        for argv, taken in ((SMALL_OURS, pair.ours), (SMALL_THEIRS, pair.theirs)):
+            with connected(argv) as peer:
+                peer.ask(request("tools/list"))
+                taken.append(peer.peak)
     return pair
 
 
