@@ -97,3 +97,17 @@ def test_the_command_does_it_from_start_to_end(tmp_path: Path) -> None:
     assert json.loads(named.out)["branches"][0]["name"] == f"agent/{desk.last().id}"
     assert "look twice" not in named.err
     assert "Changed files" in body.read_text(encoding="utf-8")
+
+
+@needs_jail
+async def test_the_launchers_own_verdict_decides_and_is_told(tmp_path: Path) -> None:
+    project, home = repository(tmp_path / "shop"), tmp_path / "home"
+    result = await play(project, home, WORK, branch="agent/x", verify="grep -q ONE app.py")
+    assert result.verified is True
+    assert result.delivery is not None
+    assert "Toolkit-Verified: yes" in git(project, "log", "-1", "--format=%B", "agent/x")
+    assert "| verified | yes, by " in load_run(result.run, home).pull_request()
+    result = await play(project, home, WORK, branch="agent/y", verify="grep -q NEVER app.py")
+    assert result.verified is False
+    assert result.delivery == {"branches": [], "why": "it was not verified"}
+    assert git(project, "branch", "--list", "agent/y") == ""
