@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         Retry as Retry,
         RunResult as RunResult,
         RunSpec as RunSpec,
+        Setup as Setup,
         Verify as Verify,
         run as run,
         run_many as run_many,
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "toolkit.errors": "ToolError ToolkitError",
     "toolkit.runs": (
-        "Conversation Decision Event Limits ProjectFile Prompt Retry RunResult RunSpec Verify "
+        "Conversation Decision Event Limits ProjectFile Prompt Retry RunResult RunSpec Setup Verify "
         "run run_many run_sync start"
     ),
     "toolkit.tools": "Audio Image Resource Text Tool Toolbox ToolContext ToolResult WorkspacePath prompt resource tool",

@@ -45,6 +45,7 @@ ROWS: list[tuple[dict[str, Any], str]] = [
     ({"error": "CancelledError"}, "aborted"),
     ({"error": "UnconfinedError"}, "unconfined"),
     ({"error": "ServerFailedError"}, "server_failed"),
+    ({"error": "SetupFailedError"}, "setup_failed"),
     ({"error": "KeyError"}, "internal"),
     ({}, "internal"),
 ]

@@ -29,6 +29,7 @@ COMMANDS: dict[str, Entry] = {
     "runs": Entry("toolkit.cli.runs.stored", "Look at stored runs, and take their changes back."),
     "sandbox": Entry("toolkit.cli.sandbox", "Confine an agent, and prove that it is confined."),
     "serve": Entry("toolkit.cli.serve", "Serve the tools in TARGET over stdio or HTTP."),
+    "setups": Entry("toolkit.cli.runs.setups", "Look at what setups made, and remove it."),
     "ui": Entry("toolkit.cli.ui", "Show all runs on one page, as they happen."),
     "workspace": Entry("toolkit.cli.workspace", "Give an agent a safe copy of host files, and clean up after it."),
 }

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from toolkit.runs.attempts.trial import Trial as Trial
     from toolkit.runs.checkpoints import Checkpoint as Checkpoint, Rewound as Rewound
     from toolkit.runs.job.retry import Retry as Retry
+    from toolkit.runs.job.setup import Setup as Setup, SetupFailedError as SetupFailedError
     from toolkit.runs.job.verify import Verify as Verify
     from toolkit.runs.kinds import OptionError as OptionError
     from toolkit.runs.launch import run as run, run_sync as run_sync, start as start
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
         RefusedRequest as RefusedRequest,
         RunFailedError as RunFailedError,
         RunResult as RunResult,
+        SetupUse as SetupUse,
         ToolUse as ToolUse,
     )
     from toolkit.runs.projects import (
@@ -69,11 +71,14 @@ _HOMES = {
     "toolkit.runs.attempts.trial": "Trial",
     "toolkit.runs.job.retry": "Retry",
     "toolkit.runs.job.verify": "Verify",
+    "toolkit.runs.job.setup": "Setup SetupFailedError",
     "toolkit.runs.kinds": "OptionError",
     "toolkit.runs.launch": "run run_sync start",
     "toolkit.runs.live_run": "LiveRun",
     "toolkit.runs.many.batch": "run_many",
-    "toolkit.runs.outcome.result": "Attempt DeniedCall PendingCall RefusedRequest RunFailedError RunResult ToolUse",
+    "toolkit.runs.outcome.result": (
+        "Attempt DeniedCall PendingCall RefusedRequest RunFailedError RunResult SetupUse ToolUse"
+    ),
     "toolkit.runs.sessions.stores": "FileSessionStore SqliteSessionStore",
     "toolkit.runs.sessions.transcripts": "SessionId",
     "toolkit.runs.projects": "NotAcceptedError ProjectFile ProjectFileError lend_to with_wishes",

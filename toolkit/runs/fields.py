@@ -118,6 +118,12 @@ def _workspace(name: str, value: Any) -> Any:
     raise wrong(name, value, "it is a copy or a folder in place, and does not say which", fix)
 
 
+def _setup(name: str, value: Any) -> Any:
+    from toolkit.runs.job.setup import as_setup
+
+    return as_setup(name, value)
+
+
 def _tools(name: str, value: Any) -> tuple[Toolbox | str, ...]:
     """Boxes and TARGETs as they are; tools without a box in one of their own, where the first of them stood."""
     if as_tool(value) is not None:
@@ -329,6 +335,7 @@ _pattern = text("the name or pattern of a tool", 'Write for example: "Bash" or "
 RULES: dict[str, Rule] = {
     "prompt": _prompt,
     "workspace": _workspace,
+    "setup": _setup,
     "tools": _tools,
     "limits": _limits,
     "verify": as_verify,

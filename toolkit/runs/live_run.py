@@ -22,6 +22,7 @@ from toolkit.runs.attempts.protect import Protected, protect
 from toolkit.runs.boxes import load_boxes, make_offer, without_disabled
 from toolkit.runs.checkpoints.checkpoint import Checkpoint
 from toolkit.runs.checkpoints.taking import Checkpoints
+from toolkit.runs.job.setting_up import SettingUp
 from toolkit.runs.kinds import OptionError
 from toolkit.runs.listeners import Bus
 from toolkit.runs.live.approving import make_approvals
@@ -40,6 +41,7 @@ from toolkit.runs.turn.engine import Engine
 from toolkit.runs.turn.steering import Steering
 
 if TYPE_CHECKING:
+    from toolkit.runs.layers.layer import Layer
     from toolkit.telemetry import RunTrace
 
 OutputT = TypeVar("OutputT")
@@ -107,6 +109,8 @@ class LiveRun(Steering, Generic[OutputT]):
         asks = self.spec.approve is not None
         self._socket = RunSocket(self._folder.folder, self._approvals, asks=asks, stop=self._stop_soon)
         await self._socket.open()
+        self._setup = SettingUp(self.spec, self._folder, self._ending.tell, self._ending.warn)
+        self._locks.callback(self._setup.release)
         self._latest = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._drive(self._latest, self._log))
         return self
@@ -241,7 +245,8 @@ class LiveRun(Steering, Generic[OutputT]):
         pending: asyncio.Future[RunResult[Any]] | None = first
         try:
             await self._hold_session()
-            place = await self._find_place()
+            place = await self._find_place(await self._setup.begin())
+            await self._setup.confirm()
             self._folder.started(place)
             if self.spec.branch is not None and place.section is not None:
                 await asyncio.to_thread(place.section.check_branch, self.spec.branch)
@@ -310,9 +315,9 @@ class LiveRun(Steering, Generic[OutputT]):
         if self.spec.resume is not None and not self.spec.fork:
             await self._locks.enter_async_context(one_at_a_time(SessionId(self.spec.resume), self.spec.home))
 
-    async def _find_place(self) -> Place:
+    async def _find_place(self, layer: Layer | None) -> Place:
         """The place of the run; a copy under way is seen through when nobody wants it any more, to let go of it."""
-        preparing = asyncio.ensure_future(asyncio.to_thread(find_place, self.spec, self._folder))
+        preparing = asyncio.ensure_future(asyncio.to_thread(find_place, self.spec, self._folder, layer))
         try:
             await asyncio.wait({preparing})
         except asyncio.CancelledError:

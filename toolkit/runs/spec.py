@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from claude_agent_sdk import SessionStore, Transport
 
     from toolkit.runs.asking.approvals import Approver
+    from toolkit.runs.job.setup import Setup
     from toolkit.runs.outcome.result import RunResult
     from toolkit.telemetry import Telemetry
     from toolkit_workspace import WorkspaceSection
@@ -109,6 +110,8 @@ class RunSpec:
     _: dataclasses.KW_ONLY
     workspace: WorkspaceSection | InPlace | None = None
     """A WorkspaceSection (a copy), InPlace(folder) (the host's own files), or nothing: then an empty folder."""
+    setup: Setup | None = None
+    """A command that prepares the workspace before the agent, with network, once; a text is taken for the command."""
     tools: Sequence[Toolbox | Tool[..., Any] | Path | str] = ()
     """Toolboxes, TARGETs that are loaded when the run starts, or single tools: those are put into a box `tools`."""
     verify: Verify | None = None
@@ -221,6 +224,7 @@ class RunSpec:
             raise RunError("there is no session to fork", fix="Name it: run(…, resume=result.session, fork=True)")
         if self.at is not None and not self.fork:
             raise RunError("at=… goes back in a session, which needs a fork", fix="Write fork=True as well")
+        self._check_setup()
         if self.protect:
             from toolkit.runs.attempts.protect import check_on_host
 
@@ -249,6 +253,22 @@ class RunSpec:
             settings=self.settings,
             nested=True,
         )
+
+    def _check_setup(self) -> None:
+        if self.setup is None:
+            return
+        if self.transport is not None:
+            raise OptionError(
+                "setup", "a setup runs in the jail, and a transport has none", fix="Leave one of them out"
+            )
+        if isinstance(self.workspace, InPlace):
+            what = "a setup needs a copy: in place, what it makes would stand in the host's own folder"
+            raise OptionError(
+                "setup", what, fix="Run it there yourself, or work in a copy: workspace=WorkspaceSection(…)"
+            )
+        if self.workspace is None and self.resume is None:
+            what = "a setup needs a workspace: there is nothing mounted that it could prepare"
+            raise OptionError("setup", what, fix="Write workspace=WorkspaceSection(…), or --mount DIR")
 
     @property
     def jail_profile(self) -> str:

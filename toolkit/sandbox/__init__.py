@@ -37,11 +37,14 @@ if TYPE_CHECKING:
     from toolkit.sandbox.jail.proof import CheckReport as CheckReport, CheckRow as CheckRow
     from toolkit.sandbox.jail.walls import Jail as Jail
     from toolkit.sandbox.lending import (
+        CACHE as CACHE,
         Layout as Layout,
         Lent as Lent,
         Toolchain as Toolchain,
         find_toolchain as find_toolchain,
+        is_installed as is_installed,
         reaches_the_starter as reaches_the_starter,
+        toolchain_of as toolchain_of,
     )
     from toolkit.sandbox.limits import HeldLimit as HeldLimit, JailLimits as JailLimits, limit_names as limit_names
     from toolkit.sandbox.lint.explain import (
@@ -74,7 +77,9 @@ _HOMES = {
     ),
     "toolkit.sandbox.jail.proof": "CheckReport CheckRow",
     "toolkit.sandbox.jail.walls": "Jail",
-    "toolkit.sandbox.lending": "Layout Lent Toolchain find_toolchain reaches_the_starter",
+    "toolkit.sandbox.lending": (
+        "CACHE Layout Lent Toolchain find_toolchain is_installed reaches_the_starter toolchain_of"
+    ),
     "toolkit.sandbox.limits": "JailLimits HeldLimit limit_names",
     "toolkit.sandbox.lint.explain": "Problem explain_file explain_text",
     "toolkit.sandbox.profiles": "CONTROL_FILES NATIVE_TOOLS PROFILES READ_ONLY_TOOLS TOOLS profile",

@@ -6,14 +6,14 @@ from toolkit_workspace.changes import Change, Changes
 from toolkit_workspace.copying import Progress
 from toolkit_workspace.found import clean_workspaces as clean_workspaces, find_workspaces as find_workspaces
 from toolkit_workspace.moments import Snapshot
-from toolkit_workspace.mount import HostMount
+from toolkit_workspace.mount import HostMount, without_places as without_places
 from toolkit_workspace.section import WorkspaceSection
 from toolkit_workspace.selecting import LeftOut, MountPlan, Plan, Secret, secrets_text as secrets_text
 from toolkit_workspace.shown import Shown as Shown
 from toolkit_workspace.watching import WatchEvent, Watching
 from toolkit_workspace.workspace import Workspace as Workspace, default_parent as default_parent
 
-# What users may import. `Shown`, `Workspace` and its functions are for the rooms above this one.
+# What users may import. `Shown`, `without_places`, `Workspace` and its functions are for the rooms above this one.
 __all__ = [
     "Applied",
     "AppliedChange",

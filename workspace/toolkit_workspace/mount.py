@@ -7,8 +7,9 @@ section's allowed roots when the copy is made.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, get_args
@@ -88,6 +89,22 @@ class HostMount:
                 fix="Write where it lands: HostMount(…, mount_path='data')",
             )
         return name
+
+
+def without_places(mount: HostMount, places: Iterable[str]) -> HostMount:
+    """The same mount without what it has at places of the workspace; those are relative to that."""
+    top = "" if mount.landing == "." else f"{mount.landing}/"
+    below = [place.removeprefix(top) for place in places if place.startswith(top) and place != top]
+    patterns = [f"/{_escaped(path)}" for path in below]
+    lend = tuple(folder for folder in mount.lend if folder not in below)
+    new = tuple(pattern for pattern in patterns if pattern not in mount.exclude_glob)
+    return replace(mount, exclude_glob=(*mount.exclude_glob, *new), lend=lend) if below else mount
+
+
+def _escaped(path: str) -> str:
+    """A path as a pattern that names it alone."""
+    plain = re.sub(r"([\\*?\[\]!#])", r"\\\1", path)
+    return plain[:-1] + "\\ " if plain.endswith(" ") else plain
 
 
 def _inside(path: str) -> str:

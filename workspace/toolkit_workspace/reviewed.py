@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
 from toolkit.errors import WorkspaceError
 from toolkit_workspace.applying.apply import Applied, apply_changes, resume, undo
-from toolkit_workspace.changes import Changes, changes_of
+from toolkit_workspace.changes import Changes, changes_of, ignored_folders
 from toolkit_workspace.moments.snapshot import Snapshot, Snapshots
-from toolkit_workspace.mount import HostMount
+from toolkit_workspace.mount import HostMount, without_places
 from toolkit_workspace.record.trouble import in_words
 from toolkit_workspace.selecting import fingerprint_of
 from toolkit_workspace.watching import (
@@ -33,10 +33,26 @@ class Reviewed(ABC):
     mounts: tuple[HostMount, ...]
     allowed_host_roots: tuple[Path, ...]
     _snapshots: Snapshots | None = None
+    _over: Mapping[str, Path]
+    """What belongs to no mount and is shown over places of the workspace."""
 
     @abstractmethod
     def _prepared(self) -> Workspace:
         """The workspace, once there is one."""
+
+    @property
+    def _copied_mounts(self) -> tuple[HostMount, ...]:
+        """The mounts, without what something else is shown over."""
+        return tuple(without_places(mount, self._over) for mount in self.mounts)
+
+    def ignored(self, paths: Iterable[str]) -> set[str]:
+        """Those of these new folders of the workspace that the host's own ignore rules name.
+
+        Raises:
+            WorkspaceError: the rules cannot be read.
+        """
+        with in_words("the ignore rules cannot be read"):
+            return ignored_folders(self._prepared(), paths)
 
     def update_from_host(self, *, besides: Iterable[Path] = ()) -> tuple[WatchEvent, ...]:
         """Bring in once what changed on the host since: `copied`, `removed`, and `merged` or `conflict` for both.
@@ -49,7 +65,7 @@ class Reviewed(ABC):
             WorkspaceError: a mount is gone, or something cannot be read or written.
         """
         with in_words("the host's changes cannot be brought in", at=self._prepared().folder):
-            return bring_in(self.mounts, self.allowed_host_roots, self._with_bases(), besides=besides)
+            return bring_in(self._copied_mounts, self.allowed_host_roots, self._with_bases(), besides=besides)
 
     def fingerprint(self) -> str:
         """A hash of all names, contents, links and executable bits that are in the workspace now."""
@@ -181,7 +197,7 @@ class Reviewed(ABC):
         arrow = direction.replace("->", "→")
         if arrow == "host→workspace":
             workspace.finish_keeping_bases()
-            make: Callable[[], Work] = partial(HostToWorkspace, self.mounts, self.allowed_host_roots, workspace)
+            make: Callable[[], Work] = partial(HostToWorkspace, self._copied_mounts, self.allowed_host_roots, workspace)
         elif arrow == "workspace→events":
             make = partial(WorkspaceToEvents, workspace)
         else:

@@ -7,7 +7,7 @@ Either everything selected arrives or nothing is left behind, Ctrl-C included.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -85,6 +85,7 @@ class WorkspaceSection(Reviewed):
         self._workspace: Workspace | None = None
         self._summaries: tuple[MountSummary, ...] = ()
         self._shown = Shown()
+        self._over: dict[str, Path] = {}
         self._secrets: tuple[Secret, ...] = ()
         self._is_inside = False
         self._was_inside = False
@@ -106,6 +107,7 @@ class WorkspaceSection(Reviewed):
             mounts = [_mount_of(one) for one in facts["mounts"]]
             section = cls(mounts, facts["roots"], parent=workspace.folder.parent, keep=True, at=facts["at"])
             section._shown = Shown.from_json(facts["shown"])
+            section._over = {place: Path(host) for host, place in section._shown.over}
             section._secrets = tuple(Secret(*one) for one in facts["secrets"])
             section._was_inside = facts.get("seen") is not None
             section._summaries = tuple(MountSummary.from_json(one["summary"]) for one in facts["mounts"])
@@ -201,10 +203,21 @@ class WorkspaceSection(Reviewed):
             self._shown = lend_over(self._shown, mount, new, self.places)
             self._write_facts()
 
+    def show_over(self, folders: Mapping[str, Path]) -> None:
+        """Show folders of the host that belong to no mount over places of the workspace, instead of those before.
+
+        The places are relative to the workspace. What a mount has there is not copied, or counts no more where it was.
+        """
+        self._over = dict(folders)
+        if self._workspace is not None:
+            self._shown = self._shown.covered(folders, self.places)
+            self._workspace.write_facts(**self._facts())
+            self._workspace.__dict__.pop("aside", None)
+
     def plan(self) -> Plan:
         """What preparing would copy and leave out, by looking only."""
         with in_words("the mounts cannot be read"), AllowedRoots(self.allowed_host_roots) as roots:
-            sources = open_sources(self.mounts, roots)
+            sources = open_sources(self._copied_mounts, roots)
             try:
                 plans = []
                 for source in sources:
@@ -216,9 +229,9 @@ class WorkspaceSection(Reviewed):
     def plan_shown(self, plan: Plan) -> Shown:
         """What a jail would have to show besides the copy that `plan` is of; what `shown` is once it is prepared."""
         with in_words("the mounts cannot be read"), AllowedRoots(self.allowed_host_roots) as roots:
-            sources = open_sources(self.mounts, roots)
+            sources = open_sources(self._copied_mounts, roots)
             try:
-                return plan_shown(sources, plan, roots, self.places)
+                return plan_shown(sources, plan, roots, self.places).covered(self._over, self.places)
             finally:
                 close_sources(sources)
 
@@ -240,7 +253,7 @@ class WorkspaceSection(Reviewed):
             return self
         place = Path(parent) if parent is not None else self._parent or default_parent()
         with in_words("the mounts cannot be read"), AllowedRoots(self.allowed_host_roots) as roots:
-            sources = open_sources(self.mounts, roots)
+            sources = open_sources(self._copied_mounts, roots)
             try:
                 self._check_budgets(sources, roots)
                 self._workspace = self._filled(place.absolute(), sources, roots)
@@ -257,7 +270,7 @@ class WorkspaceSection(Reviewed):
             tallies = fill(workspace, sources, roots, strict=self._strict, progress=self._progress)
             self._summaries = tuple(map(MountSummary.of, sources, tallies))
             self._secrets = tuple(secrets_of(sources, tallies))
-            self._shown = show(workspace, sources, tallies, roots, self.places)
+            self._shown = show(workspace, sources, tallies, roots, self.places).covered(self._over, self.places)
             workspace.write_facts(**self._facts())
         except BaseException as error:
             left = workspace.remove_if_possible()

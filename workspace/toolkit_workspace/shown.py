@@ -46,22 +46,34 @@ class Shown:
     """Places in the workspace, relative to it, that are no part of the changes."""
     origins: tuple[Origin, ...] = ()
     """The repositories that its parts come from."""
+    over: tuple[tuple[str, str], ...] = ()
+    """Host paths that are no part of a mount, each with its place in the workspace, relative to it."""
 
     @property
     def all(self) -> tuple[tuple[str, str], ...]:
         """Everything that has to be shown, lent folders and what git needs."""
         return (*self.lent, *(pair for one in self.git for pair in one.lent))
 
+    def covered(self, folders: Mapping[str, Path], places: Places) -> Shown:
+        """The same with these shown over places of the workspace, instead of those before."""
+        before = {place for _, place in self.over}
+        gone = {places.to_agent(place) for place in before}
+        lent = [pair for pair in self.lent if pair[1] not in gone]
+        lent += [(str(host), places.to_agent(place)) for place, host in folders.items()]
+        aside = [place for place in self.aside if place not in before]
+        over = tuple((str(host), place) for place, host in folders.items())
+        return replace(self, lent=tuple(lent), aside=(*aside, *folders), over=over)
+
     def to_json(self) -> dict[str, Any]:
         git = [{"at": one.at, "lent": one.lent, "remarks": one.remarks} for one in self.git]
         origins = [one.to_json() for one in self.origins]
-        return {"lent": self.lent, "git": git, "aside": self.aside, "origins": origins}
+        return {"lent": self.lent, "git": git, "aside": self.aside, "origins": origins, "over": self.over}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Shown:
         git = [GitInside(one["at"], _pairs(one["lent"]), tuple(one["remarks"])) for one in data["git"]]
         origins = tuple(map(Origin.from_json, data["origins"]))
-        return cls(_pairs(data["lent"]), tuple(git), tuple(data["aside"]), origins)
+        return cls(_pairs(data["lent"]), tuple(git), tuple(data["aside"]), origins, _pairs(data.get("over", ())))
 
 
 def _pairs(rows: Iterable[Sequence[str]]) -> tuple[tuple[str, str], ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -153,6 +154,7 @@ def _story(run: StoredRun, state: str, facts: dict[str, Any], result: RunResult[
     lines += [f"session    {result.session}"] if result.session else []
     lines += [f"workspace  {facts['workspace']}"] if "workspace" in facts else []
     lines += [f"inside     {safe_line(facts['inside'], 200)}"] if facts.get("inside") else []
+    lines += _setup(run, facts, result)
     lines += lent_lines(facts)
     lines += [f"branch     {line}" for line in branch_lines(result.delivery)] if result.delivery else []
     limits = ", ".join(f"{name} {value:g}" for name, value in (facts.get("limits") or {}).items())
@@ -179,6 +181,17 @@ def _story(run: StoredRun, state: str, facts: dict[str, Any], result: RunResult[
     if state != "running" and not result.ok and result.debug:
         lines += ["", "Details:", *(f"  {line}" for line in detail_lines(result.debug))]
     return [*lines, *_changed(run, state)]
+
+
+def _setup(run: StoredRun, facts: dict[str, Any], result: RunResult[Any]) -> list[str]:
+    """What its setup was and came to, and where that printed to."""
+    from toolkit.cli.terminal.display import setup_line
+
+    if not facts.get("setup"):
+        return []
+    lines = [safe_text(f"setup      {facts['setup']['command']}").replace("\n", " ")]
+    lines += [setup_line(asdict(result.setup))] if result.setup is not None else []
+    return [*lines, f"           printed to {run.setup_log}"] if run.setup_log.exists() else lines
 
 
 def _changed(run: StoredRun, state: str) -> list[str]:

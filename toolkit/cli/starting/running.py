@@ -12,6 +12,7 @@ import click
 from toolkit._base.words import safe_text
 from toolkit.cli.starting.job import job_of, job_options
 from toolkit.cli.starting.place import place_options, servers_of, variables_of, workspace_of
+from toolkit.cli.starting.setting_up import setup_of, setup_options
 from toolkit.cli.terminal.command import HEADER, MOUNT, Duration, command, json_option
 from toolkit.cli.terminal.own_words import in_own_words
 from toolkit.cli.terminal.project import config_options, person_at, project_of
@@ -72,6 +73,7 @@ $ echo "List what is unclear." | toolkit run - --mount docs --mode read-only --j
     help="Let the agent change this folder itself: no copy, nothing to apply or undo.",
 )
 @place_options
+@setup_options
 @job_options
 @click.option("--tools", "targets", multiple=True, metavar="TARGET", help="Tools of your own, as for 'serve'.")
 @click.option("--ready", multiple=True, metavar="NAME", help="A ready-made server: planning, files, notes, workspace.")
@@ -239,6 +241,7 @@ def _options(given: dict[str, Any], project: ProjectFile | None) -> dict[str, An
     ready = [_ready(name, section) for name in given["ready"]]
     options = {
         "workspace": workspace,
+        "setup": setup_of(given),
         "tools": [*(target if is_plan else load_target(target).toolbox for target in given["targets"]), *ready],
         "limits": Limits(
             seconds=given["deadline"],

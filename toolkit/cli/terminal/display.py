@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolkit._base.words import cost_text, count_text, duration_text, safe_line, safe_name, safe_text
+from toolkit._base.words import cost_text, count_text, duration_text, safe_line, safe_name, safe_text, size_text
 
 if TYPE_CHECKING:
     from toolkit.runs import Event, RunResult
@@ -53,6 +53,8 @@ class Display:
         if event.name == "lifecycle.started":
             self._began = event.t
             self._line(f"{event.run}  {data.get('model')}  in {data.get('cwd')}")
+        elif event.stream == "setup":
+            self._setup(event)
         elif event.name == "usage.call":
             self._tokens += sum(data[name] for name in ("input", "output", "cache_read", "cache_write"))
         elif event.name == "tool.started":
@@ -77,6 +79,17 @@ class Display:
             self._line(retry_line(data))
         elif event.stream == "verify":
             self._verify(event)
+
+    def _setup(self, event: Event) -> None:
+        data = event.data
+        if event.kind == "started":
+            reaches = f", which reaches {', '.join(data['domains'])}" if data["domains"] else ", without network"
+            self._line(f"setup      {data['command']}{reaches} (layer {data['key'][:12]})")
+        elif event.kind == "output":
+            for line in data["text"].splitlines():
+                self._line(f"         | {line}")
+        elif data["ok"]:
+            self._line(setup_line(data))
 
     def show_lent(self, facts: Mapping[str, Any]) -> None:
         """What of the host the run was lent."""
@@ -148,6 +161,13 @@ class Display:
         if self._is_drawn:
             self._say(_CLEAR)
             self._is_drawn = False
+
+
+def setup_line(setup: Mapping[str, Any]) -> str:
+    """What a setup came to."""
+    how = f"done in {duration_text(setup['ms'])}" if setup["made"] else "not needed"
+    places = ", ".join(setup["places"]) or "nothing in the mounts"
+    return safe_text(f"setup      {how}: layer {setup['key'][:12]} has {places}, {size_text(setup['bytes'])}")
 
 
 def lent_lines(facts: Mapping[str, Any]) -> list[str]:
@@ -236,7 +256,11 @@ def ending(result: RunResult[Any]) -> list[str]:
     from toolkit.runs.outcome import safe_lines
 
     told = [] if result.cause is None else [result.cause]
-    if result.code in ("unconfined", "server_failed"):  # what was lost, its last words, what to do: all of it matters
+    if result.code in (
+        "unconfined",
+        "server_failed",
+        "setup_failed",
+    ):  # what was lost, its last words, what to do: all of it matters
         told = safe_lines(str(result.debug.get("detail") or "")) or told
     return [f"{result.code}: {result.message}", *(f"  {line}" for line in told)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from toolkit._base.words import count_text, safe_name, safe_text, size_text
+from toolkit._base.words import count_text, duration_text, safe_name, safe_text, size_text
 from toolkit.cli.terminal.display import lent_lines
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _NO_COPY = {
 
 def plan_lines(plan: RunPlan) -> list[str]:
     """All of it, a line for each thing."""
-    lines = [f"starts in  {plan.start}", *_copied(plan), *lent_lines({"lent": plan.lent})]
+    lines = [f"starts in  {plan.start}", *_copied(plan), *_setup(plan), *lent_lines({"lent": plan.lent})]
     lines += [f"readable   {path}" for path in plan.readable]
     lines += [f"PATH       {':'.join(plan.path)}"]
     lines += [f"variable   {name}={value}" for name, value in plan.environment.items()]
@@ -42,6 +42,21 @@ def _copied(plan: RunPlan) -> Iterator[str]:
         yield f"copies     {safe_name(mount.host_path)}: {size}, which the agent finds at {at}"
         for line in mount.left_lines(most=12):
             yield f"             {line}"
+
+
+def _setup(plan: RunPlan) -> Iterator[str]:
+    if plan.setup is None:
+        return
+    setup = plan.setup
+    yield f"setup      {setup.command}"
+    if setup.layer is not None:
+        yield f"             does not run: its layer {setup.layer.short} is there, {size_text(setup.layer.size)}"
+    else:
+        reaches = f"reaches {', '.join(setup.domains)}" if setup.domains else "reaches nothing"
+        limit = duration_text(setup.deadline * 1000)
+        yield f"             would run first, for {limit} at most, and {reaches}: no layer {setup.key[:12]} is there"
+    inputs = ", ".join(map(safe_name, setup.inputs)) or "no file: no lock file was found"
+    yield f"             depends on {inputs}"
 
 
 def _network(plan: RunPlan) -> str:

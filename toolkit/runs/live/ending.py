@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from toolkit.errors import ToolkitError, WorkspaceError
 from toolkit.runs.attempts.protect import Protected, told
 from toolkit.runs.delivery import deliver_run, why_not
-from toolkit.runs.outcome.events import Event
+from toolkit.runs.outcome.events import Event, Stream
 from toolkit.runs.outcome.fold import Fold
 from toolkit.runs.outcome.result import RunResult
 from toolkit.runs.storage.event_log import EventLog
@@ -73,8 +73,12 @@ class Ending:
 
     def warn(self, what: str) -> None:
         """Tell something that the owner should know."""
+        self.tell("lifecycle", "warning", what=what)
+
+    def tell(self, stream: Stream, kind: str, **data: Any) -> None:
+        """Something happened outside of a turn."""
         run = self._fold.run
-        self._log.append(Event("lifecycle", "warning", time.time(), run, run, None, {"what": what}))
+        self._log.append(Event(stream, kind, time.time(), run, run, None, data))
 
     async def leave(self, place: Place, protected: Protected, branch: str | None = None) -> None:
         """See what changed now that nothing in the jail lives any more, make it a branch, let go of the copy."""

@@ -8,7 +8,7 @@ None of that is in what comes out of here; `result.debug` has the texts as they 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from toolkit._base.words import safe_line, safe_text
@@ -54,6 +54,8 @@ def _texts(code: Code, debug: Mapping[str, Any]) -> Iterator[str]:
         return
     if code == "bad_output":
         yield from _given(debug, "output")
+    if code == "setup_failed":
+        yield _with_last_words(str(debug.get("detail") or "").splitlines())
     if code == "budget":
         yield from _given(debug, "exceeded")
         return
@@ -63,6 +65,17 @@ def _texts(code: Code, debug: Mapping[str, Any]) -> Iterator[str]:
         yield "; ".join(line.strip() for line in detail.splitlines() if line.strip())
     yield _telling(str(debug.get("stderr") or "").splitlines())
     yield detail.partition("\n")[0]
+
+
+def _with_last_words(lines: Sequence[str]) -> str:
+    """What happened, and as many of the last lines as have room behind it."""
+    told = [line.strip() for line in lines if line.strip()]
+    kept: list[str] = []
+    for line in reversed(told[1:]):
+        if kept and sum(map(len, [told[0], line, *kept])) + 2 * len(kept) + 4 > _LONGEST:
+            break
+        kept.insert(0, line)
+    return f"{told[0]}: {'; '.join(kept)}" if kept else "".join(told)
 
 
 def _given(debug: Mapping[str, Any], name: str) -> Iterator[str]:

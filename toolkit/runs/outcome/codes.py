@@ -31,6 +31,7 @@ Code = Literal[
     "unconfined",
     "server_failed",
     "unverified",
+    "setup_failed",
 ]
 
 MESSAGES: dict[Code, str] = {
@@ -55,6 +56,7 @@ MESSAGES: dict[Code, str] = {
     "unconfined": "The run was refused because its confinement is not certain.",
     "server_failed": "A server that the run needs did not start.",
     "unverified": "The agent says it is done, but the verification did not pass.",
+    "setup_failed": "The setup failed, and nothing was sent to the model.",
 }
 assert set(MESSAGES) == set(get_args(Code))
 
@@ -128,6 +130,8 @@ def _without_result(end: End) -> Code:
         return "unconfined"
     if end.error == "ServerFailedError":
         return "server_failed"
+    if end.error == "SetupFailedError":
+        return "setup_failed"
     if end.error == "NoSessionError":
         return "no_session"
     if _names_missing_session(end.detail):

@@ -30,13 +30,18 @@
 | gate | refused | the run | what, rule, why, fix (how to allow it), times (in this turn, until now) |
 | compaction | started | the run | trigger |
 | | ended | the run | trigger, before, after (tokens; None where it failed) |
+| setup | started | the run | command, key, domains, inputs (the files it depends on), deadline |
+| | output | the run | text (the lines it printed since) |
+| | ended | the run | ok, command, key, made (or kept from before), ms; places, bytes and files of the |
+| | | | layer, or why there is none |
 | verify | started | the run | attempt, of, what, used (what the turn used beside its calls) |
 | | ended | the run | attempt, passed, exit_code, output (its end), ms, ended_by, error (why it |
 | | | | could not be judged), tokens, cost (of this attempt) |
 | server | failed | the server | error, stderr (of one that is optional) |
 | | changed | the server | tools (that it did not have when the run began) |
 
-Order: a turn begins with `lifecycle.started` and ends with `lifecycle.finished`. Where the
+Order: a setup comes before the first turn; where its layer was there, it has only `ended`.
+A turn begins with `lifecycle.started` and ends with `lifecycle.finished`. Where the
 launcher tries again or verifies, several tries make up one turn: each further one begins
 with `lifecycle.continued`.
 A message's events stand between its `started` and `ended`, in the order the model
@@ -56,7 +61,9 @@ from typing import Any, Literal
 
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
-Stream = Literal["lifecycle", "assistant", "tool", "usage", "approval", "gate", "compaction", "server", "verify"]
+Stream = Literal[
+    "lifecycle", "assistant", "tool", "usage", "approval", "gate", "compaction", "setup", "server", "verify"
+]
 
 KINDS: dict[str, tuple[str, ...]] = {
     "lifecycle": ("started", "continued", "retry", "warning", "changed", "checkpoint", "finished", "delivered"),
@@ -66,6 +73,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "approval": ("asked", "answered"),
     "gate": ("refused",),
     "compaction": ("started", "ended"),
+    "setup": ("started", "output", "ended"),
     "server": ("failed", "changed"),
     "verify": ("started", "ended"),
 }

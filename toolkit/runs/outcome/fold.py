@@ -23,7 +23,15 @@ from toolkit.errors import ToolkitError
 from toolkit.runs.outcome.cause import cause_of
 from toolkit.runs.outcome.codes import MESSAGES, Code, End, code_of
 from toolkit.runs.outcome.events import Call, Event, ModelUse, Tokens
-from toolkit.runs.outcome.result import Attempt, DeniedCall, PendingCall, RefusedRequest, RunResult, ToolUse
+from toolkit.runs.outcome.result import (
+    Attempt,
+    DeniedCall,
+    PendingCall,
+    RefusedRequest,
+    RunResult,
+    SetupUse,
+    ToolUse,
+)
 
 if TYPE_CHECKING:
     from toolkit.runs.outcome.output import OutputShape
@@ -51,6 +59,7 @@ class _Turn:
     denied: list[DeniedCall] = field(default_factory=list)
     refused: dict[tuple[str, str], RefusedRequest] = field(default_factory=dict)
     """What the gate refused, by request and rule, with the latest count."""
+    setup: SetupUse | None = None
     began: float | None = None
     last: float = 0.0
     attempts: list[Attempt] = field(default_factory=list)
@@ -148,6 +157,7 @@ class Fold:
             denied=tuple(each for turn in turns for each in turn.all_denied()),
             refused=_together(each for turn in turns for each in turn.refused.values()),
             pending=tuple(PendingCall(**each) for each in end.get("pending", ())),
+            setup=next((turn.setup for turn in turns if turn.setup is not None), None),
             unenforced=tuple(end.get("unenforced", last.facts.get("unenforced", ()))),
             model=end.get("model", last.facts.get("model")),
             debug=end.get("debug", crash),
@@ -336,6 +346,12 @@ def _tool_ended(turn: _Turn, event: Event, data: dict[str, Any]) -> None:
         turn.denied.append(DeniedCall(event.id, data["name"], data.get("reason") or data["text"]))
 
 
+def _setup_ended(turn: _Turn, event: Event, data: dict[str, Any]) -> None:
+    if data["ok"]:
+        known = {name: data[name] for name in ("key", "command", "made", "ms", "bytes")}
+        turn.setup = SetupUse(**known, places=tuple(data["places"]))
+
+
 def _refused(turn: _Turn, event: Event, data: dict[str, Any]) -> None:
     turn.refused[data["what"], data["rule"]] = RefusedRequest(**data)
 
@@ -355,4 +371,5 @@ _TAKERS = {
     ("tool", "started"): _tool_started,
     ("tool", "ended"): _tool_ended,
     ("gate", "refused"): _refused,
+    ("setup", "ended"): _setup_ended,
 }

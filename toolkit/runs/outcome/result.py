@@ -32,6 +32,23 @@ class ToolUse:
 
 
 @dataclass(frozen=True, slots=True)
+class SetupUse:
+    """The layer that a run worked with."""
+
+    key: str
+    """Its name: `toolkit setups show KEY`."""
+    command: str
+    """What made it."""
+    made: bool
+    """Whether it was made for this run; else it was there."""
+    ms: int
+    """How long that took."""
+    places: tuple[str, ...] = ()
+    """The folders it has, relative to the workspace."""
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class PendingCall:
     """A tool call that was put off for the caller to answer."""
 
@@ -138,6 +155,8 @@ class RunResult(Generic[OutputT]):
     pending: tuple[PendingCall, ...] = field(default=(), repr=False)
     changes: Changes | None = field(default=None, repr=False)
     """What the agent changed in the workspace; None where that is not known: it worked in place, or looking failed."""
+    setup: SetupUse | None = field(default=None, repr=False)
+    """What its setup made; None where it had none, or that failed."""
     unstored: str | None = None
     """Why the end of the run could not be written down, in words: a full disk, say. None where it was."""
     delivery: dict[str, Any] | None = field(default=None, repr=False)
@@ -191,6 +210,7 @@ class RunResult(Generic[OutputT]):
         data["models"] = {name: asdict(used) for name, used in self.models.items()}
         data["ok"], data["message"] = self.ok, self.message
         data["total"], data["unattributed"] = asdict(self.total), asdict(self.unattributed)
+        data["setup"] = None if self.setup is None else asdict(self.setup)
         for name in (*_LISTS, "attempts"):
             data[name] = [asdict(item) for item in getattr(self, name)]
         return data
@@ -203,6 +223,8 @@ class RunResult(Generic[OutputT]):
         plain["unenforced"] = tuple(data["unenforced"])
         plain["retries"] = tuple(data.get("retries", ()))
         plain["models"] = {name: ModelUse(**used) for name, used in data.get("models", {}).items()}
+        setup = data.get("setup")
+        plain["setup"] = None if setup is None else SetupUse(**{**setup, "places": tuple(setup["places"])})
         for name, kind in _LISTS.items():
             plain[name] = tuple(kind(**item) for item in data.get(name, ()))
         plain["attempts"] = tuple(Attempt.of(item) for item in data.get("attempts", ()))

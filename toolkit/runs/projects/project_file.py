@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from toolkit._base.words import safe_name
+from toolkit._base.words import safe_line, safe_name
 from toolkit.runs.projects.combining import combined
 from toolkit.runs.projects.errors import NotAcceptedError, ProjectFileError
 from toolkit.runs.projects.finding import find_file
@@ -201,6 +201,9 @@ class ProjectFile:
         for key in ("tools", "ready"):
             for target in self._said.get(key, ()):
                 yield f"{key}: {safe_name(target)} runs on this machine, outside of the jail"
+        if (setup := self._said.get("setup")) is not None:
+            reaches = f", which reaches {', '.join(setup.domains)}" if setup.domains else ""
+            yield f"setup: the jail runs {safe_line(setup.command, 200)}{reaches}"
         for domain in self._said.get("domains", ()):
             yield f"domains: the agent's commands can send what they have to {safe_name(domain)}"
         for name in self._said.get("env_from", ()):

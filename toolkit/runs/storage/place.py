@@ -30,6 +30,7 @@ from toolkit.runs.storage.stored_runs import run_of_session
 from toolkit.sandbox import LITTER, Layout, Toolchain, find_toolchain, remove_litter
 
 if TYPE_CHECKING:
+    from toolkit.runs.layers.layer import Layer
     from toolkit.tools import AgentPaths
     from toolkit_workspace import Changes, Plan, Shown, WorkspaceSection
 
@@ -61,6 +62,8 @@ class Place:
     """What in the folder the agent cannot change, relative to it."""
     lock: Lock | None = None
     """Held where somebody else made the folder and there is no section to hold."""
+    layer: Layer | None = None
+    """What the setup made, which is shown there as well."""
 
     @property
     def start(self) -> str:
@@ -114,7 +117,7 @@ class Place:
 
     def lent(self) -> list[dict[str, str]]:
         """What is shown from the host, in words."""
-        return lent_rows(self.layout, self.toolchain)
+        return lent_rows(self.layout, self.toolchain, self.layer)
 
     def warnings(self) -> list[str]:
         """What the owner should know before anything is sent."""
@@ -175,16 +178,16 @@ class Unprotected:
         return self.place.names()
 
 
-def find_place(spec: RunSpec, stored: RunFolder) -> Place:
+def find_place(spec: RunSpec, stored: RunFolder, layer: Layer | None = None) -> Place:
     """The place for a run; a section that is not prepared yet is prepared inside the run's folder and kept there.
 
-    A conversation that goes on and is given no workspace works where it worked before.
+    A conversation that goes on and is given no workspace works where it worked before. `layer` is what a setup made.
     """
     given = spec.workspace
     earlier = None if spec.resume is None else run_of_session(spec.resume, spec.home)
     if given is None:
         taken = None if earlier is None else take_place(earlier, spec.run_id)
-        return _own_folder(spec, stored, earlier) if taken is None else _taken_up(spec, taken)
+        return _own_folder(spec, stored, earlier) if taken is None else _taken_up(spec, taken, layer)
     if isinstance(given, InPlace):
         return Place(_existing(given))
     claimed, is_fresh = not given.is_held, not given.is_prepared
@@ -193,21 +196,24 @@ def find_place(spec: RunSpec, stored: RunFolder) -> Place:
     if not is_fresh and claimed and earlier is not None and earlier.facts["workspace"] == str(given.temp_dir):
         given.prepare()
         note_stay(given.temp_dir, stored.folder)
-        return _taken_up(spec, Taken(given.temp_dir, given))
+        return _taken_up(spec, Taken(given.temp_dir, given), layer)
     if not is_fresh:
         _refuse_links(given, spec)
-    toolchain = _toolchain(given, spec)
+    toolchain = _toolchain(given, spec, layer)
     if is_fresh:
         _lend(given, toolchain)
+        given.show_over({} if layer is None else layer.over())
     if claimed:
         given.prepare(parent=stored.folder, keep=True)
     _lend(given, toolchain)  # over the copies that a section has which was prepared before
+    if not is_fresh:
+        given.show_over({} if layer is None else layer.over())
     note_stay(given.temp_dir, stored.folder)
     if spec.transport is not None:
         return Place(given.temp_dir, given, claimed)
     given.show_inside()
-    layout = _layout(given, toolchain, given.shown, was_worked_in=not is_fresh)
-    return Place(given.temp_dir, given, claimed, layout=layout, toolchain=toolchain)
+    layout = _layout(given, toolchain, given.shown, was_worked_in=not is_fresh, layer=layer)
+    return Place(given.temp_dir, given, claimed, layout=layout, toolchain=toolchain, layer=layer)
 
 
 def _own_folder(spec: RunSpec, stored: RunFolder, earlier: StoredRun | None) -> Place:
@@ -220,14 +226,14 @@ def _own_folder(spec: RunSpec, stored: RunFolder, earlier: StoredRun | None) -> 
     return Place(stored.workspace, is_own=True, layout=inside, news=news)
 
 
-def _taken_up(spec: RunSpec, taken: Taken) -> Place:
+def _taken_up(spec: RunSpec, taken: Taken, layer: Layer | None = None) -> Place:
     """The place of an earlier run, with what changed on the host since."""
     section = taken.section
     if section is None:
         inside = Layout(places=((".", EMPTY),), own_git=True) if spec.transport is None else Layout()
         return Place(taken.folder, is_own=True, layout=inside, goes_on=True, lock=taken.lock)
     try:
-        toolchain = _toolchain(section, spec)
+        toolchain = _toolchain(section, spec, layer)
         news = news_of(section.update_from_host(besides=[one.host for one in toolchain.lent]), section)
         if spec.transport is not None:
             return Place(taken.folder, section, claimed=True, goes_on=True, news=news)
@@ -236,11 +242,13 @@ def _taken_up(spec: RunSpec, taken: Taken) -> Place:
         # Tools that came into a mount since are not shown: the agent may have something of its own in their place.
         mounts = [Path(mount.host_path).resolve() for mount in section.mounts]
         outside = tuple(one for one in toolchain.lent if not _lies_in(mounts, one.inside))
-        layout = _layout(section, replace(toolchain, lent=outside), section.shown, was_worked_in=True)
+        layout = _layout(section, replace(toolchain, lent=outside), section.shown, was_worked_in=True, layer=layer)
         lost = [inside for _, inside in section.shown.lent if inside not in {place for _, place in layout.lent}]
         if lost:
             news = f"{news} No longer shown from the host: {', '.join(map(safe_name, lost))}.".lstrip()
-        return Place(taken.folder, section, True, layout=layout, toolchain=toolchain, goes_on=True, news=news)
+        return Place(
+            taken.folder, section, True, layout=layout, toolchain=toolchain, goes_on=True, news=news, layer=layer
+        )
     except BaseException:
         taken.release()
         raise
@@ -259,9 +267,10 @@ def _refuse_links(section: WorkspaceSection, spec: RunSpec) -> None:
             )
 
 
-def plan_place(spec: RunSpec) -> tuple[Layout, Toolchain, Plan | None]:
+def plan_place(spec: RunSpec, layer: Layer | None = None) -> tuple[Layout, Toolchain, Plan | None]:
     """How the place for a run would appear inside, and what would be copied; nothing is made.
 
+    `layer` is what its setup made, if it is there.
     There is no plan where nothing is copied any more: without mounts, and for a section that is prepared.
     """
     given = spec.workspace
@@ -276,19 +285,23 @@ def plan_place(spec: RunSpec) -> tuple[Layout, Toolchain, Plan | None]:
     if isinstance(given, InPlace):
         folder = str(_existing(given))
         return Layout(places=((".", folder),)), Toolchain(), None
-    toolchain = _toolchain(given, spec)
+    toolchain = _toolchain(given, spec, layer)
     if given.is_prepared:
-        return _layout(given, toolchain, given.shown), toolchain, None
+        return _layout(given, toolchain, given.shown, layer=layer), toolchain, None
     looked_at = copy.copy(given)  # what is lent to it is lent to this one only
     _lend(looked_at, toolchain)
+    looked_at.show_over({} if layer is None else layer.over())
     plan = looked_at.plan()
-    return _layout(looked_at, toolchain, looked_at.plan_shown(plan)), toolchain, plan
+    return _layout(looked_at, toolchain, looked_at.plan_shown(plan), layer=layer), toolchain, plan
 
 
-def lent_rows(layout: Layout, toolchain: Toolchain) -> list[dict[str, str]]:
+def lent_rows(layout: Layout, toolchain: Toolchain, layer: Layer | None = None) -> list[dict[str, str]]:
     """What is shown from the host, in words."""
     known = {one.inside: one.what for one in toolchain.lent}
     rows = [(str(host), inside) for host, inside in layout.lent]
+    if layer is not None:
+        made = f"made by the setup, layer {layer.short}"
+        known |= {inside: made for host, inside in rows if Path(host).is_relative_to(layer.folder)}
     return [{"host": host, "inside": inside, "what": known.get(inside) or _what(inside)} for host, inside in rows]
 
 
@@ -299,12 +312,13 @@ def _existing(given: InPlace) -> Path:
     return folder.resolve()
 
 
-def _toolchain(section: WorkspaceSection, spec: RunSpec) -> Toolchain:
-    """The tools of the projects that are mounted."""
+def _toolchain(section: WorkspaceSection, spec: RunSpec, layer: Layer | None) -> Toolchain:
+    """The tools of the projects that are mounted, but for those that a layer has in their place."""
     if not spec.toolchain or spec.transport is not None:
         return Toolchain()
     projects = [Path(mount.host_path).resolve() for mount in section.mounts]
-    return find_toolchain([one for one in projects if one.is_dir()])
+    covered = {} if layer is None else layer.covered(section)
+    return find_toolchain([one for one in projects if one.is_dir()], covered=covered)
 
 
 def _lend(section: WorkspaceSection, toolchain: Toolchain) -> None:
@@ -317,7 +331,14 @@ def _what(inside: str) -> str:
     return GIT_HISTORY if inside.startswith("/run/") else "lent"
 
 
-def _layout(section: WorkspaceSection, toolchain: Toolchain, shown: Shown, *, was_worked_in: bool = False) -> Layout:
+def _layout(
+    section: WorkspaceSection,
+    toolchain: Toolchain,
+    shown: Shown,
+    *,
+    was_worked_in: bool = False,
+    layer: Layer | None = None,
+) -> Layout:
     places, mounts = section.places, [Path(mount.host_path).resolve() for mount in section.mounts]
     lent = [(Path(host), inside) for host, inside in shown.all]
     # What lies in a mount is lent with it; elsewhere it keeps its place. A mount that is shown elsewhere has its
@@ -334,7 +355,7 @@ def _layout(section: WorkspaceSection, toolchain: Toolchain, shown: Shown, *, wa
                 return places.to_agent(str(Path(mount.landing) / Path(path).relative_to(project)))
         return path
 
-    return Layout(
+    layout = Layout(
         places=tuple((part.landing, part.inside) for part in places.parts),
         start=places.start,
         lent=tuple(lent),
@@ -342,6 +363,7 @@ def _layout(section: WorkspaceSection, toolchain: Toolchain, shown: Shown, *, wa
         environment={name: as_seen(value) for name, value in toolchain.environment.items()},
         own_git=all(mount.git != "copy" for mount in section.mounts),
     )
+    return layout if layer is None else layer.shown_in(layout, section)
 
 
 def _below(tops: Iterable[Path], toolchain: Toolchain) -> set[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from toolkit.runs.agents import shown_folders
+from toolkit.runs.layers.wanted import SetupPlan, plan_setup
 from toolkit.runs.spec import InPlace, RunSpec
 from toolkit.runs.storage.place import GIT_HISTORY, lent_rows, plan_place
 from toolkit.sandbox import JailLimits, Layout, find_api, usable_readable
@@ -47,6 +48,8 @@ class RunPlan:
     tools: tuple[str, ...]
     """The boxes of tools, or the TARGETs they would be loaded from."""
     servers: tuple[str, ...]
+    setup: SetupPlan | None = None
+    """What its setup would do; None where it has none."""
 
     @property
     def start(self) -> str:
@@ -86,6 +89,7 @@ class RunPlan:
         return {
             **{name: getattr(self, name) for name in names},
             **{name: list(getattr(self, name)) for name in lists},
+            "setup": None if self.setup is None else self.setup.to_json(),
             "copied": copied,
             "warnings": self.warnings(),
         }
@@ -97,7 +101,9 @@ def plan_run(spec: RunSpec) -> RunPlan:
     Raises:
         ToolkitError: the run cannot be as asked.
     """
-    layout, toolchain, copied = plan_place(spec)
+    setup = plan_setup(spec)
+    layer = None if setup is None else setup.layer
+    layout, toolchain, copied = plan_place(spec, layer)
     given = spec.workspace
     machine = dataclasses.asdict(JailLimits(**spec.limits.of_the_machine()))
     path = spec.env["PATH"].split(":") if "PATH" in spec.env else layout.search_path
@@ -105,7 +111,7 @@ def plan_run(spec: RunSpec) -> RunPlan:
         works_in="empty" if given is None else "in place" if isinstance(given, InPlace) else "copy",
         layout=layout,
         copied=copied,
-        lent=tuple(lent_rows(layout, toolchain)),
+        lent=tuple(lent_rows(layout, toolchain, layer)),
         readable=tuple(str(usable_readable(one)) for one in (*spec.readable, *shown_folders(spec))),
         environment=dict(layout.environment),
         variables=tuple(spec.env),
@@ -117,4 +123,5 @@ def plan_run(spec: RunSpec) -> RunPlan:
         mode=spec.mode,
         tools=tuple(str(one) if isinstance(one, str | Path) else one.name for one in spec.tools),
         servers=tuple(spec.servers),
+        setup=setup,
     )

@@ -5,6 +5,7 @@
       events.jsonl   one line for each event, written as it happens
       result.json    what it came to; written after every turn
       delivery.json  the branch that was made of it at its end, or why there is none
+      setup.log      what its setup printed, where one ran
       attachments/   the pictures and documents of its prompts, each once
       toolkit-workspace-…/   the agent's copy, where the run made one (its record is hidden beside it)
       workspace/     the empty folder it worked in, where it was given none
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 ATTACHMENTS = "attachments"
 DELIVERY = "delivery.json"
+SETUP_LOG = "setup.log"
 FORMAT = 1
 """The version of this layout, kept in every run.json."""
 
@@ -98,6 +100,10 @@ class RunFolder:
             "confined": spec.transport is None,
             "resume": None if spec.fork else spec.resume,
         }
+        if spec.setup is not None:
+            setup = spec.setup
+            self._facts["setup"] = {"command": setup.command, "domains": list(setup.domains)}
+            self._facts["setup"] |= {"keyed_by": list(setup.keyed_by), "deadline": setup.deadline}
         self._write("run.json", self._facts)
 
     def placed(self, folder: Path) -> None:
@@ -111,6 +117,10 @@ class RunFolder:
         self._facts["mounts"] = place.mounts()
         self._facts["inside"] = place.start
         self._facts["lent"] = place.lent()
+        if place.layer is not None:
+            layer = place.layer
+            facts = {"command": layer.command, "key": layer.key, "places": list(layer.places), "bytes": layer.size}
+            self._facts["setup"] = {**self._facts.get("setup", {}), **facts}
         self._write("run.json", self._facts)
 
     def attach(self, found: Attachment) -> dict[str, Any]:

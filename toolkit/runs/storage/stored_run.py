@@ -22,7 +22,7 @@ from toolkit.runs.outcome.fold import result_of
 from toolkit.runs.outcome.result import RunResult
 from toolkit.runs.sessions.transcripts import forget, sessions_home
 from toolkit.runs.storage.event_log import EventFile, Following, last_turn_has_finished
-from toolkit.runs.storage.run_folder import ATTACHMENTS, DELIVERY, FORMAT
+from toolkit.runs.storage.run_folder import ATTACHMENTS, DELIVERY, FORMAT, SETUP_LOG
 
 if TYPE_CHECKING:
     from claude_agent_sdk import SessionStore
@@ -49,6 +49,11 @@ class StoredRun:
 
     def __repr__(self) -> str:
         return f"StoredRun({self.id!r})"
+
+    @property
+    def setup_log(self) -> Path:
+        """What its setup printed; no such file where none ran."""
+        return self.folder / SETUP_LOG
 
     @property
     def facts(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from toolkit.sandbox.lending.installation import Lent, is_shown_anyway, lend, node_prefix
-from toolkit.sandbox.lending.python import interpreter_of, interpreter_on_path, is_conda, virtualenv_of
+from toolkit.sandbox.lending.python import interpreter_of, interpreter_on_path, is_conda, is_installed, virtualenv_of
 
 _NODE_MARKS = ("package.json", "node_modules")
 
@@ -34,19 +34,32 @@ class Toolchain:
         return tuple(dict.fromkeys(str(p.relative_to(folder)) for p in places if folder in p.parents))
 
 
-def find_toolchain(projects: Sequence[Path], environ: Mapping[str, str] | None = None) -> Toolchain:
+def find_toolchain(
+    projects: Sequence[Path],
+    environ: Mapping[str, str] | None = None,
+    *,
+    covered: Mapping[Path, Path] | None = None,
+    bare: bool = False,
+) -> Toolchain:
     """The owner's tools for these projects, first come first on PATH.
 
     Args:
         projects: Folders of the host, as the user wrote them, made absolute.
         environ: The caller's variables; those of this process if not given.
+        covered: Folders in the projects that something else is shown over, and what that is: they are not lent.
+        bare: Leave out every virtual environment and node_modules, and lend only what runs them.
     """
+    covered = covered or {}
+    others = {project for project in projects for place in covered if place.parent == project}
+    has_python = {one for one in others if any(is_installed(host) for at, host in covered.items() if at.parent == one)}
     environ = os.environ if environ is None else environ
     lent: list[Lent] = []
     path: list[str] = []
     variables: dict[str, str] = {}
     for project in projects:
-        environment = virtualenv_of(project, environ)
+        if project in has_python:
+            continue
+        environment = None if bare else virtualenv_of(project, environ)
         if environment is not None:
             name = "CONDA_PREFIX" if is_conda(environment) else "VIRTUAL_ENV"
             lent += lend(environment, "conda environment" if is_conda(environment) else "virtual environment")
@@ -57,7 +70,7 @@ def find_toolchain(projects: Sequence[Path], environ: Mapping[str, str] | None =
             lent += lend(prefix, "the Python on your PATH")
             path.append(str(prefix / "bin"))
     modules = [project / "node_modules" for project in projects if _is_node_modules(project / "node_modules")]
-    for folder in modules:
+    for folder in () if bare else (one for one in modules if one not in covered):
         lent += lend(folder, "node packages")
         if (folder / ".bin").is_dir():
             path.append(str(folder / ".bin"))
@@ -66,6 +79,25 @@ def find_toolchain(projects: Sequence[Path], environ: Mapping[str, str] | None =
         lent += [] if node is None else lend(node, "the node on your PATH")
         path += [] if node is None else [str(node / "bin")]
     return Toolchain(tuple(_each_once(lent)), tuple(dict.fromkeys(_shown(path, lent))), variables)
+
+
+def toolchain_of(installations: Sequence[tuple[Path, str]]) -> Toolchain:
+    """What makes programs find installations that are shown elsewhere than they lie: PATH, and what runs them.
+
+    Args:
+        installations: Folders of the host, each with its place inside.
+    """
+    lent: list[Lent] = []
+    path: list[str] = []
+    variables: dict[str, str] = {}
+    for host, inside in installations:
+        if is_installed(host):
+            lent += interpreter_of(host)
+            path.append(f"{inside}/bin")
+            variables.setdefault("VIRTUAL_ENV", inside)
+        elif Path(inside).name == "node_modules" and (host / ".bin").is_dir():
+            path.append(f"{inside}/.bin")
+    return Toolchain(tuple(_each_once(lent)), tuple(dict.fromkeys(path)), variables)
 
 
 def _is_node_modules(folder: Path) -> bool:

@@ -14,7 +14,9 @@ _TAKEN = ("/proc", "/sys", "/dev", "/etc", "/run", "/boot")
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _WHOLE = ("/", "/usr", "/bin", "/lib", "/lib64", "/sbin", "/tmp", "/var", "/home", "/root", "/opt", "/mnt", "/srv")
 STORES = "/run/toolkit/git"
-"""The one place in /run where things of the host may be shown: git's history."""
+"""A place in /run where things of the host may be shown: git's history."""
+CACHE = "/run/toolkit/cache"
+"""The other one: what a setup put into `$TOOLKIT_CACHE`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class Layout:
         for _, place in self.places:
             _check_place(place)
         for _, place in self.lent:
-            if not PurePosixPath(place).is_relative_to(STORES):
+            if place != CACHE and not PurePosixPath(place).is_relative_to(STORES):
                 _check_place(place)
         for folder in self.path:
             lent = [place for _, place in self.lent]

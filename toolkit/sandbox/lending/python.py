@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from toolkit._base.files import is_there
 from toolkit.sandbox.lending.installation import Lent, is_shown_anyway, lend, python_prefix
 
 _NAMES = (".venv", "venv", "env")
@@ -26,6 +27,11 @@ def virtualenv_of(project: Path, environ: Mapping[str, str]) -> Path | None:
 def is_virtualenv(folder: Path) -> bool:
     """Whether this is a virtual environment: by its pyvenv.cfg and its interpreter."""
     return (folder / "pyvenv.cfg").is_file() and (folder / "bin" / "python").exists()
+
+
+def is_installed(folder: Path) -> bool:
+    """Whether this is a virtual environment, also where its interpreter is found inside of a jail only."""
+    return (folder / "pyvenv.cfg").is_file() and is_there(folder / "bin" / "python")
 
 
 def is_conda(folder: Path) -> bool:

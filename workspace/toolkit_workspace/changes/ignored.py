@@ -6,13 +6,15 @@ The rules are the host's, as they stand there now. What an agent writes into a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
 
 from toolkit_workspace.changes.scan import Pair
 from toolkit_workspace.record.content import Hosts
 from toolkit_workspace.record.record import MountRecord
 from toolkit_workspace.selecting import GitPattern
 from toolkit_workspace.selecting.rules import RuleList, Scope, rules_in
+from toolkit_workspace.workspace import Workspace
 
 _EXCLUDE = b".git/info/exclude"
 
@@ -32,6 +34,14 @@ class IgnoreRules:
         number = self._hosts.mounts.index(mount)
         path = pair.path[len(mount.at) :].lstrip(b"/")
         return bool(path) and self._is_ignored(number, path, pair.new.kind == "d")
+
+    def names(self, path: bytes, *, is_folder: bool) -> bool:
+        """Whether the rules name a path of the workspace, going by its name."""
+        for number, mount in enumerate(self._hosts.mounts):
+            below = mount.usual_host_path(path)
+            if mount.name is None and below and (not mount.at or path.startswith(mount.at + b"/")):
+                return self._is_ignored(number, below, is_folder)
+        return False
 
     def _is_ignored(self, mount: int, path: bytes, is_folder: bool) -> bool:
         folder = path.rpartition(b"/")[0]
@@ -58,6 +68,13 @@ class IgnoreRules:
             own = rules_in(self._hosts.folder(mount), folder + b"/.gitignore" if folder else b".gitignore")
             self._scopes[key] = _scope_of(own, folder, outer)
         return self._scopes[key]
+
+
+def ignored_folders(workspace: Workspace, paths: Iterable[str]) -> set[str]:
+    """Those of these folders that the rules name; the host has none of them, and they are relative to the workspace."""
+    with Hosts(workspace.record, workspace.store) as hosts:
+        rules = IgnoreRules(hosts)
+        return {path for path in paths if rules.names(os.fsencode(path), is_folder=True)}
 
 
 def _scope_of(patterns: Sequence[GitPattern], base: bytes, outer: Scope | None) -> Scope | None:

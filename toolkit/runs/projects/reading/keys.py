@@ -25,6 +25,7 @@ from toolkit.runs.spec import Limits, RunSpec
 from toolkit_workspace import HostMount
 
 OF_A_RUN = (
+    "setup",
     "tools",
     "limits",
     "verify",
@@ -110,6 +111,10 @@ MEANT: dict[str, str] = {
     "memory": "did you mean 'memory_bytes' in the table [limits]?",
     "attempts": "did you mean 'attempts' in the table [verify]?",
     "verify_deadline": "did you mean 'deadline' in the table [verify]?",
+    "setup_domain": "did you mean 'domains' in the table [setup]?",
+    "setup_keyed_by": "did you mean 'keyed_by' in the table [setup]?",
+    "setup_deadline": "did you mean 'deadline' in the table [setup]?",
+    "setup_env": "did you mean 'env' in the table [setup]?",
     "beta": "did you mean 'betas'?",
     "plugin": "did you mean 'plugins'?",
     "folder": "did you mean 'folders'?",
@@ -137,6 +142,13 @@ MEANT: dict[str, str] = {
 _VERIFY = {"command": text, "attempts": whole, "deadline": duration, "max_output": whole}
 _RETRY = {"times": whole, "on": list_of(text), "wait": duration, "longest_wait": duration}
 MOUNT: Form = by_kind("a path, or a table with host_path", str=path, dict=closed(forms_of(HostMount, git=text)))
+SETUP: dict[str, Form] = {
+    "command": text,
+    "domains": list_of(text, "host names"),
+    "keyed_by": list_of(text, "files of a mount"),
+    "deadline": duration,
+    "env": table_of(text, "a table of variables"),
+}
 FORMS: dict[str, Form] = {
     "mounts": list_of(MOUNT, "mounts"),
     "allowed_host_roots": list_of(path, "paths"),
@@ -147,6 +159,7 @@ FORMS: dict[str, Form] = {
     **forms_of(
         RunSpec,
         OF_A_RUN,
+        setup=by_kind("a command, or a table with one", str=text, dict=closed(SETUP)),
         tools=list_of(text, "TARGETs"),
         limits=closed(forms_of(Limits)),
         verify=by_kind("a command, or a table with a command", str=text, dict=closed(_VERIFY)),
