@@ -57,8 +57,6 @@ class Quarantine:
     named: dict[str, str]
     """The refs of the repository."""
     symbolic: dict[str, str]
-    head: str | None
-    """The ref that is checked out."""
     _count: int = 0
 
     @property
@@ -194,9 +192,6 @@ class Quarantine:
         pairs = zip(fields[::3], fields[2::3], strict=True)
         return {path: name for path, name in pairs if name not in ("unspecified", "unset", "set", "")}
 
-    def close(self) -> None:
-        remove_folder(self.folder)
-
 
 @contextlib.contextmanager
 def quarantined(repository: Repository, parent: Path) -> Iterator[Quarantine]:
@@ -233,7 +228,7 @@ def _made(repository: Repository, folder: Path) -> Quarantine:
     git("init", "-q", "--bare", "--template=", f"--object-format={repository.object_format}", str(place))
     with GitFolder(repository.git_dir) as own, GitFolder(repository.common_dir) as common:
         named, symbolic = refs = read_refs(own, common, 64 if repository.object_format == "sha256" else 40)
-        head, commit = head_of(own, refs)
+        commit = head_of(own, refs)[1]
         shallow = common.read("shallow", _LARGEST)
         attributes = None if common.is_special("info/attributes") else common.read("info/attributes", _LARGEST)
     write_refs(named, symbolic, place)
@@ -248,7 +243,7 @@ def _made(repository: Repository, folder: Path) -> Quarantine:
     stores = b"".join(os.fsencode(store) + b"\n" for store in repository.objects)
     (place / "objects/info/alternates").write_bytes(stores)
     (place / "config").write_text(_settings(repository), encoding="utf-8")
-    return Quarantine(folder, repository, git, named, symbolic, head)
+    return Quarantine(folder, repository, git, named, symbolic)
 
 
 def _settings(repository: Repository) -> str:
