@@ -12,6 +12,11 @@ from toolkit._base.lazy import lazy_names
 if TYPE_CHECKING:
     from toolkit.sandbox.checks import check as check
     from toolkit.sandbox.commands import CommandEnd as CommandEnd, JailCommand as JailCommand, shell as shell
+    from toolkit.sandbox.confined_command import (
+        ShellOptions as ShellOptions,
+        ShellRun as ShellRun,
+        run_confined as run_confined,
+    )
     from toolkit.sandbox.confinement import (
         LITTER as LITTER,
         Confinement as Confinement,
@@ -61,7 +66,6 @@ if TYPE_CHECKING:
         profile as profile,
     )
     from toolkit.sandbox.settings import KNOWN_CLI as KNOWN_CLI, SandboxSettings as SandboxSettings
-    from toolkit.sandbox.shell import ShellOptions as ShellOptions, ShellRun as ShellRun, run_confined as run_confined
 
 _HOMES = {
     "toolkit.sandbox.checks": "check",
@@ -84,7 +88,7 @@ _HOMES = {
     "toolkit.sandbox.lint.explain": "Problem explain_file explain_text",
     "toolkit.sandbox.profiles": "CONTROL_FILES NATIVE_TOOLS PROFILES READ_ONLY_TOOLS TOOLS profile",
     "toolkit.sandbox.settings": "KNOWN_CLI SandboxSettings",
-    "toolkit.sandbox.shell": "ShellOptions ShellRun run_confined",
+    "toolkit.sandbox.confined_command": "ShellOptions ShellRun run_confined",
 }
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

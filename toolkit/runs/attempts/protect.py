@@ -6,13 +6,14 @@ has the kept bytes, and so has the workspace at the end.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import stat
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from toolkit._base.handles import READ_DIR, make_folders, remove_tree
+from toolkit._base.handles import READ_DIR, make_folders, remove_folder, remove_tree
 from toolkit._base.words import count_text, safe_name
 from toolkit.errors import RunError
 from toolkit.runs.attempts.digest import digest_of
@@ -52,6 +53,12 @@ class Protected:
                     os.close(parent)
             finally:
                 os.close(root)
+
+    def forget(self) -> None:
+        """The run is over, and nobody needs the kept bytes any more."""
+        if self.kept is not None:
+            with contextlib.suppress(OSError):
+                remove_folder(self.kept)
 
     def changed(self, folder: Path) -> list[str]:
         """Those that are not any more what they were; what cannot be looked at is not."""

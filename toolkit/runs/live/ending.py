@@ -119,6 +119,7 @@ class Ending:
             if is_copy:
                 await asyncio.to_thread(protected.put_back, place.folder)
             self.warn(told(changed, is_restored=is_copy))
+        await asyncio.to_thread(protected.forget)
 
     def close(self) -> None:
         """The run is over: nothing is written after this."""
