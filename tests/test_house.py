@@ -53,6 +53,7 @@ MAY_USE: dict[str, set[str]] = {
         "toolkit_servers.http.auth",
         "toolkit_servers.http.watching",
         "toolkit_servers.protocol",
+        "toolkit_servers.telling",
     },
     "toolkit_servers.http.auth": {"toolkit_servers.http", "toolkit_servers.target"},
     "toolkit_servers.http.watching": {"toolkit_servers.http", "toolkit_servers.http.auth"},

@@ -16,6 +16,7 @@ from toolkit_servers.http.exchange import Exchanges
 from toolkit_servers.http.limits import Limits
 from toolkit_servers.http.quick import QuickCalls
 from toolkit_servers.http.watching import AccessLog, Metrics, Pages
+from toolkit_servers.telling.resuming import ResumableSessions, app_of
 
 if TYPE_CHECKING:
     from mcp.server import Server
@@ -71,13 +72,15 @@ class HttpApp:
     def _exchanges(self) -> Exchanges:
         limits = self.limits
         # HostGuard makes the check of the host, for any port and for more than loopback names.
-        self._mcp = self._server.streamable_http_app(
-            streamable_http_path=PATH,
+        self._sessions = ResumableSessions(
+            self._server,
             max_request_body_size=limits.max_body,
             max_sessions=limits.max_sessions,
             session_idle_timeout=limits.session_seconds,
-            transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+            security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         )
+        self._server._session_manager = self._sessions  # where mcp's own app would have put it
+        self._mcp = app_of(self._sessions, PATH)
         exchanges = Exchanges(self._mcp, entries=self._entries, limits=limits, metrics=self.metrics, log=self.log)
         self._server.middleware.insert(0, exchanges.watch)
         exchanges.quick = QuickCalls(self._server, exchanges.watch)
@@ -101,7 +104,7 @@ class HttpApp:
     def _add_gauges(self) -> None:
         gauge = self.metrics.gauge
         gauge("toolkit_calls_in_flight", "Requests under way.", lambda: self.exchanges.in_flight.total)
-        sessions = self._server.session_manager._server_instances
+        sessions = self._sessions._server_instances
         gauge("toolkit_sessions", "Open sessions of the handshake era.", lambda: len(sessions))
         gauge("toolkit_tools", "Tools that are served.", lambda: len(self._entries()))
         gauge("toolkit_ready", "1 while calls are taken.", lambda: int(not self.exchanges.is_ending))
