@@ -162,3 +162,32 @@ def test_many_runs_share_a_limit_and_keep_their_order(place: Path) -> None:
     with ScriptedAPI(otherwise=answer, strict=False) as api:
         printed = run(place, "main.py", api=api)
     assert printed.splitlines()[:3] == [f"{name}: ok: About {name}." for name in ("locks", "queues", "clocks")]
+
+
+@example("serve_for_a_team")
+def test_a_team_is_served_from_the_configuration_behind_a_token(place: Path) -> None:
+    import urllib.error
+    import urllib.request
+
+    tokens = place / "tokens"
+    tokens.write_text("alice all 0123456789abcdef0123\n", encoding="utf-8")
+    tokens.chmod(0o600)
+    more = ["--host", "127.0.0.1", "--port", "0", "--token-file", str(tokens)]
+    argv = [sys.executable, "-m", "toolkit", "serve", "--config", "servers.toml", *more]
+    process = subprocess.Popen(argv, cwd=place, stderr=subprocess.PIPE, text=True, env=clean_env(place))
+    assert process.stderr is not None
+    try:
+        base = process.stderr.readline().split()[-1].removesuffix("/mcp")
+        with urllib.request.urlopen(f"{base}/health", timeout=30) as page:
+            assert json.load(page) == {"live": True, "ready": True, "tools": 2}
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(f"{base}/metrics", timeout=30)
+        with caught.value as refused:
+            assert refused.code == 401
+        asked = urllib.request.Request(f"{base}/metrics", headers={"Authorization": "Bearer 0123456789abcdef0123"})
+        with urllib.request.urlopen(asked, timeout=30) as page:
+            assert b"toolkit_tools 2" in page.read()
+    finally:
+        process.terminate()
+        process.wait(30)
+        process.stderr.close()

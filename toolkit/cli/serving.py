@@ -7,13 +7,16 @@ import shutil
 import sys
 import textwrap
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import toolkit_servers.target as targets  # which loads what is used of it
 from toolkit.cli.terminal.command import command, json_option
 from toolkit.cli.terminal.results import as_json, say_warnings, take_stdout, write_result
+
+if TYPE_CHECKING:
+    from toolkit_servers.clients import RemoteServer, Server
 
 CALL_EXAMPLE = """
 $ toolkit call tools.py find_todos folder=src limit=5
@@ -120,11 +123,14 @@ CLIENT_NAMES = ("claude-code", "claude-desktop", "cursor", "vscode")
 INSTALL_EXAMPLE = """
 $ toolkit install tools.py --client cursor --write
 $ toolkit install tools.py --client cursor --write --file ~/.cursor/mcp.json
+$ toolkit install --http https://tools.example/mcp --token-env TEAM_TOKEN --name team
 """
 
 
 @command(example=INSTALL_EXAMPLE)
-@click.argument("target")
+@click.argument("target", required=False)
+@click.option("--http", "url", metavar="URL", help="Add the server at URL instead of a TARGET.")
+@click.option("--token-env", metavar="NAME", help="The variable with its bearer token, with --http.")
 @click.option(
     "--client",
     "client_name",
@@ -136,7 +142,15 @@ $ toolkit install tools.py --client cursor --write --file ~/.cursor/mcp.json
 @click.option("--name", help="The server's name there.  [default: the Toolbox's name]")
 @click.option("--write", is_flag=True, help="Merge it into the configuration file; the old file stays as FILE.bak.")
 @click.option("--file", "chosen_file", type=click.Path(path_type=Path), help="Use this configuration file instead.")
-def install(target: str, client_name: str, name: str | None, write: bool, chosen_file: Path | None) -> None:
+def install(
+    target: str | None,
+    url: str | None,
+    token_env: str | None,
+    client_name: str,
+    name: str | None,
+    write: bool,
+    chosen_file: Path | None,
+) -> None:
     """Add TARGET to an MCP client's configuration.
 
     Without --write the entry is only printed. It goes into .mcp.json,
@@ -144,10 +158,10 @@ def install(target: str, client_name: str, name: str | None, write: bool, chosen
     file that Claude Desktop has.
     """
     stdout = take_stdout()
-    from toolkit_servers.clients import CLIENTS, Server, write_server
+    from toolkit_servers.clients import CLIENTS, write_server
 
     client = CLIENTS[client_name]
-    server = Server.of(targets.load_target(target), name)
+    server = _server(target, url, token_env, name)
     file = chosen_file or client.file(Path.cwd(), os.environ)
     if not write:
         write_result(stdout, server.snippet(client))
@@ -162,3 +176,16 @@ def install(target: str, client_name: str, name: str | None, write: bool, chosen
         return
     kept = f" The old file is {written.backup}." if written.backup else ""
     click.echo(f"{client.title} has the server '{server.name}' now.{kept} {client.after}", err=True)
+
+
+def _server(target: str | None, url: str | None, token_env: str | None, name: str | None) -> Server | RemoteServer:
+    from toolkit_servers.clients import RemoteServer, Server
+
+    if (target is None) == (url is None):
+        raise click.UsageError("name a TARGET, or a server by --http URL")
+    if url is not None:
+        return RemoteServer.of(url, name, token_env)
+    if token_env is not None:
+        raise click.UsageError("--token-env goes with --http")
+    assert target is not None
+    return Server.of(targets.load_target(target), name)

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from toolkit_servers.clients._config_file import write_server
+from toolkit_servers.clients._remote import RemoteServer
 from toolkit_servers.target import Target, is_user_file
 
-__all__ = ["CLIENTS", "Client", "Server", "write_server"]
+__all__ = ["CLIENTS", "Client", "RemoteServer", "Server", "write_server"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,11 @@ class Server:
     def shell_command(self) -> str:
         """The command that adds this server to Claude Code for the user who runs it."""
         return shlex.join(["claude", "mcp", "add", self.name, "--", *self.command])
+
+    def is_same(self, old: object) -> bool:
+        """Whether an entry in a file serves the same target, perhaps by another command."""
+        args = old.get("args") if isinstance(old, dict) else None
+        return isinstance(args, list) and "serve" in args and args[-1:] == [self.command[-1]]
 
 
 def _toolkit_command() -> list[str]:

@@ -20,7 +20,7 @@ from toolkit._base.files import umask, write_whole
 from toolkit.errors import ClientConfigError
 
 if TYPE_CHECKING:
-    from toolkit_servers.clients import Client, Server
+    from toolkit_servers.clients import Client, RemoteServer, Server
 
 _OR_COPY = "or run this without --write and copy the entry yourself; nothing was changed"
 
@@ -35,7 +35,7 @@ class ConfigFile:
     changed: bool
 
 
-def write_server(server: Server, client: Client, file: Path) -> ConfigFile:
+def write_server(server: Server | RemoteServer, client: Client, file: Path) -> ConfigFile:
     """Merge a server into a client's configuration file.
 
     An entry of the same name is updated when it serves the same target, and keeps its
@@ -67,15 +67,15 @@ def write_server(server: Server, client: Client, file: Path) -> ConfigFile:
     return ConfigFile(file, backup, changed=True)
 
 
-def _merged(server: Server, client: Client, data: Any, file: Path) -> dict[str, Any]:
+def _merged(server: Server | RemoteServer, client: Client, data: Any, file: Path) -> dict[str, Any]:
     """The new entry, on top of what an older one of the same target has."""
     entry = server.entry(client)
     servers = data.get(client.key) if isinstance(data, dict) else None
     if not isinstance(servers, dict) or server.name not in servers:
         return entry
     old = servers[server.name]
-    args = old.get("args") if isinstance(old, dict) else None
-    if not isinstance(args, list) or "serve" not in args or args[-1:] != entry["args"][-1:]:
+    if not server.is_same(old):
+        args = old.get("args") if isinstance(old, dict) else None
         runs = old.get("command", old.get("url", old)) if isinstance(old, dict) else old
         raise ClientConfigError(
             f"{file} already has another server called '{server.name}'",

@@ -101,7 +101,7 @@ def load_verifier(spec: str) -> TokenVerifier:
 
 def _settings(verifier: TokenVerifier, spec: str, issuer: str | None) -> AuthSettings:
     from mcp.server.auth.settings import AuthSettings
-    from pydantic import AnyHttpUrl, ValidationError
+    from pydantic import ValidationError
 
     own = getattr(verifier, "auth_settings", None)
     if isinstance(own, AuthSettings) and issuer is None:
@@ -113,7 +113,7 @@ def _settings(verifier: TokenVerifier, spec: str, issuer: str | None) -> AuthSet
         )
     try:
         # The verifier checks the audience itself: only it knows what its issuer calls this server.
-        return AuthSettings(issuer_url=AnyHttpUrl(issuer), resource_server_url=None)
+        return AuthSettings.model_validate({"issuer_url": issuer, "resource_server_url": None})
     except ValidationError:
         raise ToolkitError(f"'{issuer}' is no URL of an issuer", fix="Write it whole: https://login.example") from None
 

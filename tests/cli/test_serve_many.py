@@ -1,0 +1,139 @@
+"""Several targets in one server, a server from a file, and a server by its URL in a client's configuration."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.serving._client import BOUND, SERVE, Served
+from toolkit.cli.serve.config import read_config
+from toolkit.errors import ToolkitError
+from toolkit_servers.clients import CLIENTS, RemoteServer, write_server
+from toolkit_servers.target import load_targets
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "serve_for_a_team"
+ONE = "from toolkit import tool\n@tool\ndef search(text: str) -> str:\n    'One.'\n    return 'one'\n@tool\ndef only_here() -> str:\n    'Here.'\n    return 'here'\n"
+TWO = ONE.replace("one", "two").replace("only_here", "only_there")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "one.py").write_text(ONE, encoding="utf-8")
+    (tmp_path / "two.py").write_text(TWO, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+async def test_only_names_that_clash_get_their_targets_name_in_front(folder: Path) -> None:
+    box = load_targets(["one.py", "two.py", "planning"]).toolbox
+    assert {"one_search", "two_search", "only_here", "only_there"} <= set(box.tools)
+    assert "search" not in box.tools
+    assert [(await box.call(name, {"text": "x"})).text for name in ("one_search", "two_search")] == ["one", "two"]
+    assert [entry["name"] for entry in box.listing()][:2] == ["one_search", "only_here"]
+
+
+def test_two_targets_are_served_over_stdio(folder: Path) -> None:
+    with Served(folder, ONE.partition("\n")[2], options=["two.py"]) as served:
+        served.initialize()
+        names = {tool["name"] for tool in served.request("tools/list")["tools"]}
+        assert names == {"two_search", "served_tools_search", "only_here", "only_there"}
+        assert served.call("two_search", text="x") == "two"
+
+
+def test_one_target_twice_is_refused(folder: Path) -> None:
+    done = subprocess.run([*SERVE, "--check", "one.py", "one.py"], capture_output=True, text=True, timeout=BOUND)
+    assert done.returncode != 0
+    assert "two tools would be called 'one_search'" in done.stderr
+
+
+def test_no_target_is_a_usage_error(folder: Path) -> None:
+    done = subprocess.run(SERVE, capture_output=True, text=True, timeout=BOUND)
+    assert done.returncode == 2
+    assert "name a TARGET" in done.stderr
+
+
+def test_a_server_is_read_from_a_file(folder: Path) -> None:
+    (folder / "servers.toml").write_text('targets = ["one.py", "two.py"]\nname = "both"\n', encoding="utf-8")
+    argv = [*SERVE, "--check", "--config", str(folder / "servers.toml")]
+    done = subprocess.run(argv, cwd="/", capture_output=True, text=True, timeout=BOUND)
+    assert (done.returncode, done.stdout) == (0, "both: 4 tools, no problems\n"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "what"),
+    [
+        ('target = ["one.py"]\n', 1, "'target' is not known; did you mean 'targets'?"),
+        ('targets = ["a.py"]\n\n[http]\nprot = 8000\n', 4, "'prot' is not known in [http]; did you mean 'port'?"),
+        ('targets = ["a.py"]\n[http]\nport = 99999\n', 3, "'port': 99999 is not in the range 0<=x<=65535."),
+        ('targets = ["a.py"]\n[http]\nno_auth = "yes"\n', 3, "'no_auth' is 'yes'"),
+        ('targets = ["a.py"]\n[http]\nlog_format = "xml"\n', 3, "'log_format' is 'xml'"),
+        ('targets = ["a.py"]\n[http]\n[limits]\nmax_body = "much"\n', 4, "'max_body'"),
+        ('targets = ["a.py"]\n[limits]\nmax_body = 5\n', 2, "limits are for HTTP"),
+        ("targets = 5\n", 1, "'targets' is not a list of texts"),
+        ('targets = ["a.py"]\nhttp = true\n', 2, "'http' is not a table"),
+        ('targets = ["a.py"\n[http]\n', 2, "the configuration is not TOML"),
+    ],
+)
+def test_what_is_wrong_in_the_file_is_said_with_its_line(tmp_path: Path, text: str, line: int, what: str) -> None:
+    file = tmp_path / "servers.toml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(ToolkitError) as caught:
+        read_config(file)
+    assert what in caught.value.what
+    assert caught.value.where[0].startswith(f"{file}:{line}")
+
+
+@pytest.mark.parametrize(("client", "value"), [("claude-code", "${T}"), ("cursor", "${env:T}"), ("vscode", "${env:T}")])
+def test_a_server_by_its_url_names_the_variable_of_its_token(tmp_path: Path, client: str, value: str) -> None:
+    server = RemoteServer.of("https://tools.example/mcp", "team", "T")
+    for changed in (True, False):
+        assert write_server(server, CLIENTS[client], tmp_path / "mcp.json").changed is changed
+    entry = json.loads((tmp_path / "mcp.json").read_text(encoding="utf-8"))[CLIENTS[client].key]["team"]
+    assert entry["url"] == "https://tools.example/mcp"
+    assert entry["headers"] == {"Authorization": f"Bearer {value}"}
+
+
+@pytest.mark.parametrize(
+    ("url", "variable"),
+    [("tools.example", None), ("https://a:b@tools.example", None), ("https://x.example", "s3-cret!")],
+)
+def test_a_url_or_a_variable_that_is_none_is_refused(url: str, variable: str | None) -> None:
+    with pytest.raises(ToolkitError) as caught:
+        RemoteServer.of(url, token_variable=variable)
+    assert "s3-cret" not in str(caught.value)
+
+
+def test_the_dockerfile_is_small_not_root_and_looks_after_its_health() -> None:
+    text = (EXAMPLE / "Dockerfile").read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    steps = [line.split(maxsplit=1) for line in lines]
+    known = {"FROM", "ENV", "RUN", "WORKDIR", "COPY", "USER", "EXPOSE", "HEALTHCHECK", "STOPSIGNAL", "ENTRYPOINT"}
+    assert {name for name, _ in steps} <= known
+    said = {step[0]: step[1] for step in steps}
+    assert said["FROM"].endswith("-slim")
+    assert said["USER"] == "10001"
+    copied = said["COPY"].split()[:-1]
+    assert all((EXAMPLE / name).is_file() for name in copied)
+    health = json.loads(said["HEALTHCHECK"].partition("CMD ")[2])
+    compile(health[2], "healthcheck", "exec")
+    entry = json.loads(said["ENTRYPOINT"])
+    assert entry[:2] == ["toolkit", "serve"]
+    config = read_config(EXAMPLE / Path(entry[-1]).name)
+    assert config.options["host"] == "0.0.0.0"
+
+
+def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None:
+        pytest.skip("systemd-analyze is not installed")
+    text = (EXAMPLE / "toolkit-team.service").read_text(encoding="utf-8")
+    unit = tmp_path / "toolkit-team.service"
+    unit.write_text(re.sub(r"ExecStart=\S+", "ExecStart=/bin/true", text), encoding="utf-8")
+    done = subprocess.run([analyze, "verify", "--man=no", str(unit)], capture_output=True, text=True, timeout=BOUND)
+    own = [line for line in done.stderr.splitlines() if "toolkit-team" in line]
+    assert (done.returncode, own) == (0, []), done.stderr
