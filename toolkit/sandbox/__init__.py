@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         is_installed as is_installed,
         reaches_the_starter as reaches_the_starter,
         toolchain_of as toolchain_of,
+        unreadable_text as unreadable_text,
     )
     from toolkit.sandbox.limits import HeldLimit as HeldLimit, JailLimits as JailLimits, limit_names as limit_names
     from toolkit.sandbox.lint.explain import (
@@ -82,7 +83,7 @@ _HOMES = {
     "toolkit.sandbox.jail.proof": "CheckReport CheckRow",
     "toolkit.sandbox.jail.walls": "Jail",
     "toolkit.sandbox.lending": (
-        "CACHE Layout Lent Toolchain find_toolchain is_installed reaches_the_starter toolchain_of"
+        "CACHE Layout Lent Toolchain find_toolchain is_installed reaches_the_starter toolchain_of unreadable_text"
     ),
     "toolkit.sandbox.limits": "JailLimits HeldLimit limit_names",
     "toolkit.sandbox.lint.explain": "Problem explain_file explain_text",

@@ -27,7 +27,7 @@ from toolkit.runs.storage.going_on import (
 from toolkit.runs.storage.run_folder import RunFolder
 from toolkit.runs.storage.stored_run import StoredRun
 from toolkit.runs.storage.stored_runs import run_of_session
-from toolkit.sandbox import LITTER, Layout, Toolchain, find_toolchain, remove_litter
+from toolkit.sandbox import LITTER, Layout, Toolchain, find_toolchain, remove_litter, unreadable_text
 
 if TYPE_CHECKING:
     from toolkit.runs.layers.layer import Layer
@@ -121,7 +121,8 @@ class Place:
 
     def warnings(self) -> list[str]:
         """What the owner should know before anything is sent."""
-        told = [self.news] if self.news else []
+        lost = unreadable_text(host for host, _ in self.layout.lent)
+        told = [one for one in (self.news, lost) if one]
         if self.section is None or not self.section.secrets or self.goes_on:
             return told
         from toolkit_workspace import secrets_text

@@ -4,6 +4,7 @@ from toolkit.sandbox.lending.find import Toolchain, find_toolchain, toolchain_of
 from toolkit.sandbox.lending.installation import Lent
 from toolkit.sandbox.lending.layout import CACHE, Layout
 from toolkit.sandbox.lending.python import is_installed
+from toolkit.sandbox.lending.unreadable import unreadable_text
 from toolkit.sandbox.lending.variables import reaches_the_starter
 
 __all__ = [
@@ -15,4 +16,5 @@ __all__ = [
     "is_installed",
     "reaches_the_starter",
     "toolchain_of",
+    "unreadable_text",
 ]
