@@ -190,5 +190,5 @@ async def test_a_section_that_was_prepared_before_has_the_tools_lent_over_its_co
         assert "/evil" not in answers[0]
         assert "1 failed" in answers[0]
         assert "shown from the host" in answers[1]
-        assert answers[2] == str(section.temp_dir / "shop/src/shop/__init__.py")
+        assert answers[2] == f"{project}/src/shop/__init__.py"
         assert not any(".venv" in change.path for change in section.changes())
