@@ -2,6 +2,8 @@
 
     ToolkitError
     ├── ToolError                   raised inside a tool: the model reads it as written
+    │   └── CannotAsk *             a tool asked back, and there is nobody who could answer
+    │       └── MissingCapability * the same, for a client that has no way to be asked
     ├── ArgumentsError              a call whose arguments do not fit the tool
     ├── MistypedArguments           words on a command line that are no arguments of any tool
     ├── RenderError                 a tool's value that cannot be shown to the model
@@ -25,10 +27,13 @@
         │   └── NotAcceptedError *  one that its user has not accepted as it is now
         ├── NoSessionError *        a conversation to resume that does not exist
         ├── ServerFailedError *     a server that the run needs did not start
+        ├── SetupFailedError *      a setup gave no layer, so nothing was sent to the model
+        ├── TrialError *            the agent's files cannot be copied, so they cannot be verified
         └── RunFailedError *        a result that is not ok, as an exception
             └── PromptEvaluationError *, ThrottleError *    the same in another product's words
 
-Those with a star are defined beside what they speak of, in toolkit_workspace and toolkit.runs.
+Those with a star are defined beside what they speak of, in toolkit.tools, toolkit.runs, toolkit_servers and
+toolkit_workspace.
 An error says what is wrong, where, and what to do, in that order. Subclasses
 carry the facts as attributes, so that nobody has to parse the text.
 """

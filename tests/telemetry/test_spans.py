@@ -16,7 +16,7 @@ from tests.runs.play import ADD, COUNT, call, play
 from tests.telemetry.conftest import Collected
 from toolkit import Toolbox, tool
 from toolkit.errors import ToolkitError
-from toolkit.runs import run
+from toolkit.runs import Event, run
 from toolkit.telemetry import Telemetry
 from toolkit.telemetry.names import CAPTURE
 from toolkit.testing import FakeCLI, Status, Turn, text
@@ -127,6 +127,37 @@ async def test_a_run_that_fails_is_an_error_with_its_code_and_its_open_spans_end
     assert root.status.status_code is StatusCode.ERROR
     assert attributes(root)["error.type"] == result.code
     assert all(span.end_time is not None for span in collected.exporter.get_finished_spans())
+
+
+async def test_setup_and_each_verify_are_spans_of_their_own_without_their_output(collected: Collected) -> None:
+    events, _ = await play(cli=script())
+    when = events[0].t
+
+    def told(stream: Any, kind: str, **data: Any) -> Event:
+        return Event(stream, kind, when, "run-1", "run-1", None, data)
+
+    judged = [told("verify", "started", attempt=1), told("verify", "ended", passed=False, output=SECRET, exit_code=1)]
+    again = [told("verify", "started", attempt=2), told("verify", "ended", passed=True, exit_code=0)]
+    setup = [
+        told("setup", "started", command=SECRET),
+        told("setup", "output", text=SECRET),
+        told("setup", "ended", ok=True),
+    ]
+    trace_ = collected.telemetry.begin("run-1")
+    for event in (*setup, *events[:-1], *judged, *again, events[-1]):
+        trace_.feed(event)
+    trace_.end()
+    spans = collected.exporter.get_finished_spans()
+    root = next(span for span in spans if span.name == "invoke_agent claude-code")
+    phases = [span for span in spans if span.name in ("setup", "verify")]
+    assert [(span.name, attributes(span).get("error.type")) for span in phases] == [
+        ("setup", None),
+        ("verify", "failed"),
+        ("verify", None),
+    ]
+    assert {span.parent.span_id for span in phases if span.parent} == {root.context.span_id}
+    assert len({span.context.span_id for span in (*phases, root)}) == 4
+    assert SECRET not in "".join(span.to_json() for span in phases)
 
 
 async def test_an_unknown_cost_is_counted_as_unknown_and_not_as_nothing(collected: Collected) -> None:

@@ -13,6 +13,8 @@ events on the span they belong to.
 
 from __future__ import annotations
 
+import dataclasses
+from collections import Counter
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +47,7 @@ class RunSpans:
         self._asked: dict[str | None, float] = {}
         """When the model was asked last, for the main conversation and for each subagent."""
         self._models: dict[str, str] = {}
+        self._phases: Counter[str] = Counter()
         self._last: Event | None = None
         self._finished: dict[str, Any] = {}
 
@@ -147,14 +150,17 @@ class RunSpans:
             self._asked[event.parent] = event.t
 
     def _phase(self, event: Event) -> None:
+        """A setup or a verify; the run's id is its own, so it goes by its name and how often that was there."""
+        key = f"{self._run}/{event.stream}/{self._phases[event.stream]}"
         if event.kind == "started":
-            self._begin(event, event.stream, SpanKind.INTERNAL, {})
-        elif event.kind == "ended" and event.id in self._open:
-            self._open[event.id][0].set_attributes(_plain(event.data, f"toolkit.{event.stream}."))
+            self._phases[event.stream] += 1
+            key = f"{self._run}/{event.stream}/{self._phases[event.stream]}"
+            self._begin(dataclasses.replace(event, id=key), event.stream, SpanKind.INTERNAL, {})
+        elif event.kind == "ended" and key in self._open:
+            told = event.data if self._contents else {**event.data, "output": None, "command": None}
+            self._open[key][0].set_attributes(_plain(told, f"toolkit.{event.stream}."))
             failed = event.data.get("ok") is False or event.data.get("passed") is False
-            self._close(event.id, event.t, error="failed" if failed else None)
-        elif event.id in self._open:
-            self._note(self._open[event.id][0], event)
+            self._close(key, event.t, error="failed" if failed else None)
 
     def _tell_end(self, root: Span) -> None:
         data = self._finished
