@@ -193,6 +193,7 @@ MAY_USE: dict[str, set[str]] = {
         "toolkit.runs.outcome",
         "toolkit.runs.storage",
         "toolkit.sandbox",
+        "toolkit.sandbox.commands",
         "toolkit.tools",
         "toolkit_workspace",
     },

@@ -28,7 +28,8 @@ from toolkit.runs.layers.key import LayerKey
 from toolkit.runs.layers.layer import FACTS, OUTPUT, Layer
 from toolkit.runs.layers.seal import seal
 from toolkit.runs.layers.store import Layers, most_bytes
-from toolkit.sandbox import CACHE, CommandEnd, Jail, JailCommand, JailLimits, Layout, Refusal, Toolchain, shell
+from toolkit.sandbox import CACHE, Jail, JailLimits, Layout, Refusal, Toolchain
+from toolkit.sandbox.commands import CommandEnd, JailCommand, shell
 from toolkit_workspace import WorkspaceSection, without_places
 
 _WORK, _COPY_CACHE = "work", "cache"

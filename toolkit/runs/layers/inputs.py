@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -61,13 +62,14 @@ def digest_beneath(top: Path, path: str) -> str | None:
         return None
     finally:
         os.close(root)
-    with os.fdopen(handle, "rb") as file:
-        try:
-            digest = hashlib.sha256()
-            while piece := file.read(_CHUNK):
-                digest.update(piece)
-        except OSError:  # a folder
+    digest = hashlib.sha256()
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
             return None
+        while piece := os.read(handle, _CHUNK):
+            digest.update(piece)
+    finally:
+        os.close(handle)
     return digest.hexdigest()
 
 
