@@ -313,6 +313,17 @@ def test_a_thousand_idle_connections_keep_nobody_out(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+def test_a_low_limit_of_open_files_is_raised_for_the_connections(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        with ServedHttp(tmp_path, SOURCE, options=["--max-connections", "300"]) as served:
+            allowed = resource.prlimit(served.process.pid, resource.RLIMIT_NOFILE)[0]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert allowed == min(556, hard)
+
+
 def test_every_limit_has_an_option_that_shows_its_default() -> None:
     shown = {
         name: float(default.split()[0]) * _UNITS.get(default.partition(" ")[2], 1) for name, _, default, _ in _ROWS

@@ -169,6 +169,9 @@ def test_a_session_belongs_to_the_token_that_opened_it(served: ServedHttp) -> No
     asked = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
     assert served.post(asked, bearer(ALICE))[0] == 200
     assert served.post(asked, bearer(CI))[0] == 404
+    called = {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "look", "arguments": {"text": "x"}}}
+    assert served.post(called, bearer(ALICE))[0] == 200
+    assert served.post(called, bearer(CI))[0] == 404
 
 
 def test_the_name_in_the_header_cannot_hide_the_tool_in_the_body(served: ServedHttp) -> None:

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import errno
 import logging
+import resource
 import socket
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from toolkit.tools import Toolbox
     from toolkit_servers.http.auth import Login
 
+_OTHER_FILES = 256
+"""Files that the server and its tools need besides connections."""
 _CLOSING_SECONDS = 1
 """For connections to close once no call is under way."""
 
@@ -56,6 +59,7 @@ def serve_http(
     """
     require_login(host, login, no_auth=no_auth)
     context = None if tls is None else tls.context()
+    _allow_files((limits or Limits()).max_connections + _OTHER_FILES)
     listening = _listen(host, port)
     name = f"[{host}]" if ":" in host else host
     url = f"{'http' if tls is None else 'https'}://{name}:{listening.getsockname()[1]}{PATH}"
@@ -149,6 +153,15 @@ def _ending_server(base: Any) -> Any:
 def _is_worth_saying(record: logging.LogRecord) -> bool:
     """Not what the metrics count, and any stranger can make the server say a thousand times a second."""
     return "Invalid HTTP request" not in record.getMessage() and "upgrade" not in record.getMessage().lower()
+
+
+def _allow_files(count: int) -> None:
+    """Let this process open so many files, as far as it may decide that itself: each connection is one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _listen(host: str, port: int) -> socket.socket:
