@@ -48,7 +48,7 @@ def test_a_run_prints_the_answer_and_the_command_that_takes_its_changes_back(
     assert "called: neither is this" in done.err
     assert "ok: The run finished." in done.err
     assert "3 model calls, 2 tool calls" in done.err
-    assert "M  src/app.py  +1 −1" in done.err
+    assert "M  <here>/src/app.py  +1 −1" in done.err
     assert api.requests[0].contains("Improve it.")
     assert (desk.src / "app.py").read_text() == "print('old')\n"
 
