@@ -227,6 +227,10 @@ def test_applying_takes_what_was_chosen(own: Desk) -> None:
     assert (done.code, done.out) == (0, "replaced  src/app.py\n")
     assert (own.src / "app.py").read_text() == "print('old')\nprint('new')\n"
     assert own.toolkit("runs", "apply", "aaa").err == "nothing to apply\n"
+    assert own.toolkit("runs", "apply", "aaa", "--undo", "--dry-run").code == 2
+    before = own.toolkit("runs", "apply", "aaa", "--undo")
+    assert (before.code, before.out) == (0, "taken back: the host is as it was\n")
+    assert (own.src / "app.py").read_text(encoding="utf-8") == "print('old')\n"
 
 
 def test_a_conflict_is_told_and_touches_nothing(own: Desk) -> None:

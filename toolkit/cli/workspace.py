@@ -6,12 +6,27 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolkit.cli.terminal.command import MOUNT, Bytes, Group, apply_options, check_roots, json_option, with_options
-from toolkit.cli.terminal.results import as_json, echo_json, print_applied, print_changes, take_stdout, write_result
+from toolkit.cli.terminal.command import (
+    MOUNT,
+    Bytes,
+    Group,
+    apply_options,
+    check_apply_options,
+    check_roots,
+    json_option,
+    with_options,
+)
+from toolkit.cli.terminal.results import (
+    echo_json,
+    print_applied,
+    print_changes,
+    print_gone_on,
+    take_stdout,
+)
 
 if TYPE_CHECKING:
     from toolkit.workspace import Progress, WorkspaceSection
@@ -223,8 +238,6 @@ def diff(workspace_dir: Path, paths: tuple[str, ...], patch: bool, wants_json: b
 @workspace.command(example=APPLY_EXAMPLE)
 @_FOLDER
 @_PATHS
-@click.option("--resume", is_flag=True, help="Finish an apply that was interrupted.")
-@click.option("--undo", is_flag=True, help="Take back an interrupted apply, or the last finished one.")
 @apply_options
 def apply(
     workspace_dir: Path,
@@ -240,27 +253,13 @@ def apply(
     What the host changed since is merged; what does not merge stops everything before the first write.
     Killed at any point, it is finished with --resume or taken back with --undo.
     """
-    if resume and undo:
-        raise click.UsageError("--resume and --undo exclude each other")
-    if (resume or undo) and (paths or mounts or any(how.values())):
-        raise click.UsageError("--resume and --undo take no other options: what was chosen then is finished or undone")
+    check_apply_options(resume, undo, chosen=bool(paths or mounts or any(how.values())))
     from toolkit.workspace import WorkspaceSection
 
     stdout = take_stdout()
     with WorkspaceSection.open(workspace_dir) as section:
         if resume or undo:
-            _go_on(stdout, section, undo=undo, wants_json=wants_json)
+            print_gone_on(stdout, section, undo=undo, wants_json=wants_json)
             return
         applied = section.apply(paths=paths or None, mounts=mounts or None, **how)
     print_applied(stdout, applied, wants_json=wants_json)
-
-
-def _go_on(stdout: TextIO, section: WorkspaceSection, *, undo: bool, wants_json: bool) -> None:
-    """Finish an apply that was interrupted, or take one back."""
-    done = section.undo_apply() if undo else section.resume_apply()
-    if wants_json:
-        write_result(stdout, as_json({"undone" if undo else "resumed": done}))
-    elif done:
-        write_result(stdout, "taken back: the host is as it was" if undo else "finished: all changes are applied")
-    else:
-        click.echo("no apply had begun to write: nothing to " + ("take back" if undo else "finish"), err=True)

@@ -15,8 +15,8 @@ from toolkit.cli.runs.deliver import branch, patch
 from toolkit.cli.runs.export import export
 from toolkit.cli.runs.rewinding import rewind
 from toolkit.cli.runs.stop import stop
-from toolkit.cli.terminal.command import RUN, Duration, Group, apply_options, json_option
-from toolkit.cli.terminal.results import as_json, print_applied, print_changes, take_stdout, write_result
+from toolkit.cli.terminal.command import RUN, Duration, Group, apply_options, check_apply_options, json_option
+from toolkit.cli.terminal.results import as_json, print_applied, print_changes, print_gone_on, take_stdout, write_result
 from toolkit.errors import ToolkitError
 
 if TYPE_CHECKING:
@@ -280,13 +280,25 @@ def diff(run: StoredRun, stat: bool, wants_json: bool) -> None:
 @RUN
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @apply_options
-def apply(run: StoredRun, paths: tuple[str, ...], wants_json: bool, mounts: tuple[str, ...], **how: bool) -> None:
+def apply(
+    run: StoredRun,
+    paths: tuple[str, ...],
+    mounts: tuple[str, ...],
+    resume: bool,
+    undo: bool,
+    wants_json: bool,
+    **how: bool,
+) -> None:
     """Take the changes of RUN back to the host.
 
     All of them, or only the PATHs named, which are files or folders as 'toolkit runs diff --stat'
     shows them. All or nothing: if the host changed in a way that does not merge, nothing is written.
     """
+    check_apply_options(resume, undo, chosen=bool(paths or mounts or any(how.values())))
     stdout = take_stdout()
+    if resume or undo:
+        print_gone_on(stdout, run, undo=undo, wants_json=wants_json)
+        return
     applied = run.apply(paths=paths or None, mounts=mounts or None, **how)
     print_applied(stdout, applied, wants_json=wants_json)
 

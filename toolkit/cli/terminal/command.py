@@ -66,9 +66,19 @@ apply_options = with_options(
     ),
     click.option("--dry-run", is_flag=True, help="Say what would be done and write nothing."),
     click.option("--conflict-markers", is_flag=True, help="Write both versions where texts do not merge."),
+    click.option("--resume", is_flag=True, help="Finish an apply that was interrupted."),
+    click.option("--undo", is_flag=True, help="Take back an interrupted apply, or the last finished one."),
     json_option("Print what was done as JSON."),
 )
 """The options of every command that takes changes back to the host."""
+
+
+def check_apply_options(resume: bool, undo: bool, *, chosen: bool) -> None:
+    """Refuse options that do not go together; `chosen` says whether anything else was given."""
+    if resume and undo:
+        raise click.UsageError("--resume and --undo exclude each other")
+    if (resume or undo) and chosen:
+        raise click.UsageError("--resume and --undo take no other options: what was chosen then is finished or undone")
 
 
 class Duration(click.ParamType[float]):

@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TextIO
 
 import click
 
@@ -102,3 +102,22 @@ def say_warnings(box: Toolbox) -> str:
     for warning in warnings:
         click.echo(f"warning: {warning}", err=True)
     return count_text(len(warnings), "warning") if warnings else ""
+
+
+class _Applying(Protocol):
+    """What an apply was begun on: a workspace, or a stored run."""
+
+    def undo_apply(self) -> bool: ...
+
+    def resume_apply(self) -> bool: ...
+
+
+def print_gone_on(stdout: TextIO, applying: _Applying, *, undo: bool, wants_json: bool) -> None:
+    """Finish an apply that was interrupted, or take one back, and say so."""
+    done = applying.undo_apply() if undo else applying.resume_apply()
+    if wants_json:
+        write_result(stdout, as_json({"undone" if undo else "resumed": done}))
+    elif done:
+        write_result(stdout, "taken back: the host is as it was" if undo else "finished: all changes are applied")
+    else:
+        click.echo("no apply had begun to write: nothing to " + ("take back" if undo else "finish"), err=True)

@@ -179,6 +179,16 @@ class StoredRun:
         with self._workspace() as section:
             return section.apply(paths=paths, mounts=mounts, dry_run=dry_run, conflict_markers=conflict_markers)
 
+    def undo_apply(self) -> bool:
+        """Take back an interrupted apply, or else the last finished one; False if there is none. Raises as `apply`."""
+        with self._workspace() as section:
+            return section.undo_apply()
+
+    def resume_apply(self) -> bool:
+        """Finish an apply, or an undo, that was interrupted; False when there is none. Raises as `apply`."""
+        with self._workspace() as section:
+            return section.resume_apply()
+
     def branch(self, name: str | None = None, **options: Unpack[DeliveryOptions]) -> Delivered:
         """Make the changes a branch of the host's repository: the agent's commits, and one for the rest.
 
