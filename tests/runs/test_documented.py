@@ -1,4 +1,4 @@
-"""docs/runs.md shows programs that run, and what they print."""
+"""docs/runs.md and docs/views.md show programs that run, and what they print."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).parents[2] / "docs" / "runs.md"
-PROGRAMS = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
+DOCS = Path(__file__).parents[2] / "docs"
+TEXTS = [(DOCS / name).read_text(encoding="utf-8") for name in ("runs.md", "views.md")]
+SHOWN = [re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL) for text in TEXTS]
+PROGRAMS = [program for page in SHOWN for program in page]
 
 
-def test_every_program_in_the_page_shows_its_output() -> None:
-    assert len(PROGRAMS) == DOCS.read_text(encoding="utf-8").count("```python")
+def test_every_program_in_the_pages_shows_its_output() -> None:
+    assert [len(page) for page in SHOWN] == [text.count("```python") for text in TEXTS]
 
 
 @pytest.mark.parametrize(("program", "output"), PROGRAMS)
-def test_a_program_in_the_page_prints_what_it_shows(program: str, output: str, tmp_path: Path) -> None:
+def test_a_program_in_the_pages_prints_what_it_shows(program: str, output: str, tmp_path: Path) -> None:
     file = tmp_path / "program.py"
     file.write_text(program, encoding="utf-8")
     done = subprocess.run(
