@@ -187,6 +187,20 @@ def test_no_token_is_in_the_log(served: ServedHttp, tmp_path: Path) -> None:
     assert not any(token in json.dumps(lines) for token in (ALICE, BOB, CI, PROM))
 
 
+def test_a_login_that_fails_is_in_the_log_with_its_address(tmp_path: Path) -> None:
+    tokens = private(tmp_path / "tokens", TOKENS)
+    with ServedHttp(tmp_path, SOURCE, options=["--token-file", str(tokens), "--log-format", "json"]) as served:
+        assert asked(served, "look", "nobody-knows-this-token") == 401
+        line = served.log_line()
+    assert (line["client"], line["status"], line["outcome"], line["reason"]) == (
+        "127.0.0.1",
+        401,
+        "refused",
+        "authorization",
+    )
+    assert "nobody-knows" not in json.dumps(line)
+
+
 @pytest.mark.parametrize("mode", [0o604, 0o644, 0o640, 0o620, 0o666, 0o602])
 def test_a_token_file_that_others_have_rights_to_is_refused(tmp_path: Path, mode: int) -> None:
     tokens = private(tmp_path / "tokens", TOKENS)

@@ -15,7 +15,7 @@ from toolkit_servers.http.door import HostGuard, is_loopback
 from toolkit_servers.http.exchange import Exchanges
 from toolkit_servers.http.limits import Limits
 from toolkit_servers.http.quick import QuickCalls
-from toolkit_servers.http.watching import AccessLog, Metrics, Pages
+from toolkit_servers.http.watching import AccessLog, LogEntry, Metrics, Pages
 from toolkit_servers.telling.resuming import ResumableSessions, app_of
 
 if TYPE_CHECKING:
@@ -87,7 +87,13 @@ class HttpApp:
         return exchanges
 
     def _locked(self, app: ASGIApp) -> ASGIApp:
-        return app if self._login is None else Lock(app, self._login, self._url, self.metrics.refused)
+        return app if self._login is None else Lock(app, self._login, self._url, self._locked_out)
+
+    def _locked_out(self, scope: Scope, status: int) -> None:
+        self.metrics.refused("authorization")
+        address = scope.get("client")
+        client = address[0] if address else "local"
+        self.log.write(LogEntry(scope["method"], "", "refused", status, 0.0, client, "", "authorization"))
 
     def _url(self, scope: Scope) -> str:
         return self._public_url or asked_url(scope, PATH)

@@ -107,6 +107,8 @@ async def _serve(
         ending.prepare(app, on_ready)
         app.metrics.gauge("toolkit_connections", "Open connections.", lambda: len(ending.server_state.connections))
         logging.getLogger("uvicorn.error").addFilter(_is_worth_saying)
+        # It warns of every session that is not the caller's, by its whole id; the access log has the 404.
+        logging.getLogger("mcp.server.streamable_http_manager").setLevel(logging.ERROR)
         try:
             await ending.serve(sockets=[listening])
         finally:

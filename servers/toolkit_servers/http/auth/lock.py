@@ -38,7 +38,7 @@ class Lock:
     """Lets requests with a valid token through, with its holder in the scope."""
 
     def __init__(
-        self, app: ASGIApp, login: Login, url_of: Callable[[Scope], str], on_refused: Callable[[str], None]
+        self, app: ASGIApp, login: Login, url_of: Callable[[Scope], str], on_refused: Callable[[Scope, int], None]
     ) -> None:
         settings = login.settings
         resource = settings.resource_server_url if settings and settings.validate_token_resource else None
@@ -50,7 +50,7 @@ class Lock:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if sum(key == b"authorization" for key, _ in scope["headers"]) > 1:
-            self._on_refused("authorization")
+            self._on_refused(scope, 400)
             await refuse(send, 400, "Authorization is there more than once", close=True)
             return
         try:
@@ -59,7 +59,7 @@ class Lock:
         except Exception as problem:
             # Not the problem's text: a verifier may put the token into it.
             _log.error("a token could not be checked: %s", type(problem).__name__)
-            self._on_refused("authorization")
+            self._on_refused(scope, 503)
             await refuse(send, 503, "the token could not be checked; try again", retry_after=5)
             return
         if found is not None:
@@ -67,7 +67,7 @@ class Lock:
             if self._has_required(found[1].access_token):
                 await self._app(scope, receive, send)
                 return
-        self._on_refused("authorization")
+        self._on_refused(scope, 401 if found is None else 403)
         url = build_resource_metadata_url(AnyHttpUrl(self._url_of(scope)))
         await RequireAuthMiddleware(self._app, self._required, url)(scope, receive, send)
 
