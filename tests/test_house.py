@@ -163,6 +163,7 @@ MAY_USE: dict[str, set[str]] = {
         "toolkit_workspace.delivering",
     },
     "toolkit.runs.asking": {"toolkit.runs", "toolkit.runs.outcome", "toolkit.sandbox", "toolkit.tools"},
+    "toolkit.runs.asking.answering": {"toolkit.runs.asking", "toolkit.tools.asking"},
     "toolkit.runs.live": {
         "toolkit.runs",
         "toolkit.runs.asking",
@@ -233,6 +234,7 @@ MAY_USE: dict[str, set[str]] = {
     "toolkit.runs.turn": {
         "toolkit.runs",
         "toolkit.runs.asking",
+        "toolkit.runs.asking.answering",
         "toolkit.runs.checkpoints",
         "toolkit.runs.outcome",
         "toolkit.runs.sessions",

@@ -122,6 +122,12 @@ Approver = Callable[[Question], Decision | bool | Awaitable[Decision | bool]]
 """Answers a question: a Decision, or True and False for this once. One that is not async runs in a thread."""
 
 
+_CANCELLED = "The question was cancelled"
+_TOO_LATE = "Nobody answered in time"
+UNANSWERED = (_CANCELLED, _TOO_LATE)
+"""The words of a refusal that no person made."""
+
+
 @dataclass(slots=True)
 class _Waiting:
     question: Question
@@ -180,7 +186,7 @@ class Approvals:
         self._is_over = True
         for waiting in list(self._waiting.values()):
             if not waiting.answer.done():
-                waiting.answer.set_result((Decision.deny("The question was cancelled"), "cancelled"))
+                waiting.answer.set_result((Decision.deny(_CANCELLED), "cancelled"))
 
     async def rule(self, tool: str, arguments: Mapping[str, Any], call: str) -> Verdict:
         """The guard's rule: policy and mode first, a person where they say so."""
@@ -199,7 +205,7 @@ class Approvals:
             if self._known(subject) is not None:
                 return ALLOW
             if self._is_over:
-                return Verdict(False, "The question was cancelled")
+                return Verdict(False, _CANCELLED)
             if self._approve is None:
                 return Verdict(False, f"{tool} needs approval, and nobody is there to give it ({reason})")
             decision = await self._ask(self._question(tool, arguments, call, reason, subject, **told))
@@ -209,6 +215,13 @@ class Approvals:
         if decision.allows:
             self._approved.add(call)
         return _verdict(decision)
+
+    async def consult(self, tool: str, asked: Mapping[str, Any], call: str, text: str) -> Decision | None:
+        """Put what a running tool asks to a person; None where nobody is there. Nothing of it is remembered."""
+        if self._approve is None or self._is_over:
+            return None
+        told: dict[str, Any] = {"title": f"{tool} asks: {text}", "suggestions": ("ALLOW_ONCE", "DENY")}
+        return await self._ask(self._question(tool, asked, call, text, subject_of(tool, asked), **told))
 
     async def can_use_tool(self, tool: str, arguments: dict[str, Any], context: ToolPermissionContext) -> Any:
         """The SDK's permission callback, for the CLI's own modes: what the CLI would ask, we ask."""
@@ -250,12 +263,12 @@ class Approvals:
         waiting = self._waiting[question.id] = _Waiting(question)
         self._emit("approval", "asked", question.id, **question.as_data())
         asking = asyncio.create_task(self._consult(question)) if callable(self._approve) else None
-        decision, by = Decision.deny("The question was cancelled"), "cancelled"
+        decision, by = Decision.deny(_CANCELLED), "cancelled"
         try:
             async with asyncio.timeout(self._timeout):
                 decision, by = await waiting.answer
         except TimeoutError:
-            decision, by = Decision.deny("Nobody answered in time"), "timeout"
+            decision, by = Decision.deny(_TOO_LATE), "timeout"
         finally:
             del self._waiting[question.id]
             if asking is not None:

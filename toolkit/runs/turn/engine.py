@@ -44,6 +44,7 @@ from toolkit.tools import Budget, Deadline, Toolbox, ToolContext
 
 if TYPE_CHECKING:
     from toolkit.telemetry import RunTrace
+    from toolkit.tools.asking import Asking
 
 TICK = 5.0
 """Seconds after which a tool of the CLI that still runs is told to do so, and again after as many."""
@@ -405,6 +406,7 @@ class Engine:
         return ToolContext(
             call_id=call,
             on_progress=on_progress,
+            asking=lambda: self._asking(call),
             deadline=self.deadline,
             budget=self._counted(),
             session=self._session,
@@ -412,6 +414,12 @@ class Engine:
             env=dict(self._spec.env),
             paths=self._place if self._is_read_only(call) else self._place.for_writing(),
         )
+
+    def _asking(self, call: str) -> Asking:
+        """Who answers what the tool of a call asks: whoever approves the calls of this run."""
+        from toolkit.runs.asking.answering import RunAsking
+
+        return RunAsking(self._approvals, self.guard.tools.get(call, "a tool"), call, self._place.working_folder)
 
     def _is_read_only(self, call: str) -> bool:
         """Whether a call is of a tool of ours that says it changes nothing."""
