@@ -84,7 +84,7 @@ MAY_USE: dict[str, set[str]] = {
         "toolkit_servers.asking",
         "toolkit_servers.protocol",
     },
-    "toolkit_servers.target": {"toolkit", "toolkit.tools", "toolkit_servers.ready"},
+    "toolkit_servers.target": {"toolkit", "toolkit.tools", "toolkit_servers", "toolkit_servers.ready"},
     "toolkit_servers.telling": set(),
     "toolkit_workspace": {
         "toolkit_workspace.applying",

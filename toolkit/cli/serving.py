@@ -16,6 +16,7 @@ from toolkit.cli.terminal.command import command, json_option
 from toolkit.cli.terminal.results import as_json, say_warnings, take_stdout, write_result
 
 if TYPE_CHECKING:
+    from toolkit.tools import Toolbox
     from toolkit_servers.clients import RemoteServer, Server
 
 CALL_EXAMPLE = """
@@ -35,6 +36,7 @@ def call(target: str, tool: str, arguments: tuple[str, ...], wants_json: bool) -
 
     KEY=VALUE takes the type the tool asks for; repeat a key to give a list.
     KEY:=JSON gives any value as JSON. Ends with 1 when the tool reports an error.
+    A prompt is called by its name in the same way, and a resource by its URI.
     """
     stdout = take_stdout()
     from toolkit.errors import MistypedArguments
@@ -81,8 +83,54 @@ def inspect(target: str, wants_json: bool) -> None:
     box = targets.load_target(target).toolbox
     listing = box.listing()
     width = shutil.get_terminal_size((100, 24)).columns
-    write_result(stdout, as_json({"tools": listing}) if wants_json else _table(listing, width))
+    more = _more(box)
+    if wants_json:
+        write_result(stdout, as_json({"tools": listing, **more}))
+    else:
+        parts = [_table(listing, width)] if listing else []
+        write_result(stdout, "\n\n".join([*parts, *(_offers(key, entries) for key, entries in more.items())]))
     say_warnings(box)
+
+
+def _more(box: Toolbox) -> dict[str, list[dict[str, Any]]]:
+    """The lists beside the tools, by the key the protocol has for them; only those that are not empty."""
+    lists = {
+        "resources": box.resource_listing(),
+        "resourceTemplates": box.resource_listing(templates=True),
+        "prompts": box.prompt_listing(),
+    }
+    return {key: entries for key, entries in lists.items() if entries}
+
+
+def _offers(key: str, entries: list[dict[str, Any]]) -> str:
+    """Resources or prompts, one line each with what it is."""
+    heads = {
+        "resources": ("RESOURCE", "TYPE"),
+        "resourceTemplates": ("RESOURCE", "TYPE"),
+        "prompts": ("PROMPT", "ARGUMENTS"),
+    }
+    rows = [(_address(entry), _second(entry), _summary(entry)) for entry in entries]
+    wide = max(len(heads[key][0]), *(len(address) for address, _, _ in rows))
+    lines = [f"{heads[key][0]:<{wide}}  {heads[key][1]}"]
+    for address, second, summary in rows:
+        lines.append(f"{address:<{wide}}  {second}".rstrip())
+        lines += [f"{'':<{wide}}  {summary}"] if summary else []
+    return "\n".join(lines)
+
+
+def _address(entry: dict[str, Any]) -> str:
+    return str(entry.get("uri") or entry.get("uriTemplate") or entry["name"])
+
+
+def _second(entry: dict[str, Any]) -> str:
+    if "uri" in entry or "uriTemplate" in entry:
+        return str(entry.get("mimeType", "told when it is read"))
+    given = entry.get("arguments", ())
+    return ", ".join(each["name"] if each["required"] else f"{each['name']}?" for each in given) or "none"
+
+
+def _summary(entry: dict[str, Any]) -> str:
+    return str(entry.get("description") or "").strip().partition("\n")[0]
 
 
 def _table(listing: list[dict[str, Any]], width: int) -> str:

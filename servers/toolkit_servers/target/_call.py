@@ -7,14 +7,18 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolkit._base.words import nearest
 from toolkit.errors import ArgumentsError, TargetError, ToolkitError
 from toolkit.tools import Reply, Tool, ToolContext
+from toolkit_servers.offering import offers_more_than_tools
 from toolkit_servers.target._key_values import parse_arguments, usage
 from toolkit_servers.target._load import Target
 from toolkit_servers.target._problems import user_lines
+
+if TYPE_CHECKING:
+    from toolkit.tools import Contents, Messages, Toolbox
 
 Say = Callable[[str], None]
 
@@ -23,24 +27,31 @@ Say = Callable[[str], None]
 class Outcome:
     """A call's reply, and what to tell the person who made it."""
 
-    reply: Reply
+    reply: Reply | Contents | Messages
+    """Of a tool, a resource or a prompt."""
     problem: str = ""
     """What went wrong, where, and what to do; empty when nothing did."""
 
     @property
     def text(self) -> str:
         """What the model reads, with a line in place of everything that is not text."""
-        return "\n".join(_as_text(block) for block in self.reply.content)
+        return "\n".join(_lines(self.reply))
 
 
 def call_once(target: Target, tool_name: str, words: Sequence[str], *, say: Say) -> Outcome:
     """Call a tool with `key=value` words; progress and log messages go to `say`.
+
+    A prompt is got by its name in the same way, and a resource read by its URI.
 
     Raises:
         TargetError: the target has no such tool.
         MistypedArguments: a word is not `key=value`.
     """
     tool = target.toolbox.tools.get(tool_name)
+    if tool is None and offers_more_than_tools(target.toolbox):
+        offered = _offered(target.toolbox, tool_name, words)
+        if offered is not None:
+            return offered
     if tool is None:
         raise _no_such_tool(target, tool_name)
     arguments = parse_arguments(words, tool.input_schema)
@@ -67,6 +78,28 @@ def call_once(target: Target, tool_name: str, words: Sequence[str], *, say: Say)
     if not reply.is_error:
         return Outcome(reply)
     return Outcome(reply, _problem(tool, reply, failures.error, target))
+
+
+def _offered(box: Toolbox, name: str, words: Sequence[str]) -> Outcome | None:
+    """What a prompt or a resource of this name gives; None where the box has neither."""
+    found: Contents | Messages
+    if name in box.prompts:
+        arguments = parse_arguments(words, box.prompts[name].arguments.schema)
+        found = asyncio.run(box.get_prompt(name, arguments))
+    elif ":" in name and box.resources:
+        found = asyncio.run(box.read(name))
+    else:
+        return None
+    return Outcome(found, found.problem)
+
+
+def _lines(reply: Reply | Contents | Messages) -> list[str]:
+    if isinstance(reply, Reply):
+        return [_as_text(block) for block in reply.content]
+    if hasattr(reply, "messages"):
+        return [f"{each['role']}: {_as_text(each['content'])}" for each in reply.messages]
+    parts = [(part, part.get("mimeType", "unknown type")) for part in reply.contents]
+    return [part["text"] if "text" in part else f"[{mime}, {_size(part['blob'])}]" for part, mime in parts]
 
 
 def _no_such_tool(target: Target, name: str) -> TargetError:

@@ -104,7 +104,13 @@ def _check(specs: Sequence[str], name: str | None, typed: dict[str, Any]) -> Non
         http_settings(typed)
     box = targets.load_targets(specs, name=name).toolbox
     found = say_warnings(box)
-    write_result(stdout, f"{box.name}: {count_text(len(box), 'tool')}, {found or 'no problems'}")
+    write_result(stdout, f"{box.name}: {_counted(box)}, {found or 'no problems'}")
+
+
+def _counted(box: Toolbox) -> str:
+    """What a box holds: its tools, and the resources and prompts if it has any."""
+    kinds = {"tool": len(box), "resource": len(box.resources), "prompt": len(box.prompts)}
+    return ", ".join(count_text(count, kind) for kind, count in kinds.items() if count or kind == "tool")
 
 
 def _serve_http(specs: Sequence[str], name: str | None, reload: bool, typed: dict[str, Any]) -> None:
