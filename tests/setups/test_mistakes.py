@@ -41,9 +41,9 @@ def test_an_argument_that_cannot_be_is_refused(arguments: dict[str, Any], says: 
 
 def test_a_setup_needs_mounts(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="a setup needs a workspace"):
-        RunSpec("Go.", setup="npm ci")
+        RunSpec("Go.", setup="npm ci")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="a setup needs a copy"):
-        RunSpec("Go.", setup="npm ci", workspace=InPlace(tmp_path))
+        RunSpec("Go.", setup="npm ci", workspace=InPlace(tmp_path))  # type: ignore[arg-type]
 
 
 async def test_a_lock_file_that_is_named_and_missing_is_an_error(shop: Path, scripted_api: Start) -> None:
