@@ -191,3 +191,14 @@ def test_a_team_is_served_from_the_configuration_behind_a_token(place: Path) -> 
         process.terminate()
         process.wait(30)
         process.stderr.close()
+
+
+@example("resources_and_prompts")
+def test_resources_and_prompts_are_read_from_the_command_line(place: Path) -> None:
+    said = (place / "README.md").read_text(encoding="utf-8")
+    for words in (["notes://1"], ["summarise", "id=1"]):
+        argv = [sys.executable, "-m", "toolkit", "call", "notes.py", *words]
+        done = subprocess.run(
+            argv, cwd=place, env=clean_env(place), capture_output=True, text=True, timeout=60, check=True
+        )
+        assert f"$ toolkit call notes.py {' '.join(words)}\n{done.stdout}" in said

@@ -324,6 +324,16 @@ def test_icons_are_addresses_or_files_that_are_sent_along(tmp_path: Path) -> Non
     assert second["src"].startswith("data:image/png;base64,iVBOR")
 
 
+def test_tools_have_icons_too() -> None:
+    @tool(icons="https://example.org/a.png")
+    def pictured() -> str:
+        """Say it."""
+        return ""
+
+    assert pictured.listing()["icons"] == [{"src": "https://example.org/a.png"}]
+    assert "is no icon" in _mistake(lambda: tool(pictured.function, icons=7)).what
+
+
 @pytest.mark.parametrize(
     ("one", "other", "clash"),
     [

@@ -36,6 +36,8 @@ class CommonOptions(TypedDict, total=False):
     """Characters of text a result may have; more is cut at a line, and the model is told."""
     always_load: bool
     """False lets Claude Code hide the tool until it is searched for."""
+    icons: Any
+    """Pictures that clients may show beside it: an address, a file (`Path`), or a list of them."""
 
 
 class ToolOptions(CommonOptions, total=False):
@@ -63,6 +65,7 @@ class Options:
     max_chars: int | None = None
     structured: bool = False
     always_load: bool = True
+    icons: tuple[Mapping[str, Any], ...] = ()
     more_annotations: Mapping[str, Any] = field(default_factory=dict)
     """MCP annotations that we have no option for."""
     more_meta: Mapping[str, Any] = field(default_factory=dict)
@@ -85,7 +88,12 @@ class Options:
             value = options.get(name)
             if value is not None and not value > 0:
                 raise subject.refusal(f"{name}={value!r} leaves nothing: it must be above zero", fix)
-        return cls(**{name: value for name, value in options.items() if name != "name"})
+        chosen = {name: value for name, value in options.items() if name != "name"}
+        if "icons" in chosen:
+            from toolkit.tools.offers import read_icons
+
+            chosen["icons"] = read_icons(chosen["icons"], subject.refusal)
+        return cls(**chosen)
 
     def hints(self) -> dict[str, Any]:
         """The MCP annotations that were given."""

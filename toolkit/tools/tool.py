@@ -132,6 +132,7 @@ class Tool(Served[P, R]):
             "inputSchema": self.input_schema,
             "outputSchema": self.output_schema,
             "annotations": options.hints() or None,
+            "icons": list(options.icons) or None,
             "_meta": options.meta() or None,
         }
         return {key: value for key, value in entry.items() if value is not None}
