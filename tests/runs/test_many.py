@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import pickle
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -287,3 +288,54 @@ async def test_cancelling_reaches_the_runs_in_an_executors_workers() -> None:
         with pytest.raises(asyncio.CancelledError):
             await asyncio.wait_for(many, 20)
         assert ended == ["aborted"]
+
+
+class Elsewhere(Executor):
+    """Workers on machines that share nothing with this one: what they began cannot be seen here."""
+
+    def __init__(self, work: Callable[..., Any]) -> None:
+        self._work = work
+
+    def submit(self, fn: Callable[..., Any], /, *given: Any, **named: Any) -> Future[Any]:
+        answer: Future[Any] = Future()
+        try:
+            answer.set_result(self._work(fn, *given, **named))
+        except Exception as error:
+            answer.set_exception(error)
+        return answer
+
+
+async def test_a_run_lost_on_another_machine_is_charged_its_whole_part() -> None:
+    def die(*_: Any) -> None:
+        raise RuntimeError("the worker was killed")
+
+    results = await run_many([spec(name) for name in "abcd"], concurrency=1, tokens=4000, executor=Elsewhere(die))
+    assert [result.code for result in results] == ["crashed", "budget", "budget", "budget"]
+    assert "whether it had started cannot be seen from here" in results[0].debug["detail"]
+
+
+async def test_a_run_lost_on_another_machine_is_not_sent_again() -> None:
+    sent = []
+
+    def die(*given: Any) -> None:
+        sent.append(given)
+        raise RuntimeError("the worker was killed")
+
+    await run_many([spec("a")], executor=lambda: Elsewhere(die))
+    assert len(sent) == 1
+
+
+async def test_an_empty_folder_on_a_worker_is_not_the_project(tmp_path: Path) -> None:
+    project = tmp_path / "shop"
+    project.mkdir()
+    (project / "prices.py").write_text("RATE = 1\n", encoding="utf-8")
+    section = WorkspaceSection([HostMount(project)], allowed_host_roots=[tmp_path])
+
+    def with_nothing_mounted(fn: Callable[..., Any], *given: Any) -> Any:
+        (project / "prices.py").unlink()
+        return fn(*given)
+
+    [result] = await run_many([spec("a", workspace=section)], executor=Elsewhere(with_nothing_mounted))
+    assert result.code == "bad_request"
+    assert "does not have what the run works on" in str(result.cause)
+    assert result.calls == ()

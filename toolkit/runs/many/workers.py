@@ -2,7 +2,8 @@
 
 A run is done at most once: one that had started when its worker died is `crashed`,
 also where the executor starts it again by itself. One that had not started is
-given to a fresh executor, where there is a way to make one.
+given to a fresh executor, where there is a way to make one. What a worker of another
+machine had begun cannot be seen from here, so there a lost run may have started.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import dataclasses
 import multiprocessing
 import os
 import pickle
-from collections.abc import Callable
-from concurrent.futures import Executor
+import platform
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 from toolkit.errors import RunError
@@ -39,8 +42,8 @@ async def run_here(spec: RunSpec) -> RunResult[Any]:
         return never_began(spec.run_id, error)
 
 
-def work(payload: RunSpec | bytes, run_id: str, line: Line) -> RunResult[Any] | bytes:
-    """Do one run: what a worker is asked to do.
+def work(payload: RunSpec | bytes, run_id: str, line: Line, filled: Sequence[str] = ()) -> RunResult[Any] | bytes:
+    """Do one run: what a worker is asked to do. `filled` are the mounts that held something where it was asked for.
 
     Both ways it is pickled here and not by the executor, where a failure could take others with it.
     """
@@ -48,6 +51,9 @@ def work(payload: RunSpec | bytes, run_id: str, line: Line) -> RunResult[Any] | 
         spec: RunSpec = pickle.loads(payload) if isinstance(payload, bytes) else payload
     except Exception as error:
         return never_began(run_id, RunError(f"the spec cannot be read here: {type(error).__name__}: {error}"))
+    missing = [path for path in filled if not _holds_something(path)]
+    if missing:
+        return never_began(run_id, _not_here(missing))
     if has_started(spec):
         return lost(spec, "its first worker died, and another one was asked to do it again")
     try:
@@ -71,31 +77,40 @@ class Workers:
         self._executor = executor if isinstance(executor, Executor) else None
         self._line = line
 
+    @property
+    def _is_here(self) -> bool:
+        """Whether the workers are processes of this machine, so that every run they began can be seen."""
+        return isinstance(self._executor, ProcessPoolExecutor | ThreadPoolExecutor)
+
     async def run(self, spec: RunSpec) -> tuple[RunResult[Any], bool]:
         """The result, and whether it is known what the run used."""
         packed = _packed(spec)
+        filled = await asyncio.to_thread(_filled, spec)
         error = ""
         for _ in range(_TRIES if self._make is not None else 1):
-            answer = await self._send(spec.run_id, spec if packed is None else packed)
+            answer = await self._send(spec if packed is None else packed, spec.run_id, filled)
             if isinstance(answer, RunResult):
                 return answer, answer.code != "crashed" or answer.debug.get("error") != _LOST
             error = f"{type(answer).__name__}: {answer}"
+            is_here = self._is_here
             await self.close(wait=False)
             if packed is None and isinstance(answer, pickle.PicklingError | TypeError | AttributeError):
                 return never_began(spec.run_id, RunError(f"the spec cannot be sent: {error}")), True
             if has_started(spec):
                 result = lost(spec, error)
                 return result, result.code != "crashed"
+            if not is_here:
+                return lost(spec, f"{error}; whether it had started cannot be seen from here"), False
         fix = "" if self._make is not None else "; with a function that makes one, a fresh one would be used"
         return lost(spec, f"it never started: {error}{fix}"), True
 
-    async def _send(self, run_id: str, payload: RunSpec | bytes) -> RunResult[Any] | Exception:
+    async def _send(self, payload: RunSpec | bytes, run_id: str, filled: Sequence[str]) -> RunResult[Any] | Exception:
         """The result, or why the executor has none."""
         if self._executor is None:
             assert self._make is not None
             self._executor = self._make()
         try:
-            answer = await asyncio.wrap_future(self._executor.submit(work, payload, run_id, self._line))
+            answer = await asyncio.wrap_future(self._executor.submit(work, payload, run_id, self._line, filled))
             result: RunResult[Any] = pickle.loads(answer) if isinstance(answer, bytes) else answer
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
@@ -126,6 +141,29 @@ def lost(spec: RunSpec, why: str) -> RunResult[Any]:
 def has_started(spec: RunSpec) -> bool:
     """Whether there is a run of this id, as far as this machine knows."""
     return (runs_home(spec.home) / spec.run_id).exists()
+
+
+def _filled(spec: RunSpec) -> list[str]:
+    """The mounts that hold something here: an empty folder elsewhere is not the same project."""
+    mounts = getattr(spec.workspace, "mounts", ())
+    return [path for mount in mounts if _holds_something(path := str(Path(mount.host_path).absolute()))]
+
+
+def _holds_something(path: str) -> bool:
+    try:
+        return any(Path(path).iterdir())
+    except NotADirectoryError:
+        return True
+    except OSError:
+        return False
+
+
+def _not_here(missing: Sequence[str]) -> RunError:
+    return RunError(
+        f"the worker on {platform.node()} does not have what the run works on",
+        where=[f"{path} is empty or not there" for path in missing],
+        fix="Mount the same files there, or use workers that have them",
+    )
 
 
 def _packed(spec: RunSpec) -> bytes | None:
