@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -50,8 +51,10 @@ def toolkit(
 
 def named(text: str, cwd: Path) -> str:
     """The text with what differs between machines replaced by its name."""
-    stdlib = sysconfig.get_path("stdlib")
-    for path, name in ((TOOLKIT, "toolkit"), (sys.executable, "python"), (stdlib, "stdlib"), (cwd.resolve(), "here")):
+    text = text.replace(str(TOOLKIT), "<toolkit>")
+    # The command's first line names the interpreter as the pip that wrote it was called: python, python3 or python3.11.
+    text = re.sub(re.escape(str(TOOLKIT.with_name("python"))) + r"[0-9.]*\b", "<python>", text)
+    for path, name in ((sysconfig.get_path("stdlib"), "stdlib"), (cwd.resolve(), "here")):
         text = text.replace(str(path), f"<{name}>")
     return text
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -16,7 +14,6 @@ from toolkit.errors import ToolkitError
 from toolkit_servers.clients import CLIENTS, RemoteServer, write_server
 from toolkit_servers.target import load_targets
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "serve_for_a_team"
 ONE = "from toolkit import tool\n@tool\ndef search(text: str) -> str:\n    'One.'\n    return 'one'\n@tool\ndef only_here() -> str:\n    'Here.'\n    return 'here'\n"
 TWO = ONE.replace("one", "two").replace("only_here", "only_there")
 
@@ -106,34 +103,3 @@ def test_a_url_or_a_variable_that_is_none_is_refused(url: str, variable: str | N
     with pytest.raises(ToolkitError) as caught:
         RemoteServer.of(url, token_variable=variable)
     assert "s3-cret" not in str(caught.value)
-
-
-def test_the_dockerfile_is_small_not_root_and_looks_after_its_health() -> None:
-    text = (EXAMPLE / "Dockerfile").read_text(encoding="utf-8")
-    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
-    steps = [line.split(maxsplit=1) for line in lines]
-    known = {"FROM", "ENV", "RUN", "WORKDIR", "COPY", "USER", "EXPOSE", "HEALTHCHECK", "STOPSIGNAL", "ENTRYPOINT"}
-    assert {name for name, _ in steps} <= known
-    said = {step[0]: step[1] for step in steps}
-    assert said["FROM"].endswith("-slim")
-    assert said["USER"] == "10001"
-    copied = said["COPY"].split()[:-1]
-    assert all((EXAMPLE / name).is_file() for name in copied)
-    health = json.loads(said["HEALTHCHECK"].partition("CMD ")[2])
-    compile(health[2], "healthcheck", "exec")
-    entry = json.loads(said["ENTRYPOINT"])
-    assert entry[:2] == ["toolkit", "serve"]
-    config = read_config(EXAMPLE / Path(entry[-1]).name)
-    assert config.options["host"] == "0.0.0.0"
-
-
-def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
-    analyze = shutil.which("systemd-analyze")
-    if analyze is None:
-        pytest.skip("systemd-analyze is not installed")
-    text = (EXAMPLE / "toolkit-team.service").read_text(encoding="utf-8")
-    unit = tmp_path / "toolkit-team.service"
-    unit.write_text(re.sub(r"ExecStart=\S+", "ExecStart=/bin/true", text), encoding="utf-8")
-    done = subprocess.run([analyze, "verify", "--man=no", str(unit)], capture_output=True, text=True, timeout=BOUND)
-    own = [line for line in done.stderr.splitlines() if "toolkit-team" in line]
-    assert (done.returncode, own) == (0, []), done.stderr

@@ -15,6 +15,8 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from tests.cli._command import TOOLKIT, named, toolkit, write
 from tests.serving._client import BOUND, HANDSHAKE, Served
 
@@ -177,5 +179,7 @@ def test_a_person_at_the_terminal_is_told_what_it_waits_for(tmp_path: Path) -> N
     assert said == b"Waiting for an MCP client on stdin. To try a tool: toolkit call notes.py TOOL\n"
 
 
-def test_paths_in_these_tests_are_named(tmp_path: Path) -> None:
-    assert named(f"{sys.executable} {tmp_path}", tmp_path) == "<python> <here>"
+@pytest.mark.parametrize("python", ["python", "python3", "python3.11"])
+def test_paths_in_these_tests_are_named(tmp_path: Path, python: str) -> None:
+    interpreter = Path(sys.executable).with_name(python)
+    assert named(f"{interpreter} -m pip {tmp_path}", tmp_path) == "<python> -m pip <here>"
