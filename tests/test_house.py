@@ -465,8 +465,9 @@ def test_only_the_rooms_that_need_them_import_mcp_and_the_sdk() -> None:
         "import toolkit",
         "from toolkit import tool, Toolbox",
         "import sys; sys.argv = ['toolkit', '--help']\nimport toolkit.cli\ntry: toolkit.cli.main()\nexcept SystemExit: pass",
+        "import toolkit.cli.starting.running, toolkit.cli.terminal.following",
     ],
-    ids=["import toolkit", "from toolkit import tool", "toolkit --help"],
+    ids=["import toolkit", "from toolkit import tool", "toolkit --help", "toolkit run, until it runs"],
 )
 def test_a_cheap_start_loads_neither_mcp_nor_the_sdk(code: str) -> None:
     probe = code + "\nimport sys; print([m for m in ('mcp', 'mcp_types', 'claude_agent_sdk') if m in sys.modules])"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import importlib
 import multiprocessing
 import os
 import pickle
@@ -76,6 +77,7 @@ class Workers:
         self._make = None if isinstance(executor, Executor) else executor
         self._executor = executor if isinstance(executor, Executor) else None
         self._line = line
+        importlib.import_module("claude_agent_sdk")  # workers that are forked from here have it
 
     @property
     def _is_here(self) -> bool:

@@ -14,9 +14,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
-
-from claude_agent_sdk import SessionStore
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolkit._base.files import write_whole
 from toolkit.errors import RunError
@@ -35,6 +33,9 @@ from toolkit.runs.sessions.transcripts import (
     sessions_home,
 )
 from toolkit.runs.spec import make_spec
+
+if TYPE_CHECKING:
+    from claude_agent_sdk import SessionStore
 
 Message = Mapping[str, Any]
 """`{"role": "user" | "assistant", "content": text or content blocks}`."""

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
-
-from claude_agent_sdk import ClaudeSDKClient
+from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import RunError
 from toolkit.runs.asking.approvals import Approvals
 from toolkit.runs.fields import RULES
 from toolkit.runs.kinds import OptionError, wrong
 from toolkit.runs.turn.servers import Servers, as_configured
+
+if TYPE_CHECKING:
+    from claude_agent_sdk import ClaudeSDKClient
 
 
 async def ask(client: ClaudeSDKClient, request: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
-
-from claude_agent_sdk import ResultMessage
+from typing import TYPE_CHECKING, Any
 
 from toolkit.runs.outcome.codes import End
 from toolkit.runs.outcome.result import PendingCall
 from toolkit.runs.turn.meter import TurnUsage
+
+if TYPE_CHECKING:
+    from claude_agent_sdk import ResultMessage
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from claude_agent_sdk import ClaudeSDKClient, ResultMessage, SystemMessage
-from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_REQUEST
-
 from toolkit.errors import RunError
 from toolkit.runs.asking.approvals import Approvals
 from toolkit.runs.asking.guard import Guard, before_deadline, only_offered, within_budget
@@ -43,6 +39,8 @@ from toolkit.runs.turn.translate import Translator, Work
 from toolkit.tools import Budget, Deadline, Toolbox, ToolContext
 
 if TYPE_CHECKING:
+    from claude_agent_sdk import ClaudeSDKClient, ResultMessage
+
     from toolkit.telemetry import RunTrace
     from toolkit.tools.asking import Asking
 
@@ -275,6 +273,8 @@ class Engine:
                     self._emit(*events)
 
     async def _pump(self, prompt: Asked) -> tuple[ResultMessage | None, End]:
+        from claude_agent_sdk import ResultMessage, SystemMessage
+
         work, early = Work(), list[Event]()
         try:
             await self.client.query(_frames(prompt, self.prompts[-1]))
@@ -396,6 +396,9 @@ class Engine:
         """
         if not self.guard.judged.get(call, False):
             self._end_unasked("a tool of this process")
+            from mcp.shared.exceptions import MCPError
+            from mcp_types import INVALID_REQUEST
+
             raise MCPError(INVALID_REQUEST, "The call was not permitted")
         if self._trace is not None:
             self._trace.enter(call)

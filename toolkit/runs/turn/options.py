@@ -6,9 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-from claude_agent_sdk import ClaudeAgentOptions, SessionStore
+from typing import TYPE_CHECKING, Any
 
 from toolkit.runs.agents import sdk_options, shown_folders
 from toolkit.runs.asking.approvals import Approvals
@@ -28,7 +26,9 @@ from toolkit.runs.storage.place import Place
 from toolkit.runs.turn.servers import as_configured
 from toolkit.sandbox import READ_ONLY_TOOLS, TOOLS, Confinement, JailLimits, SpendLimit, confine
 from toolkit.tools import Toolbox, ToolContext
-from toolkit_servers import in_process_config
+
+if TYPE_CHECKING:
+    from claude_agent_sdk import ClaudeAgentOptions, SessionStore
 
 _MOST_BUFFERED = 64 * 1024 * 1024
 """One line of the CLI's output: pictures in tool results are longer than the SDK expects."""
@@ -56,6 +56,10 @@ def make_options(
     variables: Mapping[str, str] | None = None,
 ) -> ClaudeAgentOptions:
     """Options for the CLI in `jail`; without a jail they are for a transport that starts nothing."""
+    from claude_agent_sdk import ClaudeAgentOptions
+
+    from toolkit_servers import in_process_config
+
     servers: dict[str, Any] = {box.name: in_process_config(box, make_context=make_context) for box in boxes}
     servers |= as_configured(spec.servers, variables)
     frame: dict[str, Any] = {"setting_sources": [], "strict_mcp_config": True, "cwd": folder}

@@ -8,12 +8,13 @@ from collections import deque
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
-
-from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, Transport
+from typing import TYPE_CHECKING, Any
 
 from toolkit._base.handles import remove_folder
 from toolkit.sandbox import Confinement
+
+if TYPE_CHECKING:
+    from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, Transport
 
 PATIENCE = 2.0
 """Seconds between asking the CLI to stop and making it."""
@@ -46,6 +47,8 @@ class CLIProcess:
         Raises:
             ClaudeSDKError: it could not be started.
         """
+        from claude_agent_sdk import ClaudeSDKClient
+
         take_options = getattr(transport, "take_options", None)
         if take_options is not None:  # a FakeCLI has no command line to read them from
             take_options(options)

@@ -10,24 +10,21 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Container, Mapping
 from dataclasses import dataclass, field
-from typing import Any
-
-from claude_agent_sdk import (
-    AssistantMessage,
-    Message,
-    RateLimitEvent,
-    ResultMessage,
-    StreamEvent,
-    SystemMessage,
-    TextBlock,
-    ThinkingBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    UserMessage,
-)
+from typing import TYPE_CHECKING, Any
 
 from toolkit.runs.outcome.events import Call, Event, Stream
 from toolkit.runs.turn.meter import Meter
+
+if TYPE_CHECKING:
+    from claude_agent_sdk import (
+        AssistantMessage,
+        Message,
+        RateLimitEvent,
+        ResultMessage,
+        SystemMessage,
+        ToolUseBlock,
+        UserMessage,
+    )
 
 _SYNTHETIC = "<synthetic>"
 """The model name of messages the CLI writes itself, such as its text for an API error."""
@@ -85,19 +82,21 @@ class Translator:
 
     def feed(self, message: Message) -> list[Event]:
         """The events in one message. Messages that say nothing new give none."""
-        if isinstance(message, StreamEvent):
+        import claude_agent_sdk as sdk
+
+        if isinstance(message, sdk.StreamEvent):
             event, parent = message.event, message.parent_tool_use_id
             if event.get("type") == "content_block_delta":  # by far the most of a run
                 self._delta(event["index"], event["delta"], parent)
             else:
                 self._stream(event, parent)
-        elif isinstance(message, AssistantMessage):
+        elif isinstance(message, sdk.AssistantMessage):
             self._assistant(message)
-        elif isinstance(message, UserMessage):
+        elif isinstance(message, sdk.UserMessage):
             self._user(message)
-        elif isinstance(message, SystemMessage):
+        elif isinstance(message, sdk.SystemMessage):
             self._system(message)
-        elif isinstance(message, RateLimitEvent):
+        elif isinstance(message, sdk.RateLimitEvent):
             self._rate_limit(message)
         events, self._events = self._events, []
         return events
@@ -195,16 +194,18 @@ class Translator:
         self._add("assistant", "ended", message.id, message.parent, stop=message.stop, text=text)
 
     def _assistant(self, message: AssistantMessage) -> None:
+        import claude_agent_sdk as sdk
+
         if message.model == _SYNTHETIC or message.error is not None:
             return
         id = message.message_id or message.uuid or self._run
         parent = message.parent_tool_use_id
         for block in message.content:
-            if isinstance(block, ToolUseBlock):
+            if isinstance(block, sdk.ToolUseBlock):
                 self._start_tool(block, parent)
-            elif id not in self._streamed and isinstance(block, TextBlock):
+            elif id not in self._streamed and isinstance(block, sdk.TextBlock):
                 self._add("assistant", "block", id, parent, type="text", text=block.text)
-            elif id not in self._streamed and isinstance(block, ThinkingBlock):
+            elif id not in self._streamed and isinstance(block, sdk.ThinkingBlock):
                 self._add("assistant", "block", id, parent, type="thinking", text=block.thinking)
 
     def _start_tool(self, block: ToolUseBlock, parent: str | None) -> None:
@@ -214,10 +215,12 @@ class Translator:
         self._add("tool", "started", block.id, parent, name=block.name, arguments=block.input)
 
     def _user(self, message: UserMessage) -> None:
+        import claude_agent_sdk as sdk
+
         if isinstance(message.content, str):
             return
         for block in message.content:
-            if isinstance(block, ToolResultBlock) and block.tool_use_id in self._tools:
+            if isinstance(block, sdk.ToolResultBlock) and block.tool_use_id in self._tools:
                 ok, text = not block.is_error, result_text(block.content)
                 if self._ran_unasked(block.tool_use_id, ok=ok, text=text):
                     self.unasked = self.unasked or self._tools[block.tool_use_id].name
@@ -305,11 +308,13 @@ class Work:
 
     def done(self, message: Message) -> ResultMessage | None:
         """The last result, once this message shows that nothing more will come."""
-        if isinstance(message, ResultMessage):
+        import claude_agent_sdk as sdk
+
+        if isinstance(message, sdk.ResultMessage):
             self._result = message
             if message.is_error:
                 return message
-        elif isinstance(message, SystemMessage):
+        elif isinstance(message, sdk.SystemMessage):
             self._follow(message)
         return self._result if self._cli_state in (None, "idle") and not self._agents else None
 

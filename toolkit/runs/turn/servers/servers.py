@@ -11,9 +11,7 @@ import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
-
-from claude_agent_sdk import ClaudeSDKClient
+from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import RunError
 from toolkit.runs.agents import tool_names
@@ -23,6 +21,9 @@ from toolkit.runs.kinds import OptionError
 from toolkit.runs.spec import RunSpec
 from toolkit.runs.turn.servers.log import server_stderr
 from toolkit.sandbox import loopback_port
+
+if TYPE_CHECKING:
+    from claude_agent_sdk import ClaudeSDKClient
 
 _PATIENCE = 40.0
 """Seconds that a server has to tell its tools; the CLI itself gives it 30 to start."""
