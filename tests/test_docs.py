@@ -52,6 +52,22 @@ def test_the_links_on_a_page_lead_somewhere(page: str) -> None:
     assert missing == []
 
 
+def headings(page: Path) -> set[str]:
+    """The anchors of a page, as code hosts make them."""
+    titles = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_headings_that_a_page_links_to_are_there(page: str) -> None:
+    place = ROOT / page
+    links = re.findall(r"\]\((?!http)([^)#]*)#([^)]+)\)", place.read_text(encoding="utf-8"))
+    missing = [
+        f"{file}#{anchor}" for file, anchor in links if anchor not in headings(place.parent / file if file else place)
+    ]
+    assert missing == []
+
+
 def test_the_readme_is_right_about_the_first_command(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(blocks("README.md")[0], encoding="utf-8")
     command = [sys.executable, "-m", "toolkit", "call", "tools.py", "word_count", "text=three short words"]
