@@ -109,7 +109,7 @@ def _row(run: StoredRun) -> dict[str, Any]:
         "title": safe_line(prompt.strip().partition("\n")[0], _TITLE),
         "prompt": prompt[:_PROMPT],
         "project": _project(facts),
-        "batch": facts.get("batch"),
+        "batch": _batch(run.id),
         "model": result.model or facts.get("model"),
         "turns": len(result.calls),
         "tokens": result.total.total,
@@ -122,6 +122,12 @@ def _row(run: StoredRun) -> dict[str, Any]:
         "copied": bool(facts.get("copied")),
         "questions": _questions(run) if state == "running" else [],
     }
+
+
+def _batch(run_id: str) -> str | None:
+    """The batch that a run belongs to, by its id: BATCH.TASK.NUMBER."""
+    name, _, rest = run_id.partition(".")
+    return name if rest.rpartition(".")[2].isdecimal() else None
 
 
 def _project(facts: dict[str, Any]) -> str:

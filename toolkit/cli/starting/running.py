@@ -208,6 +208,11 @@ def _printed(result: RunResult[Any], given: dict[str, Any], *, terminal: bool) -
     return safe_text(result.text) if terminal else result.text
 
 
+def spec_of(given: dict[str, Any]) -> RunSpec:
+    """The spec that the options of this command, and the project file they find, ask for."""
+    return _spec(given, project_of(given))
+
+
 def _spec(given: dict[str, Any], project: ProjectFile | None) -> RunSpec:
     """What was asked for, by the options and by the project file, all of it checked."""
     from toolkit import Image

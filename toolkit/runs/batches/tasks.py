@@ -1,0 +1,96 @@
+"""The tasks of a batch, as they stand in a file: one JSON value a line, a prompt or an object with one.
+
+    "Write the changelog."
+    {"id": "prices", "prompt": "Make the failing test in prices/ pass.", "model": "claude-sonnet-4-5"}
+
+An id that is not given follows from the content, so that the same task has the same id tomorrow.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from toolkit._base.words import did_you_mean, safe_line
+from toolkit.errors import RunError
+
+_KEYS = ("id", "prompt", "model", "system")
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,47}")
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One thing to do."""
+
+    id: str
+    prompt: str
+    model: str | None = None
+    system: str | None = None
+
+    def options(self) -> dict[str, Any]:
+        """What it says beside its prompt."""
+        return {name: value for name in ("model", "system") if (value := getattr(self, name)) is not None}
+
+    def to_line(self) -> str:
+        """The task as a line of a file."""
+        return json.dumps({"id": self.id, "prompt": self.prompt, **self.options()}, ensure_ascii=False)
+
+
+def read_tasks(file: Path | str) -> list[Task]:
+    """The tasks in a file, in order; empty lines are left out.
+
+    Raises:
+        RunError: a line that is no task, two tasks with one id, no task at all, or no such file.
+    """
+    path = Path(file)
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+        raise RunError(f"the tasks in {path} cannot be read: {why}") from None
+    tasks: dict[str, tuple[int, Task]] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        task = _read(line, f"{path}:{number}")
+        if task.id in tasks:
+            raise RunError(
+                f"two tasks have the id '{task.id}'",
+                where=[f"{path}:{tasks[task.id][0]}", f"{path}:{number}"],
+                fix='Give one another: {"id": "…", "prompt": "…"}',
+            )
+        tasks[task.id] = (number, task)
+    if not tasks:
+        raise RunError(f"there is no task in {path}", fix="Write one JSON text, or object with a prompt, on each line")
+    return [task for _, task in tasks.values()]
+
+
+def _read(line: str, where: str) -> Task:
+    try:
+        said = json.loads(line)
+    except ValueError as error:
+        raise RunError(f"a line is no JSON: {error}", where=[where, safe_line(line, 100)]) from None
+    given = {"prompt": said} if isinstance(said, str) else said
+    if not isinstance(given, dict):
+        raise RunError("a task is a text, or an object with a prompt", where=[where, safe_line(line, 100)])
+    for key, value in given.items():
+        if key not in _KEYS:
+            raise RunError(f"a task has no '{safe_line(key, 40)}'{did_you_mean(key, _KEYS)}", where=[where])
+        if not isinstance(value, str) or not value.strip():
+            raise RunError(f"the {key} of a task is a text", where=[where])
+    if "prompt" not in given:
+        raise RunError("a task has no prompt", where=[where])
+    if "id" not in given:
+        digest = hashlib.sha256(json.dumps(given, sort_keys=True).encode("utf-8", "surrogatepass"))
+        given["id"] = f"t-{digest.hexdigest()[:12]}"
+    elif not _ID.fullmatch(given["id"]):
+        raise RunError(
+            f"'{safe_line(given['id'], 60)}' cannot be the id of a task",
+            where=[where],
+            fix="Use up to 48 letters, digits, '-', '_' and '.', beginning with a letter or digit",
+        )
+    return Task(**given)
