@@ -62,12 +62,13 @@ def parse(words: list[str]) -> None:
     command: click.Command = toolkit
     context = click.Context(command, info_name="toolkit")
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):
-        found = command.get_command(context, words[0])
-        if found is None:
-            raise click.UsageError(f"there is no command '{words[0]}'")
-        context = click.Context(found, info_name=words[0], parent=context)
-        command, words = found, words[1:]
+        name, found, words = command.resolve_command(context, list(words))
+        assert found is not None
+        context = click.Context(found, info_name=name, parent=context, **found.context_settings)
+        command = found
     values, _, _ = command.make_parser(context).parse_args(list(words))
+    if further := values.get("options"):  # those of `toolkit run`, for every task of a batch
+        parse(["run", "x", *further])
     for param in command.params:
         value = values.get(param.name)
         given = value if isinstance(value, list | tuple) else [value]
