@@ -67,7 +67,8 @@ def parse(words: list[str]) -> None:
         context = click.Context(found, info_name=name, parent=context, **found.context_settings)
         command = found
     values, _, _ = command.make_parser(context).parse_args(list(words))
-    if further := values.get("options"):  # those of `toolkit run`, for every task of a batch
+    further = values.get("options")
+    if isinstance(further, list | tuple):  # those of `toolkit run`, for every task of a batch
         parse(["run", "x", *further])
     for param in command.params:
         value = values.get(param.name)
