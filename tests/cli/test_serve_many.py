@@ -34,6 +34,42 @@ async def test_only_names_that_clash_get_their_targets_name_in_front(folder: Pat
     assert [entry["name"] for entry in box.listing()][:2] == ["one_search", "only_here"]
 
 
+OFFERS = """from typing import Literal
+from toolkit import prompt, resource
+@resource("one://{id}")
+def note(id: Literal["a", "b"]) -> str:
+    'A note.'
+    return "one " + id
+@prompt
+def ask(style: Literal["short", "long"]) -> str:
+    'Ask.'
+    return "one " + style
+"""
+
+
+async def test_resources_and_prompts_that_clash_are_named_apart_too(folder: Path) -> None:
+    (folder / "one.py").write_text(OFFERS, encoding="utf-8")
+    (folder / "two.py").write_text(OFFERS.replace("one", "two"), encoding="utf-8")
+    box = load_targets(["one.py", "two.py"]).toolbox
+    assert {each.name for each in box.resources.values()} == {"one_note", "two_note"}
+    assert [(await box.read(f"{each}://a")).text for each in ("one", "two")] == ["one a", "two a"]
+    assert [(await box.get_prompt(f"{each}_ask", {"style": "long"})).text for each in ("one", "two")] == [
+        "one long",
+        "two long",
+    ]
+
+
+def test_one_address_in_two_targets_is_refused_with_both_places(folder: Path) -> None:
+    for name in ("one.py", "two.py"):
+        (folder / name).write_text(OFFERS, encoding="utf-8")
+    with pytest.raises(ToolkitError) as caught:
+        load_targets(["one.py", "two.py"])
+    assert "one://{id}" in caught.value.what
+    assert ["one.py" in caught.value.where[0], "two.py" in caught.value.where[1]] == [True, True]
+    assert caught.value.fix is not None
+    assert "Toolbox" not in caught.value.fix
+
+
 def test_two_targets_are_served_over_stdio(folder: Path) -> None:
     with Served(folder, ONE.partition("\n")[2], options=["two.py"]) as served:
         served.initialize()

@@ -101,7 +101,16 @@ def wait_until(condition: Callable[[], bool]) -> None:
 class Served:
     """A process that serves the tools of `source` over stdio."""
 
-    def __init__(self, folder: Path, source: str, *, options: Sequence[str] = (), sockets: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        source: str,
+        *,
+        options: Sequence[str] = (),
+        sockets: bool = False,
+        config: Path | None = None,
+    ) -> None:
+        """With `config` that is what is served."""
         self.folder = folder
         self.file = folder / "served_tools.py"
         self.file.write_text(PRELUDE + textwrap.dedent(source), encoding="utf-8")
@@ -119,7 +128,7 @@ class Served:
             child_in, self._in = os.pipe()
             self._out, child_out = os.pipe()
             wires = {"stdin": child_in, "stdout": child_out}
-        argv = [*SERVE, *options, str(self.file)]
+        argv = [*SERVE, *options, *([str(self.file)] if config is None else ["--config", str(config)])]
         self.process = subprocess.Popen(argv, cwd=folder, stderr=self._stderr, env=_clean_env(), **wires)
         for wire in set(wires.values()):
             wire.close() if isinstance(wire, socket.socket) else os.close(wire)

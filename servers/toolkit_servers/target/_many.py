@@ -1,4 +1,4 @@
-"""Several targets become one: tools of one name get the name of their target in front, and no others do."""
+"""Several targets become one: what has the same name gets the name of its target in front, and nothing else does."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ def load_again(target: Target) -> Target:
 
 
 def _joined(parts: Sequence[Target], name: str | None) -> Toolbox:
+    # Addresses that some URI fits both are refused by the box itself.
     boxes = [part.toolbox for part in parts]
     offered = [(box, each) for box in boxes for each in (*box, *box.prompts.values(), *box.resources.values())]
     uses = Counter((each.kind, each.name) for _, each in offered)
@@ -52,14 +53,14 @@ def _joined(parts: Sequence[Target], name: str | None) -> Toolbox:
 
 
 def _named_apart(each: Any, box: Toolbox) -> Any:
-    """A tool or prompt with its box's name in front; a resource is known by its address."""
-    return each if each.kind == "resource" else each.renamed(f"{box.name}_{each.name}"[:_LONGEST_NAME])
+    """With its box's name in front; the address of a resource stays what it is."""
+    return each.renamed(f"{box.name}_{each.name}"[:_LONGEST_NAME])
 
 
 def _refuse_clashes(parts: Sequence[Target], offered: Sequence[Any]) -> None:
     seen: dict[tuple[str, str], Any] = {}
     for each in offered:
-        key = each.kind, getattr(each, "uri", each.name)
+        key = each.kind, each.name
         if key in seen:
             raise TargetError(
                 f"two {each.kind}s would be called '{key[1]}'",

@@ -20,6 +20,8 @@ METRICS = "metrics"
 _NAMED = "tools:"
 
 _READS = frozenset({"resources/read", "resources/subscribe", "resources/unsubscribe"})
+_LISTEN = "subscriptions/listen"
+_ABOUT_RESOURCES = ("resourceSubscriptions", "resourcesListChanged")
 _LISTS = {
     "tools/list": "tools",
     "prompts/list": "prompts",
@@ -58,9 +60,9 @@ class Grant:
             covered = self.read_only or name in self.names
         elif method == "completion/complete":
             ref = params.get("ref")
-            name = ref.get("name") if isinstance(ref, dict) else None
+            name = ref.get("name", "read-only") if isinstance(ref, dict) else None
             covered = self.read_only or name in self.names
-        elif method in _READS:
+        elif method in _READS or (method == _LISTEN and _names_resources(params)):
             covered, name = self.read_only, "read-only"
         else:
             covered, name = self.read_only or bool(self.names), None
@@ -80,6 +82,12 @@ class Grant:
         if method == "tools/list":
             return entry.get("name") in self.names or (self.read_only and _is_read_only(entry))
         return self.read_only or (method == "prompts/list" and entry.get("name") in self.names)
+
+
+def _names_resources(params: Mapping[str, Any]) -> bool:
+    """Whether somebody who listens wants to hear of resources."""
+    wanted = params.get("notifications")
+    return isinstance(wanted, dict) and any(wanted.get(key) for key in _ABOUT_RESOURCES)
 
 
 def _reads_only(name: object, entries: Iterable[Mapping[str, Any]]) -> bool:
