@@ -7,6 +7,7 @@ import os
 import shutil
 import stat
 import subprocess
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -40,7 +41,7 @@ def made(desk: Desk, *words: str) -> tuple[Done, str]:
 
 
 def test_a_python_project_with_a_virtual_environment(tmp_path: Path, scripted_api: Start) -> None:
-    api = scripted_api([tool_use("Bash", command="pytest -q; ls -A")], [text("Done.")])
+    api = scripted_api([tool_use("Bash", command="pytest -q; ls -A")], otherwise=[text("Done.")])
     top = python_project(tmp_path / "shop")
     (top / "uv.lock").write_text("", encoding="utf-8")
     (top / ".env").write_text("TOKEN=x\n", encoding="utf-8")
@@ -51,16 +52,17 @@ def test_a_python_project_with_a_virtual_environment(tmp_path: Path, scripted_ap
     assert 'mounts = ["."]' in written
     assert 'exclude_glob = [".pytest_cache"]' in written
     assert "leave_out_secrets = true" in written
-    assert "pytest" in written
+    assert '[verify]\ncommand = "pytest"\nattempts = 3\n' in written
+    assert "[setup]" not in written  # all is there
     assert "found  Python: tests by pytest; packages pinned by uv.lock\n" in done.err
     assert "found  1 file may hold credentials: .env\n" in done.err
     assert "pip install" not in done.err  # they are there
     assert 'toolkit run "' in done.err
 
     ran = desk.toolkit("run", "Run the tests.")
-    assert ran.code == 0, ran.err
+    assert (ran.code, desk.last().result().code) == (1, "unverified"), ran.err
     assert ran.err.startswith("obeys toolkit.toml\n")
-    said = api.requests[-1]
+    said = api.requests[1]
     assert all(said.contains(words) for words in ("1 failed", "toolkit.toml"))
     facts = desk.last().facts
     assert facts["limits"] == {"seconds": 1800, "usd": 5}
@@ -69,7 +71,7 @@ def test_a_python_project_with_a_virtual_environment(tmp_path: Path, scripted_ap
 
 @needs_node
 def test_a_node_project(tmp_path: Path, scripted_api: Start) -> None:
-    api = scripted_api([tool_use("Bash", command="npm test")], [text("Done.")])
+    api = scripted_api([tool_use("Bash", command="npm test")], otherwise=[text("Done.")])
     top = node_project(tmp_path / "shop")
     (top / "package-lock.json").write_text("{}", encoding="utf-8")
     desk = desk_at(top, api)
@@ -79,8 +81,8 @@ def test_a_node_project(tmp_path: Path, scripted_api: Start) -> None:
     assert "found  Node: tests by npm test; packages pinned by package-lock.json\n" in done.err
     assert "leave_out_secrets" not in written
     ran = desk.toolkit("run", "Run the tests.")
-    assert ran.code == 0, ran.err
-    assert api.requests[-1].contains("5 is not 6")
+    assert "attempt 1: not verified" in ran.err
+    assert api.requests[1].contains("5 is not 6")
 
 
 def test_a_project_in_both(tmp_path: Path) -> None:
@@ -90,8 +92,13 @@ def test_a_project_in_both(tmp_path: Path) -> None:
     (top / "yarn.lock").write_text("", encoding="utf-8")
     (top / "requirements.txt").write_text("pytest\n", encoding="utf-8")
     desk = desk_at(top)
-    done, _ = made(desk)
+    done, written = made(desk)
     assert json.loads(desk.toolkit("init", "--dry-run", "--json").out)["test"] == "pytest && npm test"
+    install = "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt && yarn install --frozen-lockfile"
+    assert f'# [setup]\n# command = "{install}"\n# domains = [' in written
+    assert tomllib.loads(written)["verify"]["command"] == "pytest && npm test"
+    (top / "toolkit.toml").write_text(written.replace("# [setup]\n# ", "[setup]\n"), encoding="utf-8")
+    assert ProjectFile.read(top / "toolkit.toml").said("setup").command == install
     steps = done.err.partition("Next:\n")[2]
     assert "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt" in steps
     assert "yarn install --frozen-lockfile" in steps

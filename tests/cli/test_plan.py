@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli._running import Desk, project
+from tests.workspace.repositories import git, repository
 from toolkit.testing import ScriptedAPI, text, tool_use
 
 Start = Callable[..., ScriptedAPI]
@@ -100,3 +101,25 @@ def test_a_run_that_could_not_be_is_no_plan(tmp_path: Path) -> None:
     done = desk.toolkit("run", "--plan", "--mount", "src")
     assert (done.code != 0, done.out) == (True, "")
     assert "has a link for its .git" in done.err
+
+
+def test_the_launchers_own_part_is_planned_and_what_cannot_be_is_refused(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    shop = repository(tmp_path / "shop")
+    job = ["--mount", "shop", "--verify", "pytest -q", "--attempts", "3", "--protect", "app.py", "--retry", "2"]
+    done = desk.toolkit("run", "--plan", *job, "--branch", "agent/x")
+    assert done.code == 0, done.err
+    assert done.out.splitlines()[-4:] == [
+        "verify     pytest -q, up to 3 times, for 10 m 0 s at most each",
+        "protected  app.py",
+        "retry      up to 2 times, after throttled, api_error, crashed",
+        "branch     agent/x, made at the end if it is verified",
+    ]
+    git(shop, "branch", "agent/x")
+    taken = desk.toolkit("run", "--plan", *job, "--branch", "agent/x")
+    assert (taken.code, taken.out) == (1, "")
+    assert "there is a branch agent/x already" in taken.err
+    whole = desk.toolkit("run", "--plan", "--mount", "shop", "--protect", "shop")
+    assert (whole.code, "'shop' is all that the agent has to work in" in whole.err) == (2, True)
+    mistyped = desk.toolkit("run", "--plan", "--mount", "shop", "--branch", "bad name")
+    assert (mistyped.code, "Error: --branch 'bad name': git takes no such name" in mistyped.err) == (2, True)

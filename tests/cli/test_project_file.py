@@ -8,6 +8,7 @@ import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -136,6 +137,49 @@ def test_options_win_over_the_file(tmp_path: Path) -> None:
     plan = json.loads(desk.toolkit("run", "--plan", "--json", "--mount", "other").out)
     [mount] = plan["copied"]["mounts"]
     assert (mount["host_path"], mount["files"]) == ("other", 0)  # its excludes hold, its mounts and lent folders do not
+
+
+JOB = """\
+mounts = ["src"]
+protect = ["src/app.py"]
+
+[verify]
+command = "python app.py"
+attempts = 2
+
+[setup]
+command = "make deps"
+domains = ["a.example.org"]
+
+[retry]
+times = 2
+"""
+
+
+def test_options_about_a_job_change_that_part_of_the_files_job(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    write(desk, JOB)
+
+    def plan(*words: str) -> dict[str, Any]:
+        done = desk.toolkit("run", "--plan", "--json", "--trust", *words)
+        assert done.code == 0, done.err
+        found: dict[str, Any] = json.loads(done.out)
+        return found
+
+    asked = plan("--attempts", "5", "--setup-domain", "b.example.org", "--retry", "4", "--setup-deadline", "60s")
+    assert asked["verify"] == {"name": "python app.py", "attempts": 5, "deadline": 600}
+    assert asked["setup"]["command"] == "make deps"
+    assert (asked["setup"]["domains"], asked["setup"]["deadline"]) == (["a.example.org", "b.example.org"], 60)
+    assert asked["retry"]["times"] == 4
+    assert plan("--verify", "tox", "--verify-deadline", "9s")["verify"] == {
+        "name": "tox", "attempts": 2, "deadline": 9
+    }  # fmt: skip
+    assert plan()["verify"]["attempts"] == 2
+
+    without = desk.toolkit("run", "--plan", "--no-config", "--attempts", "5")
+    assert (without.code, "--attempts is about a verification" in without.err) == (2, True)
+    without = desk.toolkit("run", "--plan", "--no-config", "--setup-keyed-by", "x")
+    assert (without.code, "--setup-keyed-by is about a setup" in without.err) == (2, True)
 
 
 def test_the_file_of_a_folder_above_holds_with_its_own_paths(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from hypothesis import given, strategies as st
 
 from toolkit import Limits, ProjectFile, RunSpec
 from toolkit.errors import SettingsError
-from toolkit.runs import NotAcceptedError, ProjectFileError, Retry, Verify
+from toolkit.runs import NotAcceptedError, ProjectFileError, Retry, Setup, Verify
+from toolkit.runs.kinds import OptionError
 from toolkit.runs.projects.reading.lines import key_lines
 from toolkit.runs.projects.reading.source import written
 from toolkit.workspace import HostMount, WorkspaceSection
@@ -249,6 +250,29 @@ def test_the_callers_options_win_and_lists_and_tables_are_added(folder: Path) ->
     assert both["limits"] == Limits(seconds=60, usd=5)
     assert both["env"] == {"A": "file", "B": "caller", "C": "caller"}
     assert list(both["policy"].items()) == [("Read", "ask"), ("Bash", "allow"), ("Bash(git push)", "deny")]
+
+
+def test_the_launchers_part_is_combined_part_by_part(folder: Path) -> None:
+    text = """
+    [verify]
+    command = "pytest"
+    attempts = 2
+    [retry]
+    times = 4
+    on = ["throttled"]
+    [setup]
+    command = "npm ci"
+    domains = ["a.example.org"]
+    """
+    more: dict[str, Any] = {"setup": {"domains": ["b.example.org"], "deadline": 60.0}, "retry": {"times": 1}}
+    both = options(folder, text, verify={"attempts": 5}, **more)
+    assert both["verify"] == Verify("pytest", attempts=5)
+    assert both["retry"] == Retry(1, on=["throttled"])
+    assert both["setup"] == Setup("npm ci", domains=["a.example.org", "b.example.org"], deadline=60)
+    assert options(folder, text, verify={"command": "tox"})["verify"] == Verify("tox", attempts=2)
+    assert options(folder, text, verify=Verify("tox"))["verify"] == Verify("tox")
+    with pytest.raises(OptionError, match="verify: it has no 'attemps'; did you mean 'attempts'"):
+        options(folder, text, verify={"attemps": 5})
 
 
 def test_a_workspace_of_the_caller_takes_the_place_of_the_mounts(folder: Path) -> None:

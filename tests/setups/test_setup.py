@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import shutil
@@ -15,10 +16,13 @@ from tests.needs import needs
 from tests.sandbox.jails import needs_jail
 from tests.setups.conftest import NPM, NPM_ENV, PIP, go, section
 from tests.setups.registry import HOST, Registry
-from toolkit import Setup
+from tests.workspace.repositories import git
+from toolkit import Setup, start
 from toolkit._base.processes import all_pids
+from toolkit.errors import WorkspaceError
 from toolkit.runs import RunResult, RunSpec, load_run, run_many
 from toolkit.runs.layers import Layers
+from toolkit.runs.layers.wanted import wanted_key
 from toolkit.testing import ScriptedAPI, text, tool_use
 
 Start = Callable[..., ScriptedAPI]
@@ -300,3 +304,40 @@ async def test_a_layer_that_was_only_touched_is_used(trusting: Path, registry: R
     assert done.setup is not None
     assert not done.setup.made
     assert Layers().all()[0].facts["stamps"] != layer.facts["stamps"]
+
+
+async def test_what_cannot_become_a_branch_is_said_before_anything_is_installed(
+    shop: Path, scripted_api: Start
+) -> None:
+    api = scripted_api(strict=False)
+    setup = Setup("echo installing")
+    git(shop, "branch", "agent/x")
+    with pytest.raises(WorkspaceError, match="there is a branch agent/x already"):
+        await go(api, shop, setup=setup, branch="agent/x")
+    shutil.rmtree(shop / ".git")
+    with pytest.raises(WorkspaceError, match="no mount lies in a git repository"):
+        await go(api, shop, setup=setup, branch="agent/y")
+    assert (Layers().all(), len(api.requests)) == ([], 0)
+
+
+async def test_a_run_that_waits_for_the_setup_of_another_says_so(shop: Path, scripted_api: Start) -> None:
+    api = scripted_api([text("done")])
+    setup = Setup("mkdir .venv && echo x > .venv/x")
+    layers = Layers()
+    key = wanted_key(RunSpec("Go.", workspace=section(shop), setup=setup), setup).name
+    options: dict[str, Any] = {"api_url": api.url, "api_key": "k", "workspace": section(shop)}
+    async with start("Go.", setup=setup, **options) as live:
+        async with layers.making(key, pytest.fail), asyncio.timeout(60):
+            async for event in live:
+                if "another run makes the same layer" in str(event.data.get("what")):
+                    break
+        done = await asyncio.wait_for(live.result(), 60)
+    assert (done.code, done.setup is not None and done.setup.made) == ("ok", True)
+
+
+async def test_what_a_layers_python_stands_on_is_called_that(shop: Path, scripted_api: Start) -> None:
+    api = scripted_api([text("done")])
+    done = await go(api, shop, setup=Setup("python3 -m venv --without-pip .venv"))
+    rows = load_run(done.run).facts["lent"]
+    assert "lent" not in [row["what"] for row in rows]
+    assert all(row["what"] == "the Python of .venv" for row in rows if row["host"] == row["inside"])

@@ -335,10 +335,13 @@ class WorkspaceSection(Reviewed):
     def check_branch(self, name: str) -> None:
         """Look whether a branch of that name could be made in each repository that the mounts lie in.
 
+        It can be asked before anything is copied.
+
         Raises:
             WorkspaceError: there is one already, or no repository, or git takes no such name.
         """
-        check_branch(self._prepared(), self.shown.origins, name)
+        origins = self.shown.origins if self.is_prepared else self.plan_shown(self.plan()).origins
+        check_branch([Path(mount.host_path) for mount in self.mounts], origins, name)
 
     def deliver(self, delivery: Delivery, pack: Packer | None = None, *, as_mailbox: bool = False) -> Delivered:
         """Make the changes a branch of each repository that the mounts lie in, or mails for `git am`.

@@ -95,7 +95,7 @@ def show(
     origins: list[Origin] = []
     for source, tally in zip(sources, tallies, strict=True):
         at = _landing(source)
-        found = _repositories(source, tally)
+        found = _repositories(source, tally.repositories)
         origins += _origins(source, found)
         for name in source.mount.lend:
             lent.append((_lendable(source, name, roots), places.to_agent(f"{at}{name}")))
@@ -109,11 +109,11 @@ def show(
     return Shown(tuple(lent), tuple(git), tuple(aside), tuple(origins))
 
 
-def _repositories(source: Source, tally: Tally) -> dict[str, Repository]:
+def _repositories(source: Source, places: Iterable[bytes | str]) -> dict[str, Repository]:
     """The repositories of a mount by the place of each below it; one that cannot be read matters where git is lent."""
     folder = Path(os.fsdecode(source.real_paths[0]))
     found: dict[str, Repository] = {}
-    for below in sorted(map(os.fsdecode, tally.repositories)):
+    for below in sorted(map(os.fsdecode, places)):
         try:
             repository = find_repository(folder / below)
         except WorkspaceError:
@@ -141,16 +141,17 @@ def plan_shown(sources: Sequence[Source], plan: Plan, roots: AllowedRoots, place
     """What `show` would give, by looking only; raises as it does."""
     lent: list[tuple[str, str]] = []
     git: list[GitInside] = []
+    origins: list[Origin] = []
     for source, mount in zip(sources, plan.mounts, strict=True):
         at = _landing(source)
+        found = _repositories(source, mount.repositories)
+        origins += _origins(source, found)
         lent += [(_lendable(source, name, roots), places.to_agent(f"{at}{name}")) for name in source.mount.lend]
-        for below in mount.repositories if source.mount.git == "lend" else ():
-            repository = find_repository(Path(os.fsdecode(source.real_paths[0])) / below)
-            if repository is not None:
-                _check_stores(repository, roots)
-                place = str(PurePosixPath(at, below, ".git"))
-                git.append(plan_git(repository, place, first_store=sum(len(one.lent) for one in git)))
-    return Shown(tuple(lent), tuple(git))
+        for below, repository in found.items() if source.mount.git == "lend" else ():
+            _check_stores(repository, roots)
+            place = str(PurePosixPath(at, below, ".git"))
+            git.append(plan_git(repository, place, first_store=sum(len(one.lent) for one in git)))
+    return Shown(tuple(lent), tuple(git), origins=tuple(origins))
 
 
 def lend_over(shown: Shown, mount: HostMount, folders: Sequence[str], places: Places) -> Shown:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from toolkit.cli.terminal.command import Duration, with_options
+
+if TYPE_CHECKING:
+    from toolkit.runs import ProjectFile
 
 job_options = with_options(
     click.option("--verify", metavar="COMMAND", help="Run this when the agent is done; exit code 0 is success."),
@@ -28,8 +31,8 @@ job_options = with_options(
 """Each is a part of `RunSpec`."""
 
 
-def job_of(given: dict[str, Any]) -> dict[str, Any]:
-    """The options as a run takes them.
+def job_of(given: dict[str, Any], project: ProjectFile | None = None) -> dict[str, Any]:
+    """The options as a run takes them; those about what the project file says are parts of it.
 
     Raises:
         click.UsageError: options about a verification, and no command for it.
@@ -37,13 +40,14 @@ def job_of(given: dict[str, Any]) -> dict[str, Any]:
     """
     from toolkit.runs import Retry, Verify
 
-    about = {"attempts": given["attempts"], "deadline": given["verify_deadline"]}
-    known = {name: value for name, value in about.items() if value is not None}
-    if given["verify"] is None and known:
-        option = "--attempts" if given["attempts"] is not None else "--verify-deadline"
-        raise click.UsageError(f"{option} is about a verification: write --verify COMMAND as well")
-    return {
-        "verify": None if given["verify"] is None else Verify(given["verify"], **known),
-        "protect": given["protect"] or None,
-        "retry": None if given["retry"] is None else Retry(given["retry"]),
-    }
+    parts = {"command": given["verify"], "attempts": given["attempts"], "deadline": given["verify_deadline"]}
+    verify: Any = {name: value for name, value in parts.items() if value is not None}
+    if verify and (project is None or project.said("verify") is None):
+        if given["verify"] is None:
+            option = "--attempts" if given["attempts"] is not None else "--verify-deadline"
+            raise click.UsageError(f"{option} is about a verification: write --verify COMMAND as well")
+        verify = Verify(verify.pop("command"), **verify)
+    retry: Any = None if given["retry"] is None else {"times": given["retry"]}
+    if retry and (project is None or project.said("retry") is None):
+        retry = Retry(**retry)
+    return {"verify": verify or None, "protect": given["protect"] or None, "retry": retry}

@@ -246,7 +246,7 @@ def _options(given: dict[str, Any], project: ProjectFile | None) -> dict[str, An
     ready = [_ready(name, section) for name in given["ready"]]
     options = {
         "workspace": workspace,
-        "setup": setup_of(given),
+        "setup": setup_of(given, project),
         "tools": [*(target if is_plan else load_target(target).toolbox for target in given["targets"]), *ready],
         "limits": Limits(
             seconds=given["deadline"],
@@ -255,7 +255,7 @@ def _options(given: dict[str, Any], project: ProjectFile | None) -> dict[str, An
             turns=given["max_turns"],
             memory_bytes=given["memory"],
         ),
-        **job_of(given),
+        **job_of(given, project),
         "output": _schema(Path(schema)) if schema else None,
         "model": given["model"],
         "fallback_model": given["fallback_model"],

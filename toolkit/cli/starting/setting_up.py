@@ -9,7 +9,7 @@ import click
 from toolkit.cli.terminal.command import NAMED, Duration, with_options
 
 if TYPE_CHECKING:
-    from toolkit.runs import Setup
+    from toolkit.runs import ProjectFile, Setup
 
 setup_options = with_options(
     click.option("--setup", metavar="COMMAND", help="Run this first, once: what it installs is shown to the agent."),
@@ -29,20 +29,26 @@ setup_options = with_options(
 """Each is a part of `Setup`."""
 
 
-def setup_of(given: dict[str, Any]) -> Setup | None:
-    """The setup that was asked for.
+def setup_of(given: dict[str, Any], project: ProjectFile | None = None) -> Setup | dict[str, Any] | None:
+    """The setup that was asked for; where the project file has one, what is to be different in it.
 
     Raises:
         ToolkitError: it cannot be as asked.
     """
     from toolkit.runs import Setup
 
+    parts: dict[str, Any] = {
+        "domains": given["setup_domains"],
+        "keyed_by": given["setup_files"],
+        "deadline": given["setup_deadline"],
+        "env": dict(given["setup_variables"]),
+    }
+    parts = {name: value for name, value in parts.items() if value or value == 0}
+    if project is not None and project.said("setup") is not None:
+        return parts if given["setup"] is None else {"command": given["setup"], **parts}
     if given["setup"] is None:
-        for option in ("setup_domains", "setup_files", "setup_deadline", "setup_variables"):
-            if given[option]:
-                name = {"setup_domains": "domain", "setup_files": "keyed-by", "setup_variables": "env"}.get(option)
-                raise click.UsageError(f"--setup-{name or 'deadline'} is about a setup: write --setup COMMAND as well")
+        for name in parts:
+            option = {"domains": "domain", "keyed_by": "keyed-by"}.get(name, name)
+            raise click.UsageError(f"--setup-{option} is about a setup: write --setup COMMAND as well")
         return None
-    more = {} if given["setup_deadline"] is None else {"deadline": given["setup_deadline"]}
-    variables = dict(given["setup_variables"])
-    return Setup(given["setup"], domains=given["setup_domains"], keyed_by=given["setup_files"], env=variables, **more)
+    return Setup(given["setup"], **parts)

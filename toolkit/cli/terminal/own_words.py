@@ -13,6 +13,7 @@ _OPTIONS = {
     "api_headers": "--api-header",
     "at": "--at",
     "betas": "--beta",
+    "branch": "--branch",
     "domains": "--allow-domain",
     "env": "--env",
     "fallback_model": "--fallback-model",
@@ -23,8 +24,10 @@ _OPTIONS = {
     "protect": "--protect",
     "readable": "--readable",
     "resume": "--resume",
+    "retry": "--retry",
     "servers": "--server",
     "settings": "--settings",
+    "setup": "--setup",
     "thinking": "--thinking",
     "verify": "--verify",
 }

@@ -28,6 +28,7 @@ def plan_lines(plan: RunPlan) -> list[str]:
     lines += [f"tools      {name}" for name in plan.tools]
     lines += [f"server     {name}, inside the jail" for name in plan.servers]
     lines += [f"network    {_network(plan)}", f"mode       {plan.mode}, profile {plan.profile}", *_limits(plan)]
+    lines += _job(plan)
     lines += [f"warning    {what}" for what in plan.warnings()]
     return [safe_text(line).replace("\n", " ") for line in lines]
 
@@ -57,6 +58,19 @@ def _setup(plan: RunPlan) -> Iterator[str]:
         yield f"             would run first, for {limit} at most, and {reaches}: no layer {setup.key[:12]} is there"
     inputs = ", ".join(map(safe_name, setup.inputs)) or "no file: no lock file was found"
     yield f"             depends on {inputs}"
+
+
+def _job(plan: RunPlan) -> Iterator[str]:
+    """What the launcher would do itself."""
+    if plan.verify is not None:
+        times, most = plan.verify.attempts, duration_text(round(plan.verify.deadline * 1000))
+        yield f"verify     {plan.verify.name}, up to {count_text(times, 'time')}, for {most} at most each"
+    yield from (f"protected  {path}" for path in plan.protect)
+    if plan.retry is not None:
+        yield f"retry      up to {count_text(plan.retry.times, 'time')}, after {', '.join(plan.retry.on)}"
+    if plan.branch is not None:
+        so = "verified" if plan.verify is not None else "ok"
+        yield f"branch     {safe_name(plan.branch)}, made at the end if it is {so}"
 
 
 def _network(plan: RunPlan) -> str:

@@ -118,6 +118,8 @@ def check_on_host(spec: RunSpec) -> None:
             tops = ", ".join(str(top) for top in _tops(spec))
             what = f"protect: there is no '{safe_name(str(name))}' in what is mounted ({tops})"
             raise OptionError("protect", what, fix="What does not exist cannot be protected: make it, or leave it out")
+        if any(found in _tops(spec) and found.is_dir() for found in _on_host(name, spec)):
+            raise _all_there_is(name)
 
 
 def _refuse_pattern(name: str | Path, *, has_it: bool) -> None:
@@ -181,14 +183,18 @@ def _is_lent(path: Path, place: Place) -> bool:
 def _refuse_odd(name: str | Path, place: Place, path: str) -> None:
     tops = {os.path.normpath(part) for part, _ in place.parts}
     if path == "." or path in tops:
-        fix = 'Name something in it, or let the agent change nothing: mode="read-only"'
-        raise OptionError("protect", f"protect: '{name}' is all that the agent has to work in", fix=fix)
+        raise _all_there_is(name)
     if not is_free_of_links(place.folder, path) or (place.folder / path).is_symlink():
         what = f"protect: '{safe_name(str(name))}' is a link, or a link leads to it"
         raise OptionError("protect", what, fix="Name the place itself that it leads to")
     kind = (place.folder / path).lstat().st_mode
     if not stat.S_ISDIR(kind) and not stat.S_ISREG(kind):
         raise OptionError("protect", f"protect: '{safe_name(str(name))}' is neither a file nor a folder")
+
+
+def _all_there_is(name: str | Path) -> OptionError:
+    fix = 'Name something in it, or let the agent change nothing: mode="read-only"'
+    return OptionError("protect", f"protect: '{safe_name(str(name))}' is all that the agent has to work in", fix=fix)
 
 
 def _copy(source: Path, target: Path) -> None:

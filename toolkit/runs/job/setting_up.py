@@ -27,6 +27,7 @@ from toolkit_workspace import WorkspaceSection
 Tell = Callable[..., None]
 """Takes a stream, a kind and data: an event of the run."""
 _TRIES = 3
+_WAITS = "another run makes the same layer just now: this one waits for it"
 _MOST_NAMED = 10
 
 
@@ -110,6 +111,8 @@ class SettingUp:
         key = self._key = await asyncio.to_thread(wanted_key, self._spec, setup)
         layer = await asyncio.to_thread(self._layers.hold, key.name)
         if layer is None:
+            if self._spec.branch is not None:  # what cannot be delivered is said before minutes of installing
+                await asyncio.to_thread(section_of(self._spec).check_branch, self._spec.branch)
             await self._make(setup, key)
         else:
             self._use(layer)
@@ -125,7 +128,7 @@ class SettingUp:
         """Make the layer, or wait for whoever makes it just now."""
         for _ in range(_TRIES):
             self._key = key
-            async with self._layers.making(key.name):
+            async with self._layers.making(key.name, lambda: self._warn(_WAITS)):
                 layer = await asyncio.to_thread(self._layers.hold, key.name)
                 if layer is not None and (instead_of is None or layer.facts["made"] != instead_of.facts["made"]):
                     self._use(layer)

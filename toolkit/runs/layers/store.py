@@ -107,13 +107,19 @@ class Layers:
             return None
 
     @asynccontextmanager
-    async def making(self, key: str) -> AsyncIterator[None]:
-        """Be the one who makes the layer of a key; whoever comes meanwhile waits, also in another process."""
+    async def making(self, key: str, waits: Callable[[], None]) -> AsyncIterator[None]:
+        """Be the one who makes the layer of a key; whoever comes meanwhile waits, also in another process.
+
+        `waits` is called once where somebody else makes it just now.
+        """
         folder = self.folder / _MAKING
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if (lock := take_lock(folder / key)) is None:
+            waits()
         # A thread that waits for a lock cannot be cancelled, so it is asked for again and again.
-        while (lock := take_lock(folder / key)) is None:  # noqa: ASYNC110  (another process sets no event of ours)
+        while lock is None:
             await asyncio.sleep(_POLL)
+            lock = take_lock(folder / key)
         with lock:
             yield
 

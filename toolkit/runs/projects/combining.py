@@ -6,12 +6,16 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from toolkit._base.words import did_you_mean
+from toolkit.runs.kinds import OptionError
 from toolkit.runs.spec import Limits
 
 FIRST = ("policy",)
 """Tables in which the order decides: the caller's entries come first."""
-REPLACED = ("native",)
+REPLACED = ("native", "on")
 """Lists that say all there is: the caller's takes the place of the file's."""
+_AS_WRITTEN = {"command": "check"}
+"""What a part of a value is called where a person writes it, by its name in Python."""
 
 
 def is_given(value: Any) -> bool:
@@ -34,7 +38,7 @@ def combined(said: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any
 
 def _both(name: str, said: Any, given: Any) -> Any:
     if dataclasses.is_dataclass(said) and not isinstance(said, type):
-        return _fields(said, given)
+        return _parts(name, said, given)
     if isinstance(said, Mapping) and isinstance(given, Mapping):
         return {**given, **{key: said[key] for key in said if key not in given}} if name in FIRST else {**said, **given}
     if isinstance(said, tuple | list) and isinstance(given, tuple | list) and name not in REPLACED:
@@ -42,8 +46,17 @@ def _both(name: str, said: Any, given: Any) -> Any:
     return given
 
 
-def _fields(said: Any, given: Any) -> Any:
+def _parts(name: str, said: Any, given: Any) -> Any:
     """A value of several parts: those that the caller gave, and the file's for the others."""
     if isinstance(given, Limits):
         given = given.given()
-    return dataclasses.replace(said, **given) if isinstance(given, Mapping) else given
+    if not isinstance(given, Mapping):
+        return given
+    known = [one.name for one in dataclasses.fields(said) if one.init]
+    changed = {}
+    for written, value in given.items():
+        part = written if written in known else _AS_WRITTEN.get(written, written)
+        if part not in known:
+            raise OptionError(name, f"{name}: it has no '{written}'{did_you_mean(str(written), known)}")
+        changed[part] = _both(part, getattr(said, part), value)
+    return dataclasses.replace(said, **changed)

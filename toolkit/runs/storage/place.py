@@ -27,7 +27,7 @@ from toolkit.runs.storage.going_on import (
 from toolkit.runs.storage.run_folder import RunFolder
 from toolkit.runs.storage.stored_run import StoredRun
 from toolkit.runs.storage.stored_runs import run_of_session
-from toolkit.sandbox import LITTER, Layout, Toolchain, find_toolchain, remove_litter, unreadable_text
+from toolkit.sandbox import LITTER, Layout, Toolchain, find_toolchain, remove_litter, toolchain_of, unreadable_text
 
 if TYPE_CHECKING:
     from toolkit.runs.layers.layer import Layer
@@ -302,7 +302,9 @@ def lent_rows(layout: Layout, toolchain: Toolchain, layer: Layer | None = None) 
     rows = [(str(host), inside) for host, inside in layout.lent]
     if layer is not None:
         made = f"made by the setup, layer {layer.short}"
-        known |= {inside: made for host, inside in rows if Path(host).is_relative_to(layer.folder)}
+        own = [(Path(host), inside) for host, inside in rows if Path(host).is_relative_to(layer.folder)]
+        known |= {one.inside: one.what for one in toolchain_of(own).lent}
+        known |= {inside: made for _, inside in own}
     return [{"host": host, "inside": inside, "what": known.get(inside) or _what(inside)} for host, inside in rows]
 
 

@@ -13,8 +13,11 @@ from toolkit.runs.layers.wanted import SetupPlan, plan_setup
 from toolkit.runs.spec import InPlace, RunSpec
 from toolkit.runs.storage.place import GIT_HISTORY, lent_rows, plan_place
 from toolkit.sandbox import JailLimits, Layout, find_api, usable_readable
+from toolkit_workspace import WorkspaceSection
 
 if TYPE_CHECKING:
+    from toolkit.runs.job.retry import Retry
+    from toolkit.runs.job.verify import Verify
     from toolkit_workspace import Plan
 
 
@@ -50,6 +53,14 @@ class RunPlan:
     servers: tuple[str, ...]
     setup: SetupPlan | None = None
     """What its setup would do; None where it has none."""
+    verify: Verify | None = None
+    """How the launcher would find out whether the work is done; None where it would not."""
+    protect: tuple[str, ...] = ()
+    """What the agent could not change."""
+    retry: Retry | None = None
+    """What would be tried again; None where nothing is."""
+    branch: str | None = None
+    """The branch that would be made at the end."""
 
     @property
     def start(self) -> str:
@@ -90,9 +101,18 @@ class RunPlan:
             **{name: getattr(self, name) for name in names},
             **{name: list(getattr(self, name)) for name in lists},
             "setup": None if self.setup is None else self.setup.to_json(),
+            **self._job(),
             "copied": copied,
             "warnings": self.warnings(),
         }
+
+    def _job(self) -> dict[str, Any]:
+        """The launcher's own part."""
+        verify: dict[str, Any] | None = None
+        if self.verify is not None:
+            verify = {"name": self.verify.name, "attempts": self.verify.attempts, "deadline": self.verify.deadline}
+        retry = None if self.retry is None else {"times": self.retry.times, "on": list(self.retry.on)}
+        return {"verify": verify, "protect": list(self.protect), "retry": retry, "branch": self.branch}
 
 
 def plan_run(spec: RunSpec) -> RunPlan:
@@ -105,6 +125,8 @@ def plan_run(spec: RunSpec) -> RunPlan:
     layer = None if setup is None else setup.layer
     layout, toolchain, copied = plan_place(spec, layer)
     given = spec.workspace
+    if spec.branch is not None and isinstance(given, WorkspaceSection):
+        given.check_branch(spec.branch)
     machine = dataclasses.asdict(JailLimits(**spec.limits.of_the_machine()))
     path = spec.env["PATH"].split(":") if "PATH" in spec.env else layout.search_path
     return RunPlan(
@@ -124,4 +146,8 @@ def plan_run(spec: RunSpec) -> RunPlan:
         tools=tuple(str(one) if isinstance(one, str | Path) else one.name for one in spec.tools),
         servers=tuple(spec.servers),
         setup=setup,
+        verify=spec.verify,
+        protect=tuple(str(path) for path in spec.protect),
+        retry=spec.retry,
+        branch=spec.branch,
     )

@@ -8,6 +8,7 @@ neither work tree nor index of the host is touched.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -130,10 +131,14 @@ def deliver_branch(
     return Delivered(tuple(made), *told)
 
 
-def check_branch(workspace: Workspace, origins: Sequence[Origin], name: str) -> None:
-    """Look whether a branch could be made, before anybody works for it; raises as `deliver_branch` does."""
+def check_branch(hosts: Sequence[Path], origins: Sequence[Origin], name: str) -> None:
+    """Look whether a branch could be made of these mounts, before anybody works for it.
+
+    Raises:
+        WorkspaceError: as `deliver_branch`.
+    """
     checked_name(name)
-    _refuse_no_repository(workspace, origins)
+    _refuse_no_repository(hosts, origins)
     for top in dict.fromkeys(origin.top for origin in origins):
         repository = find_repository(Path(top))
         if repository is not None:
@@ -187,7 +192,7 @@ def _built(
     changes = changes_of(workspace)
     chosen, left = choose(workspace, changes, delivery.paths, delivery.mounts)
     _refuse_links_out(chosen)
-    _refuse_no_repository(workspace, origins)
+    _refuse_no_repository([Path(os.fsdecode(mount.host)) for mount in workspace.record.mounts], origins)
     hosts = stack.enter_context(Hosts(workspace.record, workspace.store))
     told, marks = dict(left), dict[str, tuple[str, ...]]()
     built = []
@@ -242,10 +247,9 @@ def _refuse_links_out(chosen: Sequence[Change]) -> None:
         )
 
 
-def _refuse_no_repository(workspace: Workspace, origins: Sequence[Origin]) -> None:
+def _refuse_no_repository(hosts: Sequence[Path], origins: Sequence[Origin]) -> None:
     if origins:
         return
-    hosts = [Path(str(mount.host, "utf-8", "surrogateescape")) for mount in workspace.record.mounts]
     bare = [host for host in hosts if (host / "HEAD").is_file() and (host / "objects").is_dir()]
     what = "a bare repository has no files to make a branch of" if bare else "no mount lies in a git repository"
     raise WorkspaceError(

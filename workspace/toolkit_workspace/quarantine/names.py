@@ -16,15 +16,21 @@ _LONGEST = 200
 _UNDER_WAY = ("rebase-merge/head-name", "rebase-apply/head-name", "BISECT_START")
 
 
+class BranchNameError(WorkspaceError):
+    """A name that no branch can have: whoever wrote it has to write another."""
+
+    exit_code = 2
+
+
 def checked_name(name: str) -> str:
     """The name of a branch.
 
     Raises:
-        WorkspaceError: git takes no such name.
+        BranchNameError: git takes no such name.
     """
     is_good = isinstance(name, str) and is_ref(f"refs/heads/{name}") and not name.startswith(("-", "refs/"))
     if not is_good or name in ("HEAD", "@") or len(os.fsencode(name)) > _LONGEST or not name.isprintable():
-        raise WorkspaceError(
+        raise BranchNameError(
             f"{safe_name(str(name))} cannot be the name of a branch",
             fix="Write one that git takes, for example: agent/fix-prices",
         )
@@ -46,7 +52,7 @@ def free_place(
         raise WorkspaceError(
             f"the branch {safe_name(name)} is checked out, so its files would no longer be those of its commit",
             where=work_trees,
-            fix="Choose another name: --name",
+            fix="Choose another name",
         )
     known = {**named, **symbolic}
     parts = ref.split("/")
@@ -57,16 +63,16 @@ def free_place(
         raise WorkspaceError(
             f"there can be no branch {safe_name(name)} beside the branch {other}",
             where=[str(top)],
-            fix="Choose another name: --name",
+            fix="Choose another name",
         )
     if ref in symbolic:
-        raise WorkspaceError(f"the branch {safe_name(name)} stands for another one", fix="Choose another name: --name")
+        raise WorkspaceError(f"the branch {safe_name(name)} stands for another one", fix="Choose another name")
     old = named.get(ref)
     if old is not None and not force:
         raise WorkspaceError(
             f"there is a branch {safe_name(name)} already",
             where=[f"{top}: {old[:12]}"],
-            fix="Choose another name with --name, or replace it with --force",
+            fix="Choose another name, or replace it: toolkit runs branch RUN --name NAME --force",
         )
     return old
 

@@ -63,6 +63,12 @@ class Suggestion:
         return tuple(language.install for language in self.languages if language.install)
 
     @property
+    def test_folders(self) -> tuple[str, ...]:
+        """Where its tests are, as far as the usual names tell."""
+        folders = [self.folder / name for name in ("tests", "test")]
+        return tuple(one.name for one in folders if one.is_dir() and not one.is_symlink())
+
+    @property
     def secrets(self) -> tuple[Secret, ...]:
         """Files that may hold credentials."""
         return () if self.plan.copied is None else self.plan.copied.secrets
@@ -105,10 +111,18 @@ class Suggestion:
             names = [safe_name(str(Path(row["host"]).relative_to(self.folder))) for row in inside]
             shown = [f"{name} ({row['what']})" for name, row in zip(names, inside, strict=True)]
             yield f"# Shown read-only by itself: {', '.join(shown)}."
-        if self.test is not None:
-            yield f"# Its tests: {self.test}"
+        if self.test is not None and self.test_folders:
+            yield "# What the agent must not change, so that no run passes by editing the tests:"
+            yield f"# {written({'protect': list(self.test_folders)}).rstrip()}"
         yield "\n[limits]"
         yield written({"seconds": "30m", "usd": 5}).rstrip()
+        if self.test is not None:
+            yield "\n# The launcher runs this itself when the agent is done; what fails goes back to it."
+            yield f"[verify]\n{written({'command': self.test, 'attempts': 3}).rstrip()}"
+        if self.installs:
+            yield "\n# To install the packages before the agent starts, once: take the marks off, name the hosts."
+            yield f"# [setup]\n# {written({'command': ' && '.join(self.installs)}).rstrip()}"
+            yield '# domains = ["packages.example.org"]'
 
 
 def suggest(folder: Path | str = ".") -> Suggestion:
