@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
+import httpx2
 import mcp.server.runner
 import pytest
 from mcp import Client
+from mcp.server import Server
+from mcp.server._otel import OpenTelemetryMiddleware
 from mcp.shared.memory import create_client_server_memory_streams
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
-from tests.serving._client import ENVELOPE, HANDSHAKE
+from tests.serving._client import ENVELOPE, HANDSHAKE, HEADERS
 from toolkit import Image, Resource, Text, Toolbox, ToolContext, tool
 from toolkit_servers.build import ToolServer, build_server
+from toolkit_servers.http import Login, Token, TokenFile, http_app
+from toolkit_servers.http.app import HttpApp
 from toolkit_servers.protocol.wire import JsonList, result_line
 
 
@@ -137,3 +143,69 @@ async def test_in_process_promises_no_reports() -> None:
     assert options.capabilities.logging is None
     assert options.capabilities.tools is not None
     assert options.capabilities.tools.list_changed is False
+
+
+@tool
+async def held(state: str) -> str:
+    """What the session's transport says of itself while a call of it runs."""
+    return await LOOK[state]()
+
+
+LOOK: dict[str, Callable[[], Awaitable[str]]] = {}
+
+
+async def _post(app: HttpApp, method: str, params: dict[str, Any], **headers: str) -> httpx2.Response:
+    frame = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    lower = {name.lower(): value for name, value in HEADERS.items()}
+    transport = httpx2.ASGITransport(app=app)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        return await client.post("/mcp", json=frame, headers={**lower, **headers})
+
+
+async def test_a_quick_call_over_http_holds_its_session_as_mcps_own_way_does() -> None:
+    server = build_server(Toolbox("held", [held]))
+    app = http_app(server)
+    seen = []
+    async with server.session_manager.run():
+        opened = await _post(app, "initialize", HANDSHAKE)
+        session = {"mcp-session-id": opened.headers["mcp-session-id"], "mcp-protocol-version": "2025-11-25"}
+        transport = server.session_manager._server_instances[session["mcp-session-id"]]
+
+        async def look() -> str:
+            assert transport.idle_scope is not None
+            return f"{transport._requests_in_flight} {transport.idle_scope.deadline}"
+
+        LOOK["now"] = look
+        called = {"name": "held", "arguments": {"state": "now"}}
+        for accept, kind in (("*/*", "application/json"), ("text/event-stream, application/json", "text/event-stream")):
+            answer = await _post(app, "tools/call", called, **session, accept=accept)
+            assert answer.headers["content-type"].startswith(kind)  # the quick way, then mcp's
+            line = next(line for line in answer.text.splitlines() if "jsonrpc" in line).removeprefix("data: ")
+            assert transport.idle_scope is not None
+            left = transport.idle_scope.deadline - anyio.current_time()
+            assert transport._idle_timeout is not None
+            assert 0 < transport._idle_timeout - left < 60
+            seen.append((json.loads(line)["result"]["content"][0]["text"], transport._requests_in_flight))
+        assert seen == [("1 inf", 0)] * 2
+        assert not transport.is_terminated
+        await transport.terminate()
+        assert transport.is_terminated
+        assert (await _post(app, "tools/call", called, **session)).status_code == 404
+
+
+async def test_the_owner_of_a_session_over_http_is_where_the_quick_way_looks() -> None:
+    server = build_server(BOX)
+    app = http_app(server, login=Login(TokenFile(None, [Token.of("a" * 32, "alice"), Token.of("b" * 32, "bob")])))
+    async with server.session_manager.run():
+        alice, bob = ({"authorization": f"Bearer {each * 32}"} for each in "ab")
+        opened = await _post(app, "initialize", HANDSHAKE, **alice)
+        session = {"mcp-session-id": opened.headers["mcp-session-id"], "mcp-protocol-version": "2025-11-25"}
+        assert server.session_manager._session_owners.keys() == {session["mcp-session-id"]}
+        called = {"name": "cut", "arguments": {}}
+        statuses = [(await _post(app, "tools/call", called, **session, **who)).status_code for who in (alice, bob)]
+        assert statuses == [200, 404]
+
+
+def test_what_traces_calls_in_mcp_is_known_by_its_class() -> None:
+    """A server with this middleware and no other may answer the quick way."""
+    assert [type(each) for each in Server("plain").middleware] == [OpenTelemetryMiddleware]

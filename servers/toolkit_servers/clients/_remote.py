@@ -68,10 +68,11 @@ class RemoteServer:
 
     def shell_command(self) -> str:
         """The command that adds this server to Claude Code for the user who runs it."""
-        command = shlex.join(["claude", "mcp", "add", "--transport", "http", self.name, self.url])
-        # The shell fills in the variable, so it stands outside of quotes that would stop it.
-        token = "" if self.token_variable is None else f' --header "Authorization: Bearer ${self.token_variable}"'
-        return command + token
+        command = ["claude", "mcp", "add", "--transport", "http", self.name, self.url]
+        if self.token_variable is not None:
+            # In quotes, so that the variable is filled in by Claude Code at each start and the token is in no file.
+            command += ["--header", f"Authorization: Bearer ${{{self.token_variable}}}"]
+        return shlex.join(command)
 
     def is_same(self, old: object) -> bool:
         """Whether an entry in a file is this server, perhaps with other settings."""
