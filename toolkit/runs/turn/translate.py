@@ -107,7 +107,9 @@ class Translator:
 
     def take_up(self, call: str, tool: str, arguments: Mapping[str, Any]) -> None:
         """A call goes on that an earlier run left over; its message was told there."""
-        self._start_tool(ToolUseBlock(call, tool, dict(arguments)), None)
+        import claude_agent_sdk as sdk
+
+        self._start_tool(sdk.ToolUseBlock(call, tool, dict(arguments)), None)
 
     def tick(self, after: float, waiting: Collection[str]) -> list[Event]:
         """Progress of the CLI's own tools that run for longer than `after` seconds and wait for nobody.
