@@ -79,7 +79,7 @@ def test_what_may_hold_credentials_is_in_the_plan_as_in_the_run(tmp_path: Path, 
     assert f"warning: {warning}\n" in desk.toolkit("run", "Go.", "--mount", "src").err
     without = desk.toolkit("run", "--plan", "--mount", "src", "--leave-out-secrets").out
     assert "warning" not in without
-    assert "1 holds credentials: .env" in without
+    assert "1 left out for credentials: .env" in without
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from toolkit.workspace import HostMount, WorkspaceSection
-from toolkit_workspace import secrets_text
+from toolkit_workspace import left_secrets_text, secrets_text
 
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nx\n"
 SECRET = {
@@ -64,6 +64,45 @@ def test_they_are_left_out_on_request_and_nothing_else_is(tmp_path: Path) -> Non
         assert section.secrets == ()
     assert there == ORDINARY.keys()
     assert left == SECRET.keys()
+
+
+def test_what_is_left_out_on_request_is_named_too(tmp_path: Path) -> None:
+    shop = tmp_path / "shop"
+    shop.mkdir()
+    (shop / ".env").write_text("TOKEN=x")
+    with WorkspaceSection([HostMount(shop, leave_out_secrets=True)], [shop], parent=tmp_path) as section:
+        said = left_secrets_text(section.left_out)
+        assert left_secrets_text(()) is None
+    assert said == "1 file that may hold credentials was left out: shop/.env (environment variables)"
+
+
+CONFIGS = {
+    '[remote "origin"]\n\turl = https://u:ghp_x@git.example.org/x.git\n': True,
+    '[remote "origin"]\n\turl = https://ghp_x@git.example.org/x.git\n': True,
+    '[url "https://oauth2:x@git.example.org/"]\n\tinsteadOf = git@git.example.org:\n': True,
+    '[http "https://git.example.org/"]\n\textraheader = AUTHORIZATION: basic eA==\n': True,
+    '[remote "origin"]\n\turl = https://git.example.org/x.git\n': False,
+    '[remote "origin"]\n\turl = ssh://git@git.example.org/x.git\n': False,
+    '[remote "origin"]\n\turl = git@git.example.org:x.git\n': False,
+}
+
+
+@pytest.mark.parametrize("text", CONFIGS)
+@pytest.mark.parametrize("at", [".git", "lib/.git", ".git/modules/lib"])
+def test_a_token_in_the_configuration_of_git_is_named_where_that_is_copied(tmp_path: Path, text: str, at: str) -> None:
+    shop = tmp_path / "shop"
+    (shop / at).mkdir(parents=True)
+    (shop / at / "config").write_text(text)
+    (shop / "config").write_text(text)
+    with WorkspaceSection([HostMount(shop, git="copy")], [shop], parent=tmp_path) as section:
+        found = {one.path: one.pattern for one in section.secrets}
+    assert list(found) == ([f"shop/{at}/config"] if CONFIGS[text] else [])
+    mount = HostMount(shop, git="copy", exclude_glob=tuple(found.values()))
+    with WorkspaceSection([mount], [shop], parent=tmp_path) as section:
+        assert section.secrets == ()
+        assert (section.temp_dir / "shop" / "config").exists()
+    with WorkspaceSection([HostMount(shop, git="lend")], [shop], parent=tmp_path) as section:
+        assert section.secrets == ()
 
 
 @pytest.mark.parametrize("mode", [0o000, 0o600])

@@ -8,7 +8,14 @@ from toolkit_workspace.found import clean_workspaces as clean_workspaces, find_w
 from toolkit_workspace.moments import Snapshot
 from toolkit_workspace.mount import HostMount, without_places as without_places
 from toolkit_workspace.section import WorkspaceSection
-from toolkit_workspace.selecting import LeftOut, MountPlan, Plan, Secret, secrets_text as secrets_text
+from toolkit_workspace.selecting import (
+    LeftOut,
+    MountPlan,
+    Plan,
+    Secret,
+    left_secrets_text as left_secrets_text,
+    secrets_text as secrets_text,
+)
 from toolkit_workspace.shown import Shown as Shown
 from toolkit_workspace.watching import WatchEvent, Watching
 from toolkit_workspace.workspace import Workspace as Workspace, default_parent as default_parent

@@ -123,11 +123,13 @@ class Place:
         """What the owner should know before anything is sent."""
         lost = unreadable_text(host for host, _ in self.layout.lent)
         told = [one for one in (self.news, lost) if one]
-        if self.section is None or not self.section.secrets or self.goes_on:
+        if self.section is None or self.goes_on:
             return told
-        from toolkit_workspace import secrets_text
+        from toolkit_workspace import left_secrets_text, secrets_text
 
-        return [*told, secrets_text(self.section.secrets)]
+        told += [secrets_text(self.section.secrets)] if self.section.secrets else []
+        left = left_secrets_text(self.section.left_out)
+        return [*told, left] if left else told
 
     def changes(self) -> Changes | None:
         """What the agent changed of what it was given; None where that cannot be known: it works in place."""

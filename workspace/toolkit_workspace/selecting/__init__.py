@@ -3,7 +3,7 @@
 from toolkit_workspace.selecting.fingerprint import fingerprint_of
 from toolkit_workspace.selecting.pattern import GitPattern
 from toolkit_workspace.selecting.plan import MountPlan, Plan, plan_source
-from toolkit_workspace.selecting.secrets import Secret, secrets_of, secrets_text
+from toolkit_workspace.selecting.secrets import Secret, left_secrets_text, secrets_of, secrets_text
 from toolkit_workspace.selecting.sources import AllowedRoots, Source, check_landings, close_sources, open_sources
 from toolkit_workspace.selecting.tally import LeftBehind, LeftOut, MountSummary, Seen, Tally, over_budget, prompt_text
 from toolkit_workspace.selecting.walk import Folder, Walk
@@ -25,6 +25,7 @@ __all__ = [
     "check_landings",
     "close_sources",
     "fingerprint_of",
+    "left_secrets_text",
     "open_sources",
     "over_budget",
     "plan_source",

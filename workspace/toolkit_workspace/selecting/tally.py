@@ -35,6 +35,7 @@ Why = Literal[
 """Reasons. An entry that "changed meanwhile" or "has other names" was copied all the same; one that is "lent" is
 there, read-only."""
 
+_IN_WORDS: dict[str, str] = {"holds credentials": "left out for credentials"}
 LeftCounts = dict[tuple[Why, str], int]
 """How many entries each reason and rule concerns; an excluded folder counts once, unread."""
 Named = tuple[str, int]
@@ -322,7 +323,7 @@ def left_out_text(counts: LeftCounts, examples: Sequence[LeftOut], *, most: int 
         )
         more = f", … {count - names:,} more" if count > names else ""
         by = f" by {safe_name(rule)}" if rule and why in ("excluded", "ignored") else f" ({rule})" if rule else ""
-        text.append(f"{count:,} {why}{by}: {listed}{more}")
+        text.append(f"{count:,} {_IN_WORDS.get(why, why)}{by}: {listed}{more}")
     if len(counts) > most:
         rest = sum(list(counts.values())[most:])
         text.append(f"… {rest:,} more by {len(counts) - most:,} other rules")

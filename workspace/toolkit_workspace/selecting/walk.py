@@ -256,7 +256,7 @@ class Walk:
 
     def _without_secrets(self, handle: int, path: bytes, files: list[str]) -> list[str]:
         """Note the files that usually hold credentials; leave them out where that is wanted."""
-        secret = {name: found for name in files if (found := looks_secret(handle, name)) is not None}
+        secret = {name: found for name in files if (found := looks_secret(handle, name, path)) is not None}
         for name, (what, pattern) in secret.items():
             if self._leaves_secrets:
                 self._left.add(_join(path, name), "holds credentials", detail=what)
