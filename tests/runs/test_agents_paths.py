@@ -156,5 +156,16 @@ def test_the_commands_show_the_agents_paths(tmp_path: Path, scripted_api: Start)
     assert {where for where, text in shown.items() if name in text} == set()
     assert "A  <here>/src/new.py" in shown["table"]
     assert f"{desk.src}/new.py" in shown["report"]
-    assert desk.toolkit("runs", "apply", "last", f"{desk.src}/new.py").code == 0
+    tried = desk.toolkit("runs", "apply", "last", "--dry-run", "--json").out
+    assert json.loads(tried)["applied"] == [
+        {"path": "src/new.py", "agent_path": "<here>/src/new.py", "action": "created"}
+    ]
+    missed = desk.toolkit("runs", "apply", "last", "nothing.py").err
+    assert "the changes are at: <here>/src/new.py\n" in missed
+    (desk.src / "new.py").write_text("the host's\n")
+    refused = desk.toolkit("runs", "apply", "last").err
+    assert "\n  <here>/src/new.py: " in refused
+    (desk.src / "new.py").unlink()
+    applied = desk.toolkit("runs", "apply", "last", f"{desk.src}/new.py")
+    assert (applied.code, applied.out) == (0, "created   <here>/src/new.py\n")
     assert (desk.src / "new.py").read_text() == "new\n"

@@ -89,9 +89,9 @@ def print_applied(stdout: TextIO, applied: Applied, *, wants_json: bool) -> None
         return
     would_be = "would be " if applied.dry_run else ""
     for one in applied.changes:
-        write_result(stdout, f"{would_be}{one.action:8}  {safe_name(one.path)}")
+        write_result(stdout, f"{would_be}{one.action:8}  {safe_name(applied.name_of(one.path))}")
     for path, reason in applied.left:
-        click.echo(f"left: {safe_name(path)} ({reason})", err=True)
+        click.echo(f"left: {safe_name(applied.name_of(path))} ({reason})", err=True)
     if not applied.changes:
         click.echo("nothing to apply", err=True)
 

@@ -27,6 +27,7 @@ from toolkit_workspace.applying.steps import Step, Update
 from toolkit_workspace.changes.changes import changes_of
 from toolkit_workspace.changes.marks import LEADS_OUT, ONLY_INSIDE, LinkReader, leads_out, links_below
 from toolkit_workspace.moments.snapshot import Snapshots
+from toolkit_workspace.places import Places
 from toolkit_workspace.record.content import Content, ContentGone, Hosts, Node
 from toolkit_workspace.record.record import NO_STAMP, Record, Row, Stamp
 from toolkit_workspace.record.trouble import in_words, in_words_of
@@ -43,14 +44,23 @@ class Applied:
     left: tuple[tuple[str, str], ...] = ()
     """Paths that were asked for but not applied, with the reason."""
     dry_run: bool = False
+    seen: Places | None = None
+    """How an agent in a jail knew the workspace; None where none has seen it."""
+
+    def name_of(self, path: str) -> str:
+        """What to call a path of the workspace before people: as its agent did, and as the changes are listed."""
+        return path if self.seen is None else self.seen.to_agent(path)
 
     def to_json(self) -> dict[str, Any]:
         """The facts as plain values."""
         return {
             "dry_run": self.dry_run,
-            "applied": [{"path": one.path, "action": one.action} for one in self.changes],
-            "left": [{"path": path, "reason": reason} for path, reason in self.left],
+            "applied": [{**self._paths(one.path), "action": one.action} for one in self.changes],
+            "left": [{**self._paths(path), "reason": reason} for path, reason in self.left],
         }
+
+    def _paths(self, path: str) -> dict[str, str]:
+        return {"path": path} | ({} if self.seen is None else {"agent_path": self.seen.to_agent(path)})
 
 
 def apply_changes(
@@ -82,10 +92,11 @@ def apply_changes(
             decider = Decider(hosts, conflict_markers)
             decider.decide_all(cases)
             if decider.conflicts:
-                raise _conflict(decider.conflicts)
+                raise _conflict(decider.conflicts, workspace.seen)
             if not dry_run and decider.updates:
                 _carry_out(workspace, hosts, decider)
-        return Applied(tuple(sorted(decider.outcomes, key=lambda one: one.path)), tuple(left), dry_run)
+        outcomes = tuple(sorted(decider.outcomes, key=lambda one: one.path))
+        return Applied(outcomes, tuple(left), dry_run, workspace.seen)
 
 
 def resume(workspace: Workspace) -> bool:
@@ -304,8 +315,9 @@ def _refuse_links_leading_out(cases: Sequence[Case], hosts: Hosts) -> None:
         )
 
 
-def _conflict(conflicts: list[tuple[str, str]]) -> WorkspaceConflictError:
-    first = [f"{safe_name(path)}: {reason}" for path, reason in conflicts[:_MOST_SHOWN]]
+def _conflict(conflicts: list[tuple[str, str]], seen: Places | None) -> WorkspaceConflictError:
+    named = [(path if seen is None else seen.to_agent(path), reason) for path, reason in conflicts[:_MOST_SHOWN]]
+    first = [f"{safe_name(path)}: {reason}" for path, reason in named]
     more = [f"… and {len(conflicts) - _MOST_SHOWN} more"] if len(conflicts) > _MOST_SHOWN else []
     return WorkspaceConflictError(
         f"the host changed since the workspace was prepared: {len(conflicts)} of the changes cannot be applied",

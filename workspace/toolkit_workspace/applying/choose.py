@@ -60,7 +60,7 @@ def _meant(workspace: Workspace, changes: Changes, path: str) -> str:
             where=found[:_MOST_NAMED],
             fix="Write the one that is meant.",
         )
-    names = [change.path for change in changes]
+    names = [change.agent_path or change.path for change in changes]
     near = nearest(path, names) or next((name for name in names if name.endswith("/" + path.rpartition("/")[2])), None)
     hint = f"; did you mean {near!r}?" if near else ""
     raise WorkspaceError(
