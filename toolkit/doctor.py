@@ -40,7 +40,7 @@ look() {
     local name=$1 path= said=; shift
     for one; do path=$(type -P "$one") && break; done
     [[ -n $path ]] && { said=$(timeout 20 "$path" --version 2>&1 < /dev/null); code=$?; } || code=
-    said=${said%%$'\n'*}
+    [[ $code == 0 ]] && said=${said%%$'\n'*} || said=${said##*$'\n'}  # what went wrong is said last
     printf '%s\t%s\t%s\t%s\n' "$name" "$path" "$code" "${said//$'\t'/ }" >> found
 }"""
 

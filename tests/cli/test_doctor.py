@@ -101,7 +101,7 @@ def test_a_program_that_does_not_start_in_the_jail_or_is_missing_is_told_with_it
     (desk.src / ".venv" / "bin").mkdir(parents=True)
     (desk.src / ".venv" / "pyvenv.cfg").write_text("home = /usr/bin\n", encoding="ascii")
     program = desk.src / ".venv" / "bin" / "python"
-    program.write_text("#!/bin/sh\necho broken >&2\nexit 1\n", encoding="ascii")
+    program.write_text("#!/bin/sh\necho Traceback: >&2\necho broken >&2\nexit 1\n", encoding="ascii")
     program.chmod(0o755)
     done = desk.toolkit("doctor", "--mount", "src")
     python = "<here>/src/.venv/bin/python (virtual environment) does not start: broken"

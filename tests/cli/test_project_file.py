@@ -213,7 +213,7 @@ def test_a_mistake_in_the_file_is_a_usage_error_with_its_line(tmp_path: Path) ->
     desk = Desk(tmp_path)
     write(desk, '# ours\nmount = ["."]\n')
     done = desk.toolkit("run", "Go.")
-    assert (done.code, done.err) == (2, "mount: did you mean 'mounts'?\n  toolkit.toml:2\n")
+    assert (done.code, done.err) == (2, "mount: there is no such key; did you mean 'mounts'?\n  toolkit.toml:2\n")
 
 
 def test_what_an_agent_wrote_is_marked_and_not_obeyed_after_it_is_applied(tmp_path: Path, scripted_api: Start) -> None:

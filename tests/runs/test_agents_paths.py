@@ -169,3 +169,13 @@ def test_the_commands_show_the_agents_paths(tmp_path: Path, scripted_api: Start)
     applied = desk.toolkit("runs", "apply", "last", f"{desk.src}/new.py")
     assert (applied.code, applied.out) == (0, "created   <here>/src/new.py\n")
     assert (desk.src / "new.py").read_text() == "new\n"
+
+
+def test_no_way_to_take_changes_is_shown_where_all_of_them_are_ignored(tmp_path: Path, scripted_api: Start) -> None:
+    desk = Desk(tmp_path, scripted_api([tool_use("Bash", command="echo x > made.log")], [text("done")]))
+    (desk.src / ".gitignore").write_text("*.log\n")
+    done = desk.toolkit("run", "work", "--mount", "src")
+    shown = desk.toolkit("runs", "show", "last").out
+    for said in (done.err, shown):
+        assert "ignored by the project's own rules: 1 file in <here>/src/made.log" in said
+        assert "toolkit runs apply" not in said

@@ -140,6 +140,13 @@ def test_how_work_is_verified_and_tried_again_can_be_said(folder: Path) -> None:
 
 
 MISTAKES: dict[str, tuple[str, int, str, str]] = {
+    "an option's name": (
+        '\nmounts = ["."]\nexclude = ["x"]\n',
+        3,
+        "exclude",
+        "no such key; did you mean 'exclude_glob'?",
+    ),
+    "nearly one": ('\nmounts = ["."]\nexclud = ["x"]\n', 3, "exclud", "no such key; did you mean 'exclude_glob'?"),
     "unknown key": ('\nmounts = ["."]\nexcldue_glob = ["x"]\n', 3, "excldue_glob", "did you mean 'exclude_glob'?"),
     "a name of the command": ('deadline = "10m"\n', 1, "deadline", "'seconds' in the table [limits]"),
     "unknown key of a table": ("[limits]\nsecond = 3\n", 2, "limits.second", "did you mean 'seconds'?"),

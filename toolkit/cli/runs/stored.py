@@ -205,7 +205,7 @@ def _changed(run: StoredRun, state: str) -> list[str]:
     except ToolkitError as error:
         known = run.changed_files()
         return ["", f"{len(known)} files were changed; {error.what}"] if known else []
-    return ["", changes.summary(), *next_steps(run.id)] if changes else []
+    return ["", changes.summary(), *next_steps(run.id, changes)] if changes else []
 
 
 def _indented(text: str) -> list[str]:

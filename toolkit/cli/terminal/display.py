@@ -15,6 +15,7 @@ from toolkit._base.words import cost_text, count_text, duration_text, safe_line,
 
 if TYPE_CHECKING:
     from toolkit.runs import Event, RunResult
+    from toolkit.workspace import Changes
 
 _CLEAR = "\r\x1b[K"
 _MOST_REFUSALS = 10
@@ -196,7 +197,7 @@ def summary(result: RunResult[Any], *, kept: bool = True) -> list[str]:
         lines += [safe_text(line) for line in f"warning: {result.unstored}".splitlines()]
     if result.changes:
         lines += ["", result.changes.summary()]
-        lines += next_steps(result.run) if kept else []
+        lines += next_steps(result.run, result.changes) if kept else []
     if result.delivery is not None:
         lines += ["", *branch_lines(result.delivery)]
     if not result.ok:
@@ -277,8 +278,10 @@ def attempts_lines(result: RunResult[Any]) -> list[str]:
     return lines
 
 
-def next_steps(run: str) -> list[str]:
-    """The commands that go on from the changes of a run."""
+def next_steps(run: str, changes: Changes) -> list[str]:
+    """The commands that go on from the changes of a run; none where all of them are ignored."""
+    if all(change.ignored for change in changes):
+        return []
     steps = {"Look": "diff", "Take": "apply", "Or as a branch": "branch"}
     return ["", *(f"{what}: toolkit runs {command} {run}" for what, command in steps.items())]
 

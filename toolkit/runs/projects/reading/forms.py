@@ -225,11 +225,14 @@ def _by_name(name: str, kind: str) -> Form | None:
 
 def _unknown(spot: Spot, name: str, forms: Mapping[str, Form], also: Mapping[str, str]) -> ProjectFileError:
     here = spot.at(name)
-    if name in also:
-        return here.wrong(also[name], hidden=True)
-    near = nearest(name, [*forms, *also])
+    near = name if name in also else nearest(name, [*forms, *also])
     if near is not None and near in also:
-        return here.wrong(f"there is no such key; did you mean '{near}'? But: {also[near]}", hidden=True)
+        told = also[near]
+        if told.startswith("did you mean"):  # what it is called on the command line, and here
+            return here.wrong(f"there is no such key; {told}", hidden=True)
+        return here.wrong(
+            told if near == name else f"there is no such key; did you mean '{near}'? But: {told}", hidden=True
+        )
     return here.wrong(f"there is no such key{did_you_mean(name, forms)}")
 
 
