@@ -63,7 +63,14 @@ async def ask(paths: AgentPaths, **arguments: object) -> tuple[bool, str]:
 
 
 @pytest.mark.parametrize(
-    "written", ["src/app.py", "/home/you/shop/src/app.py", "./src/../src/app.py", "/home/you/shop/../shop/src/app.py"]
+    "written",
+    [
+        "src/app.py",
+        "/home/you/shop/src/app.py",
+        "./src/../src/app.py",
+        "/home/you/shop/../shop/src/app.py",
+        "//home/you/shop/src/app.py",
+    ],
 )
 async def test_the_agents_path_means_the_file_in_the_copy(shop: Shop, written: str) -> None:
     assert await ask(shop, path=written) == (False, "in the copy")
@@ -89,7 +96,7 @@ async def test_a_path_that_leaves_the_workspace_is_refused_and_nothing_is_called
 
 
 @pytest.mark.parametrize(
-    "target", ["../secret", "/etc/passwd", "src/../../secret", "nothing", "/home/you/shop/src/app.py"]
+    "target", ["../secret", "/etc/passwd", "src/../../secret", "nothing", "/home/you/shop/src/nothing.py"]
 )
 async def test_a_link_that_leads_out_or_nowhere_is_refused(shop: Shop, target: str) -> None:
     (shop.folder / "link").symlink_to(target)
@@ -102,6 +109,31 @@ async def test_a_link_that_stays_inside_is_followed(shop: Shop) -> None:
     (shop.folder / "link").symlink_to("src")
     assert await ask(shop, path="link/app.py") == (False, "in the copy")
     assert [shop.folder / "src/app.py"] == SEEN
+
+
+@pytest.mark.parametrize("written", ["there/app.py", "again/app.py", "beside/app.py", "file", "deep/there/app.py"])
+async def test_a_link_that_stays_inside_for_the_agent_is_followed(shop: Shop, written: str) -> None:
+    (shop.folder / "deep").mkdir()
+    (shop.folder / "there").symlink_to("/home/you/shop/src")
+    (shop.folder / "again").symlink_to("there")
+    (shop.folder / "beside").symlink_to("../shop/src")
+    (shop.folder / "file").symlink_to("/home/you/shop/there/app.py")
+    (shop.folder / "deep/there").symlink_to("../../shop/again")
+    assert await ask(shop, path=written) == (False, "in the copy")
+    assert [shop.folder / "src/app.py"] == SEEN
+
+
+@pytest.mark.parametrize(
+    "target", ["/home/you", "/home/you/shop/../../..", "/home/you/shop/loop", "../..", "/proc/self/cwd"]
+)
+async def test_a_link_that_leads_the_agent_out_is_refused_on_every_way(shop: Shop, target: str) -> None:
+    (shop.folder / "loop").symlink_to("/home/you/shop/loop")
+    (shop.folder / "out").symlink_to(target)
+    (shop.folder / "first").symlink_to("/home/you/shop/out")
+    for written in ("out", "out/secret", "first/secret", "first/etc/passwd"):
+        is_error, _ = await ask(shop, path=written)
+        assert is_error, written
+    assert SEEN == []
 
 
 async def test_a_name_that_is_not_utf_8_is_found(shop: Shop) -> None:

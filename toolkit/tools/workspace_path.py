@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 SENTENCE = "A path in the workspace: absolute, or relative to the working directory."
 _LONGEST = 4_096
+_MOST_LINKS = 40
 _END_OF_NAME = r"(?![\w-]|\.\w)"
 _BYTES = ("data", "blob")
 _now: ContextVar[ToolContext | None] = ContextVar("toolkit_tool_context", default=None)
@@ -92,17 +93,58 @@ def host_path(paths: AgentPaths, path: str) -> Path:
     shown = safe_name(path)
     if not path or "\0" in path or len(path) > _LONGEST:
         raise ToolError(f"{shown} is no path")
-    found = paths.locate(path)
-    if found is None:
-        raise ToolError(f"{shown} is outside the workspace")
-    top, below = found
-    root = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    path = "/" + path.lstrip("/") if path.startswith("//") else path
+    wanted, must_exist = path, False
+    for _ in range(_MOST_LINKS):
+        found = paths.locate(wanted)
+        if found is None:
+            raise ToolError(f"{shown} {'is outside' if wanted == path else 'leads out of'} the workspace")
+        top, below = found
+        root = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            return _opened(root, os.fsencode(below)) if must_exist else _resolved(root, os.fsencode(below))
+        except OSError as error:
+            onward = _onward(paths, root, os.fsencode(below)) if error.errno == errno.EXDEV else None
+            if onward is None:
+                no_such = must_exist and error.errno == errno.ENOENT
+                words = "is a link that leads nowhere in the workspace" if no_such else _in_words(error)
+                raise ToolError(f"{shown} {words}") from None
+            wanted, is_whole = onward
+            must_exist = must_exist or is_whole
+        finally:
+            os.close(root)
+    raise ToolError(f"{shown} leads through too many links")
+
+
+def _onward(paths: AgentPaths, root: int, below: bytes) -> tuple[str, bool] | None:
+    """Where the agent is led by the first link of a path that leaves its part, and whether the path ends with that
+    link; None if there is no such link.
+
+    Only a name: whether it lies in the workspace is asked anew, and it is opened as if the agent had written it.
+    """
+    parts = below.split(b"/")
+    for depth in range(len(parts)):
+        above, rest = b"/".join(parts[:depth]) or b".", parts[depth + 1 :]
+        with contextlib.suppress(OSError):
+            folder = open_beneath(root, above, PATH_HANDLE | os.O_DIRECTORY, follow_links=True)
+            try:
+                target = os.readlink(parts[depth], dir_fd=folder)
+                stays = _leads_beneath(root, b"/".join(parts[: depth + 1]))
+                here = paths.to_agent(Path(f"/proc/self/fd/{folder}").readlink())
+            finally:
+                os.close(folder)
+            if not stays:
+                at = b"" if target.startswith(b"/") else os.fsencode(here) + b"/" if here is not None else None
+                return None if at is None else (os.fsdecode(b"/".join([at + target, *rest])), not rest)
+    return None
+
+
+def _leads_beneath(root: int, below: bytes) -> bool:
     try:
-        return _resolved(root, os.fsencode(below))
+        os.close(open_beneath(root, below, PATH_HANDLE, follow_links=True))
     except OSError as error:
-        raise ToolError(f"{shown} {_in_words(error)}") from None
-    finally:
-        os.close(root)
+        return error.errno != errno.EXDEV
+    return True
 
 
 def _resolved(root: int, below: bytes) -> Path:
