@@ -53,7 +53,7 @@ def test_a_run_prints_the_answer_and_the_command_that_takes_its_changes_back(
     assert (desk.src / "app.py").read_text() == "print('old')\n"
 
     take = next(line for line in done.err.splitlines() if line.startswith("Take: toolkit "))
-    assert desk.toolkit(*shlex.split(take)[2:]).out == "replaced  src/app.py\n"
+    assert desk.toolkit(*shlex.split(take)[2:]).out == "replaced  <here>/src/app.py\n"
     assert (desk.src / "app.py").read_text() == "print('new')\n"
 
 
@@ -352,7 +352,7 @@ def test_a_killed_launcher_loses_nothing_that_was_shown(moment: str, tmp_path: P
     if moment == "tool.ended":
         assert (result.total.input, [use.ok for use in result.tools]) == (9, [True])
         assert "  crashed  " in desk.toolkit("runs").out
-        assert desk.toolkit("runs", "apply", "last").out == "created   src/made.txt\n"
+        assert desk.toolkit("runs", "apply", "last").out == "created   <here>/src/made.txt\n"
 
 
 def test_a_reader_that_goes_away_ends_the_run(tmp_path: Path) -> None:
