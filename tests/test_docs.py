@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -87,3 +88,12 @@ def test_the_files_and_folders_a_page_names_are_there(page: str) -> None:
         missing += [] if found else [name]
         before = (found or before) if (found or before).is_dir() else (found or before).parent
     assert missing == []
+
+
+def test_the_wheel_that_the_pages_name_is_the_one_that_is_built() -> None:
+    named = {
+        version
+        for page in (*PAGES, "examples/serve_for_a_team/README.md")
+        for version in re.findall(r"agent_toolkit_mcp-([\d.]+)-py3", (ROOT / page).read_text(encoding="utf-8"))
+    }
+    assert named == {tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]}

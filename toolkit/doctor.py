@@ -125,7 +125,7 @@ def _packages() -> Iterator[Finding]:
         try:
             yield Finding(name, True, importlib.metadata.version(name))
         except importlib.metadata.PackageNotFoundError:
-            yield Finding(name, False, "not installed", "pip install --force-reinstall agent-toolkit-mcp")
+            yield Finding(name, False, "not installed", f"pip install {name}, or install the toolkit's wheel again")
 
 
 def _cli() -> Finding:

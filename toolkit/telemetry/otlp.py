@@ -20,7 +20,7 @@ def needs_extra(error: ImportError) -> ToolkitError:
     """The error for an extra that is not there."""
     return ToolkitError(
         f"traces cannot be sent: {error.name or error} is not installed",
-        fix="Install the extra: pip install 'agent-toolkit-mcp[otel]'",
+        fix="Install the toolkit with its extra: pip install 'WHEEL[otel]', with the path of its wheel",
     )
 
 
