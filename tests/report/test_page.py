@@ -226,6 +226,48 @@ async def test_verifications_and_what_was_sent_back_are_shown(opened: Opened) ->
     assert "Tried again after 1.5 s, 1 of 3." in (await texts(page, ".row.retry"))[0]
 
 
+async def test_the_setup_and_the_branch_are_shown(opened: Opened) -> None:
+    setup = {"command": "npm ci", "key": "1f0c" * 8}
+    made = {"ok": True, "made": True, "ms": 2500, "places": ["shop/node_modules"], "bytes": 36_000_000, "files": 9}
+    branch = {
+        "name": "agent/fix",
+        "repository": "/home/me/shop",
+        "commit": "c" * 40,
+        "commits": 2,
+        "onto": "9c1f0e2" * 5,
+    }
+    events = [
+        {"name": "setup.started", "data": {**setup, "domains": ["packages.example.org"], "inputs": [], "deadline": 9}},
+        {"name": "setup.output", "data": {"text": "added 1 package\n"}},
+        {"name": "setup.output", "data": {"text": "audited 1 package\n"}},
+        {"name": "setup.ended", "data": {**setup, **made}},
+        {"name": "lifecycle.started", "data": {"turn": 1, "prompt": "go"}},
+        {"name": "lifecycle.delivered", "data": {"branches": [branch], "left": [], "marks": {}}},
+        finished(RunResult(run="run-written", code="ok")),
+    ]
+    page = await opened(write_report(write_run(events)))
+    (first,) = await texts(page, ".row.setup")
+    for words in ("npm ci", "done", "2.5 s · layer 1f0c1f0c1f0c · shop/node_modules, 34 MiB", "packages.example.org"):
+        assert words in first
+    assert "added 1 package\naudited 1 package" in first
+    (last,) = await texts(page, ".row.delivered")
+    assert "agent/fix 2 commits on 9c1f0e2 in /home/me/shop" in " ".join(last.split())
+
+
+async def test_a_setup_that_failed_and_a_branch_that_was_not_made_are_problems(opened: Opened) -> None:
+    setup = {"command": "npm ci", "key": "1f0c" * 8}
+    events = [
+        {"name": "setup.ended", "data": {**setup, "ok": False, "made": False, "ms": 5, "why": "exit code 7"}},
+        {"name": "lifecycle.delivered", "data": {"branches": [], "why": "it was not verified"}},
+        finished(RunResult(run="run-written", code="setup_failed")),
+    ]
+    page = await opened(write_report(write_run(events)))
+    (first,) = await texts(page, ".row.setup.problem")
+    assert "failed" in first
+    assert "exit code 7" in first
+    assert "it was not verified" in (await texts(page, ".row.delivered.problem"))[0]
+
+
 async def test_retries_warnings_approvals_and_compaction_are_shown(opened: Opened) -> None:
     asked = {
         "call": "c1",

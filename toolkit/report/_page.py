@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from toolkit.runs import StoredRun
 
 SCRIPTS = (
-    *("text", "model", "figures", "chart", "colour", "prose", "rows", "timeline"),
+    *("text", "model", "figures", "chart", "colour", "prose", "job", "rows", "timeline"),
     *("changes", "details", "header", "finder", "theme", "keys", "follow", "main"),
 )
 """The parts of the script, in the order in which they build on one another."""

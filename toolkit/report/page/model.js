@@ -147,6 +147,19 @@ const TAKERS = new Map(
     "lifecycle.warning": (model, event, data, key) => newItem(model, event, "warning", key, { data }),
     "lifecycle.continued": (model, event, data, key) => newItem(model, event, "mend", key, { data, text: str(data.prompt) }),
     "lifecycle.finished": takeFinished,
+    "lifecycle.delivered": (model, event, data, key) => newItem(model, event, "delivered", key, { data }),
+    "setup.started": (model, event, data, key) => {
+      model.settingUp = newItem(model, event, "setup", key, { data, domains: data.domains, text: "", done: false });
+    },
+    "setup.output": (model, event, data) => {
+      const item = model.settingUp;
+      if (item) touch(model, item).text += str(data.text);
+    },
+    "setup.ended": (model, event, data, key) => {
+      const item = model.settingUp || newItem(model, event, "setup", key, { text: "" });
+      Object.assign(touch(model, item), { data, ok: data.ok === true, done: true });
+      model.settingUp = null;
+    },
     "verify.started": (model, event, data, key) => {
       model.verifying = newItem(model, event, "verify", key, { data, what: str(data.what), text: "", done: false });
     },
@@ -204,11 +217,12 @@ const TAKERS = new Map(
 function isProblem(item) {
   if (item.type === "tool") return item.done && !item.ok;
   if (item.type === "end") return !item.ok;
-  if (item.type === "verify") return item.done && !item.ok;
+  if (item.type === "verify" || item.type === "setup") return item.done && !item.ok;
+  if (item.type === "delivered") return !(Array.isArray(item.data.branches) && item.data.branches.length);
   return item.type === "retry" || item.type === "warning" || item.type === "refused" || item.type === "approval";
 }
 
-const SHOWN = ["prompt", "model", "code", "message", "stop", "what", "why", "rule", "fix", "error", "status", "trigger"];
+const SHOWN = ["prompt", "command", "model", "code", "message", "stop", "what", "why", "rule", "fix", "error", "status", "trigger"];
 
 /* Everything in an item that a search should find, in lower case. */
 function hay(item) {

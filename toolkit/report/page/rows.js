@@ -231,24 +231,6 @@ function endRow(item) {
   ];
 }
 
-function verifyRow(item, state, redraw) {
-  const { data } = item;
-  const how = data.error
-    ? str(data.error)
-    : data.ended_by
-      ? "ended: " + str(data.ended_by)
-      : isNumber(data.exit_code)
-        ? "exit code " + data.exit_code
-        : "";
-  const facts = ["attempt " + str(data.attempt), how, item.done && duration(num(data.ms))].filter(Boolean).join("  ·  ");
-  const word = item.done ? chip(item.ok ? "verified" : "not verified", item.ok ? "good" : "bad") : chip("verifying", "live");
-  return [
-    label("Verification", word, h("span.aside", {}, facts)),
-    item.what ? h("p", {}, item.what) : null,
-    item.text ? clipped(item, "v", item.text, state, redraw, (text) => h("pre", {}, text)) : null,
-  ];
-}
-
 function retryRow(item) {
   const { data } = item;
   if (data.code) {
@@ -295,7 +277,9 @@ const ROWS = {
   turn: turnRow,
   end: endRow,
   retry: retryRow,
+  setup: setupRow,
   verify: verifyRow,
+  delivered: deliveredRow,
   mend: (item, state, redraw) => [
     label("Sent back to the agent"),
     clipped(item, "m", item.text, state, redraw, (text) => h("p.asked", {}, text)),
