@@ -249,7 +249,7 @@ async def test_the_setup_and_the_branch_are_shown(opened: Opened) -> None:
     (first,) = await texts(page, ".row.setup")
     for words in ("npm ci", "done", "2.5 s · layer 1f0c1f0c1f0c · shop/node_modules, 34 MiB", "packages.example.org"):
         assert words in first
-    assert "added 1 package\naudited 1 package" in first
+    assert "added 1 package audited 1 package" in first
     (last,) = await texts(page, ".row.delivered")
     assert "agent/fix 2 commits on 9c1f0e2 in /home/me/shop" in " ".join(last.split())
 

@@ -208,6 +208,22 @@ def test_line_ends_are_those_that_git_add_would_store(tmp_path: Path) -> None:
     assert git(repo, "status", "--porcelain") == ""
 
 
+def test_a_filter_that_the_agent_asks_for_is_not_run_and_its_files_are_marked(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo", files={"sub/a.bin": b"a\n", "b.bin": b"b\n"})
+    fired = tmp_path / "fired"
+    git(repo, "config", "filter.lfs.clean", f"touch {fired}")
+    ws = prepared(repo)
+    copy = ws.temp_dir / "repo"
+    (copy / "sub/.gitattributes").write_bytes(b"*.bin filter=lfs -text\n")
+    for name in ("sub/a.bin", "sub/new.bin", "b.bin"):
+        (copy / name).write_bytes(b"changed\n")
+    made = ws.deliver(delivery())
+    marked = [path for path, marks in made.marks.items() if any("filter 'lfs'" in mark for mark in marks)]
+    assert sorted(marked) == ["repo/sub/a.bin", "repo/sub/new.bin"]
+    assert git(repo, "cat-file", "blob", "agent/x:sub/new.bin") == "changed"
+    assert not fired.exists()
+
+
 def test_a_file_of_git_lfs_is_stored_as_it_is_and_marked(tmp_path: Path) -> None:
     big = b"\0big" * 100
     pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{hashlib.sha256(big).hexdigest()}\nsize 400\n"

@@ -164,7 +164,13 @@ class RepositoryWork:
         self, ground: Ground, new: dict[str, Entry | None], moved: Mapping[str, str], before: Mapping[str, Node]
     ) -> None:
         """Files that a filter program belongs to: the commit has what that makes of them, and it is not run here."""
-        for path, name in self.quarantine.filtered(self.delivery.onto or self.origins[0].commit, new).items():
+        commit = self.delivery.onto or self.origins[0].commit
+        filtered = self.quarantine.filtered(commit, new)
+        own = {path: entry for path, entry in new.items() if entry is not None and _has_attributes(path)}
+        for path, name in self.quarantine.filtered(commit, new, attributes=own).items() if own else ():
+            if path not in filtered and new[path] is not None:  # by attributes that the agent wrote
+                self._mark_unfiltered(path, name)
+        for path, name in filtered.items():
             was = moved.get(path, path)
             raw, kept, entry = ground.given.get(was), ground.base.get(was), new[path]
             if entry is None:
@@ -175,9 +181,12 @@ class RepositoryWork:
                 if raw.oid == entry.oid:  # only renamed, or made executable
                     new[path] = Entry(entry.mode, kept.oid)
                     continue
-            place = self._in_workspace(path)
-            reason = f"stored as it is, without its filter '{name}': run git add --renormalize on the branch"
-            self.marks[place] = (*self.marks.get(place, ()), reason)
+            self._mark_unfiltered(path, name)
+
+    def _mark_unfiltered(self, path: str, name: str) -> None:
+        place = self._in_workspace(path)
+        reason = f"stored as it is, without its filter '{name}': run git add --renormalize on the branch"
+        self.marks[place] = (*self.marks.get(place, ()), reason)
 
     def _is_of(self, kept: Entry | None, node: Node | None) -> bool:
         """Whether the commit's blob can be what a filter made of a file: told for Git LFS, believed of others."""
@@ -229,3 +238,8 @@ class RepositoryWork:
         added = self.quarantine.added(base, nodes.items())
         filtered = self.quarantine.filtered(base, added)
         ground.given |= {path: entry for path, entry in added.items() if path not in filtered}
+
+
+def _has_attributes(path: str) -> bool:
+    """Whether git reads attributes of files there."""
+    return path.rpartition("/")[2] == ".gitattributes"

@@ -11,7 +11,7 @@ import contextlib
 import os
 import secrets
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -181,13 +181,18 @@ class Quarantine:
             return set()  # it says by its exit code that there are none
         return {name.removeprefix("./") for name in os.fsdecode(found).split("\0") if name}
 
-    def filtered(self, commit: str | None, paths: Iterable[str]) -> dict[str, str]:
-        """The paths that a filter program belongs to, with its name."""
+    def filtered(
+        self, commit: str | None, paths: Iterable[str], *, attributes: Mapping[str, Entry] | None = None
+    ) -> dict[str, str]:
+        """The paths that a filter program belongs to, with its name; `attributes` count over those of the commit."""
         names = list(paths)
         if not names:
             return {}
-        given = os.fsencode("\0".join(names) + "\0")
         git = self.index_of(commit)
+        if attributes:
+            rows = "".join(f"{entry.mode} {entry.oid}\t{path}\0" for path, entry in attributes.items())
+            git("update-index", "-z", "--index-info", given=os.fsencode(rows))
+        given = os.fsencode("\0".join(names) + "\0")
         fields = os.fsdecode(git("check-attr", "--cached", "-z", "--stdin", "filter", given=given)).split("\0")[:-1]
         pairs = zip(fields[::3], fields[2::3], strict=True)
         return {path: name for path, name in pairs if name not in ("unspecified", "unset", "set", "")}
