@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -162,3 +165,31 @@ async def test_the_commands_say_what_is_left_out_what_to_look_at_and_what_was_ty
     assert git(project, "branch", "--list", "agent/no") == ""
     assert (tmp_path / "body.md").read_text().startswith("## What")
     assert isinstance(desk.last(), StoredRun)
+
+
+def test_a_launcher_that_is_killed_at_its_branch_leaves_all_of_it_or_none_and_bills_once(tmp_path: Path) -> None:
+    project, home = repository(tmp_path / "shop"), tmp_path / "home"
+    home.mkdir()
+    words = [sys.executable, "-m", "tests.delivery.killed_at_the_branch", str(home), str(project)]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(words, cwd=root, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    whole, *killed = json.loads(done.stdout)
+    assert (whole["was_killed"], len(whole["delivery"]["branches"]), whole["starts"] > 5) == (False, 1, True)
+    assert "error" not in git(project, "fsck", "--strict", "--no-dangling")
+    made = []
+    for one in killed:
+        assert one["was_killed"], one
+        assert one["delivery"] is None  # nothing is said to be there that nobody wrote down
+        assert (one["input"], one["calls"]) == (whole["input"], whole["calls"])
+        assert one["text"] == "Done."
+        branch = f"agent/{one['name']}"
+        if git(project, "branch", "--list", branch):
+            made.append(branch)
+            assert git(project, "show", f"{branch}:new.py") == "x = 1"
+        delivered = load_run(one["name"], home).branch(branch, force=True)
+        assert [entry.commits for entry in delivered.branches] == [1]
+    assert "agent/killed-0" in made
+    assert len(made) < len(killed)
+    assert not list(home.rglob("delivering-*"))
+    assert git(project, "status", "--porcelain") == ""
