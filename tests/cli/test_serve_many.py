@@ -70,6 +70,46 @@ def test_one_address_in_two_targets_is_refused_with_both_places(folder: Path) ->
     assert "Toolbox" not in caught.value.fix
 
 
+STATE = """from shared import SEEN
+from toolkit import Toolbox, tool
+@tool
+def put() -> int:
+    'Put one.'
+    SEEN.append(1)
+    return len(SEEN)
+@tool
+def look() -> int:
+    'How many.'
+    return len(SEEN)
+puts, looks = Toolbox("puts", [put]), Toolbox("looks", [look])
+"""
+
+
+@pytest.mark.parametrize("second", ["one.py:looks", "two.py:looks", "two:looks", "nested/three.py:looks"])
+async def test_targets_are_one_program_what_they_import_is_there_once(folder: Path, second: str) -> None:
+    (folder / "nested").mkdir()
+    (folder / "shared.py").write_text("SEEN = []\n", encoding="utf-8")
+    for name in ("one.py", "two.py", "nested/three.py"):
+        (folder / name).write_text(STATE, encoding="utf-8")
+    for _ in range(2):  # and loaded again, anew
+        box = load_targets(["one.py:puts", second]).toolbox
+        assert [(await box.call(name, {})).text for name in ("put", "put", "look")] == ["1", "2", "2"]
+
+
+@pytest.mark.parametrize("order", [("north", "south"), ("south", "north"), ("north", "north/inside")])
+async def test_each_target_imports_the_neighbours_of_its_own_folder(folder: Path, order: tuple[str, str]) -> None:
+    for place in order:
+        (folder / place / "pack").mkdir(parents=True)
+        (folder / place / "neighbour.py").write_text(f"from pack.part import NAME\nNAME = NAME + '{place}'\n", "utf-8")
+        (folder / place / "pack" / "__init__.py").touch()
+        (folder / place / "pack" / "part.py").write_text("NAME = 'in '\n", encoding="utf-8")
+        tools = f"import neighbour\nfrom toolkit import tool\n@tool\ndef {Path(place).name}() -> str:\n    'Where.'\n    return neighbour.NAME\n"
+        (folder / place / f"tools_{Path(place).name}.py").write_text(tools, encoding="utf-8")
+    for _ in range(2):
+        box = load_targets([f"{place}/tools_{Path(place).name}.py" for place in order]).toolbox
+        assert [(await box.call(Path(place).name, {})).text for place in order] == [f"in {place}" for place in order]
+
+
 def test_two_targets_are_served_over_stdio(folder: Path) -> None:
     with Served(folder, ONE.partition("\n")[2], options=["two.py"]) as served:
         served.initialize()

@@ -61,23 +61,43 @@ def import_folder(file: Path) -> Path:
 
 
 @contextmanager
-def importing_from(folder: Path) -> Iterator[None]:
-    """Make `folder` importable for good and, inside the block, have its modules read anew."""
-    finder = _finder_for(folder)
-    old = {name: module for name, module in list(sys.modules.items()) if _is_loaded_from(name, module, folder)}
+def importing_from(*folders: Path) -> Iterator[None]:
+    """Make the folders importable for good and, inside the block, have their modules read anew, once."""
+    finders = [_finder_for(folder) for folder in folders]
+    old = _loaded_from(folders)
+    for finder in finders:
+        finder.fresh = finder.fresh or any(_is_loaded_from(name, old[name], finder.folder) for name in old)
     for name in old:
         del sys.modules[name]
-    finder.fresh = finder.fresh or bool(old)
     importlib.invalidate_caches()
     linecache.checkcache()
     try:
         yield
     except BaseException:
-        for name, module in list(sys.modules.items()):
-            if _is_loaded_from(name, module, folder):
-                del sys.modules[name]
+        for name in _loaded_from(folders):
+            del sys.modules[name]
         sys.modules.update(old)
         raise
+
+
+def put_first(folder: Path) -> None:
+    """Have the next imports find this folder's modules, also where another target's folder has some of the same name.
+
+    Those stay with the modules that have imported them.
+    """
+    finder = _finder_for(folder)
+    sys.meta_path.remove(finder)
+    sys.meta_path.insert(min(map(sys.meta_path.index, _finders()), default=_last_place()), finder)
+    for top in {name.partition(".")[0] for name in _loaded_from([each.folder for each in _finders()])}:
+        found = finder.find_spec(top)
+        if found is not None and found.origin != getattr(sys.modules.get(top), "__file__", None):
+            for name in [name for name in sys.modules if name == top or name.startswith(f"{top}.")]:
+                del sys.modules[name]
+
+
+def _loaded_from(folders: Sequence[Path]) -> dict[str, ModuleType]:
+    modules = list(sys.modules.items())
+    return {name: each for name, each in modules if any(_is_loaded_from(name, each, folder) for folder in folders)}
 
 
 def loaded_files(folder: Path) -> frozenset[Path]:
@@ -99,7 +119,7 @@ class _UserFinder(MetaPathFinder):
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.before = frozenset(sys.modules)
+        self.before = frozenset(sys.modules) - _loaded_from([each.folder for each in _finders()]).keys()
         """What was loaded before the user's code: never to be imported anew."""
         self.fresh = False
         """Pass over cached bytecode: it cannot tell two edits within one second apart."""
@@ -136,15 +156,24 @@ class _FreshLoader(SourceFileLoader):
 
 
 def _finder_for(folder: Path) -> _UserFinder:
-    for finder in sys.meta_path:
-        if isinstance(finder, _UserFinder) and finder.folder == folder:
+    for finder in _finders():
+        if finder.folder == folder:
             return finder
     made = _UserFinder(folder)
-    sys.meta_path.insert(sys.meta_path.index(PathFinder) if PathFinder in sys.meta_path else 0, made)
+    sys.meta_path.insert(_last_place(), made)
     # Folders without __init__.py are found through sys.path alone; behind all else, where they shadow nothing.
     if str(folder) not in sys.path:
         sys.path.append(str(folder))
     return made
+
+
+def _finders() -> list[_UserFinder]:
+    return [each for each in sys.meta_path if isinstance(each, _UserFinder)]
+
+
+def _last_place() -> int:
+    """Before the finder of everything that is installed."""
+    return sys.meta_path.index(PathFinder) if PathFinder in sys.meta_path else 0
 
 
 def _dotted_name(file: Path) -> str | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
@@ -23,7 +24,7 @@ from toolkit.errors import TargetError, ToolkitError
 from toolkit.tools import Served, Toolbox, as_served
 from toolkit_servers.ready import is_ready, load_ready_spec
 from toolkit_servers.target import _problems as problems
-from toolkit_servers.target._imports import import_file, import_folder, importing_from, loaded_files
+from toolkit_servers.target._imports import import_file, import_folder, importing_from, loaded_files, put_first
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,11 @@ class Address:
             raise TargetError(f"'{spec}' is not a TARGET", target=spec, fix=fix, is_mistyped=True)
         return cls(spec, place, name, None, cwd)
 
+    @property
+    def folder(self) -> Path:
+        """Where its imports are found."""
+        return self.cwd if self.file is None else import_folder(self.file)
+
     def typed(self, file: str | Path) -> str:
         """A path as the user would type it."""
         return typed_path(file, self.cwd)
@@ -101,20 +107,46 @@ def load_target(spec: str, *, cwd: Path | None = None) -> Target:
         TargetError: it cannot be found or imported, or holds no tools.
         ToolDefinitionError: a tool in it is not well defined.
     """
+    return load_together([spec], cwd=cwd)[0]
+
+
+def load_together(specs: Sequence[str], *, cwd: Path | None = None) -> tuple[Target, ...]:
+    """The same for several of one program: a module that two of them use, or are, is imported once.
+
+    Raises:
+        TargetError: one of them cannot be found or imported, or holds no tools.
+        ToolDefinitionError: a tool in one is not well defined.
+    """
     cwd = Path.cwd() if cwd is None else cwd.resolve()
-    if is_ready(spec, cwd):
-        return Target(spec, load_ready_spec(spec, cwd), frozenset(), None, cwd)
+    addresses = {spec: _found(spec, cwd) for spec in specs if not is_ready(spec, cwd)}
+    modules: dict[Path | str, ModuleType] = {}
+    with importing_from(*dict.fromkeys(address.folder for address in addresses.values())):
+        return tuple(
+            _load(addresses[spec], modules)
+            if spec in addresses
+            else Target(spec, load_ready_spec(spec, cwd), frozenset(), None, cwd)
+            for spec in specs
+        )
+
+
+def _found(spec: str, cwd: Path) -> Address:
     address = Address.parse(spec, cwd)
     if address.file is not None:
         problems.require_file(address, address.file)
-    folder = cwd if address.file is None else import_folder(address.file)
-    with importing_from(folder):
-        module = _import(address, folder)
-        toolbox = _toolbox_of(module, address)
-        source = problems.source_of(module)
-        file = Path(source) if source else None
-        files = loaded_files(folder) | ({file} if file else set())
-        return Target(spec, toolbox, files, file, folder, None if address.file else address.place, address.name)
+    return address
+
+
+def _load(address: Address, modules: dict[Path | str, ModuleType]) -> Target:
+    key, folder = address.file or address.place, address.folder
+    if key not in modules:
+        put_first(folder)
+        modules[key] = _import(address, folder)
+    module = modules[key]
+    toolbox = _toolbox_of(module, address)
+    source = problems.source_of(module)
+    file = Path(source) if source else None
+    files = loaded_files(folder) | ({file} if file else set())
+    return Target(address.spec, toolbox, files, file, folder, None if address.file else address.place, address.name)
 
 
 def import_module_or_file(place: str, *, cwd: Path | None = None) -> ModuleType:
@@ -123,12 +155,9 @@ def import_module_or_file(place: str, *, cwd: Path | None = None) -> ModuleType:
     Raises:
         TargetError: it cannot be found or imported.
     """
-    address = Address.parse(place, Path.cwd() if cwd is None else cwd.resolve())
-    if address.file is not None:
-        problems.require_file(address, address.file)
-    folder = address.cwd if address.file is None else import_folder(address.file)
-    with importing_from(folder):
-        return _import(address, folder)
+    address = _found(place, Path.cwd() if cwd is None else cwd.resolve())
+    with importing_from(address.folder):
+        return _import(address, address.folder)
 
 
 def _import(address: Address, folder: Path) -> ModuleType:

@@ -9,7 +9,7 @@ from typing import Any
 
 from toolkit.errors import TargetError
 from toolkit.tools import Toolbox
-from toolkit_servers.target._load import Target, load_target
+from toolkit_servers.target._load import Target, load_target, load_together
 
 _LONGEST_NAME = 64
 _NAME = "tools"
@@ -23,7 +23,7 @@ def load_targets(specs: Sequence[str], *, name: str | None = None, cwd: Path | N
     """
     if len(specs) == 1 and name is None:
         return load_target(specs[0], cwd=cwd)
-    parts = tuple(load_target(spec, cwd=cwd) for spec in specs)
+    parts = load_together(specs, cwd=cwd)
     return Target(
         spec=" ".join(specs),
         toolbox=_joined(parts, name),
