@@ -42,6 +42,7 @@ def refusal(repo: Path, root: Path | None = None) -> WorkspaceSecurityError:
     assert list(beside.iterdir()) == []
     assert caught.value.rule == "git-dir"
     assert "git='none'" in str(caught.value)
+    assert "--git none" in str(caught.value)
     return caught.value
 
 

@@ -173,5 +173,5 @@ def test_the_refusal_reads_well(host: Path) -> None:
     assert str(error) == (
         f"{host}/secret lies in no allowed host root\n"
         f"  allowed: {host}/root\n"
-        "  Allow the folder it lies in: allowed_host_roots=[…], or mount another path."
+        "  Allow the folder it lies in: --allow-root DIR, allowed_host_roots=[…]; or mount another path."
     )

@@ -18,7 +18,7 @@ from toolkit.errors import WorkspaceError, WorkspaceSecurityError
 
 # Without O_NOFOLLOW, which has the kernel say "not a folder" of a link: links are refused all the same.
 _READ_DIR = READ_DIR & ~os.O_NOFOLLOW
-_WITHOUT_GIT = "copy without git: HostMount(…, git='none')"
+_WITHOUT_GIT = "copy without git: --git none, HostMount(…, git='none')"
 
 
 class GitFolder:

@@ -83,7 +83,7 @@ def make_git(
         raise WorkspaceError(
             f"the copy of the repository {str(repository.top)!r} gets no git folder: {error.strerror}",
             where=[str(error.filename or place)],
-            fix="Copy without git: HostMount(…, git='none')",
+            fix="Copy without git: --git none, HostMount(…, git='none')",
         ) from error
     borrowing = [inside for host, inside in made.lent if (Path(host) / "info" / "alternates").exists()]
     return replace(made, lent=(*made.lent, *((str(nothing), f"{inside}/info/alternates") for inside in borrowing)))

@@ -62,7 +62,7 @@ def _run(about: Path, places: Mapping[str, str], arguments: Sequence[str], given
     if program is None:
         raise WorkspaceError(
             "a mount is a git repository, and git was not found on PATH",
-            fix="Install it (apt install git), or leave git out: HostMount(…, git='none')",
+            fix="Install it (apt install git), or leave git out: --git none, HostMount(…, git='none')",
         )
     command = [program, "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", *arguments]
     try:
@@ -98,5 +98,5 @@ def _failed(git_dir: Path, arguments: Sequence[str], why: str) -> WorkspaceError
     return WorkspaceError(
         f"git cannot read the repository: git {arguments[0]}",
         where=[str(git_dir), *why.splitlines()[-3:]],
-        fix="Look at it with: git fsck. Or copy without git: HostMount(…, git='none')",
+        fix="Look at it with: git fsck. Or copy without git: --git none, HostMount(…, git='none')",
     )

@@ -110,5 +110,5 @@ def _loose(folder: GitFolder) -> Iterator[tuple[str, str]]:
 def _too_many(refs: Path) -> WorkspaceError:
     return WorkspaceError(
         f"{str(refs)!r} holds more than {_MOST_FILES:,} files or {_MOST_FOLDERS:,} folders, or is too deep",
-        fix="Run 'git pack-refs --all' there, or copy without git: HostMount(…, git='none')",
+        fix="Run 'git pack-refs --all' there, or copy without git: --git none, HostMount(…, git='none')",
     )

@@ -81,7 +81,7 @@ def find_repository(top: Path) -> Repository | None:
             f"the repository {str(top)!r} has a link for its .git",
             path=str(dot_git),
             rule="git-dir",
-            fix="Mount the folder it leads to, or copy without git: HostMount(…, git='none')",
+            fix="Mount the folder it leads to, or copy without git: --git none, HostMount(…, git='none')",
         )
     git_dir = dot_git if stat.S_ISDIR(mode) else _named_by(top) if stat.S_ISREG(mode) else None
     if git_dir is None:
@@ -103,7 +103,7 @@ def _described(top: Path, folder: GitFolder, common: GitFolder) -> Repository:
     if (kept_in := dict(own).get("extensions.refstorage", "files").lower()) != "files":
         raise WorkspaceError(
             f"the repository {str(top)!r} keeps its refs in a way that is not known: {kept_in}",
-            fix="Copy its git folder as it is, or not at all: HostMount(…, git='copy') or git='none'",
+            fix="Copy its git folder as it is, or not at all: --git copy or none; HostMount(…, git='copy')",
         )
     owner = owner_settings(folder.path)
     stores = tuple(_object_stores(common))
@@ -155,7 +155,7 @@ def _not_known(folder: GitFolder, top: Path) -> WorkspaceSecurityError:
         f"{str(top / '.git')!r} names a repository that does not know of this folder",
         path=str(folder.path),
         rule="git-dir",
-        fix="Run 'git worktree repair' there, or copy without git: HostMount(…, git='none')",
+        fix="Run 'git worktree repair' there, or copy without git: --git none, HostMount(…, git='none')",
     )
 
 

@@ -121,7 +121,7 @@ class AllowedRoots:
         else:
             what, rule = f"{safe_name(name)} lies in no allowed host root", "allowed-roots"
         where = [f"allowed: {safe_name(root)}" for root in roots] or ["allowed: none (no root allows nothing)"]
-        fix = "Allow the folder it lies in: allowed_host_roots=[…], or mount another path."
+        fix = "Allow the folder it lies in: --allow-root DIR, allowed_host_roots=[…]; or mount another path."
         return WorkspaceSecurityError(what, path=name, roots=roots, rule=rule, where=where, fix=fix)
 
 
@@ -169,7 +169,7 @@ def check_landings(mounts: Sequence[HostMount]) -> None:
             raise WorkspaceError(
                 f"two mounts land on the same place: {safe_name(mount.landing)}",
                 where=[f"{safe_name(str(m.host_path))} at {safe_name(m.landing)}" for m in (other, mount)],
-                fix="Give one another mount_path.",
+                fix="Give one another place: --mount HOST:WHERE, or mount_path.",
             )
         landed[steps[-1]] = mount
         above.update(dict.fromkeys(steps, mount))
