@@ -1,8 +1,8 @@
 """The files to serve a team with do what they say: the image's steps are run, and systemd takes the unit.
 
 The steps run in a jail that has the image's folders and users and a network of its own, so that nothing of the
-machine is touched. The base image and the package index are what this machine has: its Python, and the wheel made
-from this tree beside the dependencies that are installed.
+machine is touched. The base image and the package index are what this machine has: its Python and the dependencies that
+are installed. The wheel is made from this tree.
 """
 
 from __future__ import annotations
@@ -67,9 +67,10 @@ class Image:
             self.workdir = text
             (self.root / text.lstrip("/")).mkdir(parents=True)
         elif name == "COPY":
-            *files, into = text.split()
-            for file in files:
-                shutil.copy(EXAMPLE / file, self.root / self.workdir.lstrip("/") / into)
+            *patterns, into = text.split()
+            for pattern in patterns:
+                (file,) = (self.root / "context").glob(pattern)
+                shutil.copy(file, self.root / Path(self.workdir, into).as_posix().lstrip("/"))
         elif name == "USER":
             self.user = int(text)
 
@@ -82,9 +83,9 @@ class Image:
         """Run a command as in the image."""
         jail = ["bwrap", "--die-with-parent", "--unshare-user", "--unshare-net", "--unshare-pid", "--ro-bind", "/", "/"]
         jail += ["--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run", "--tmpfs", "/var/tmp"]
-        jail += ["--bind", str(self.root), str(self.root)]
-        for folder in ("etc", "srv", "run/secrets"):
+        for folder in ("tmp", "etc", "srv", "run/secrets"):
             jail += ["--bind", str(self.root / folder), f"/{folder}"]
+        jail += ["--bind", str(self.root), str(self.root)]
         jail += ["--uid", str(self.user), "--gid", str(self.user), "--chdir", self.workdir, "--clearenv"]
         for key, value in {"PATH": self.path, "LANG": "C.UTF-8", **self.env}.items():
             jail += ["--setenv", key, value]
@@ -95,21 +96,22 @@ class Image:
 def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
     """The base image: the machine's own system, with a Python of its own and a few users."""
     root = tmp_path_factory.mktemp("image")
-    for folder in ("etc", "srv", "run/secrets", "index"):
+    for folder in ("tmp", "etc", "srv", "run/secrets"):
         (root / folder).mkdir(parents=True)
+    shutil.copytree(EXAMPLE, root / "context")
     for name in ("passwd", "group", "shadow", "gshadow"):
         (root / "etc" / name).write_text("root:x:0:0::/root:/bin/sh\n" if name == "passwd" else "", encoding="utf-8")
     for name in ("login.defs", "ld.so.cache", "nsswitch.conf", "hosts"):
         if Path("/etc", name).exists():
             shutil.copy(Path("/etc", name), root / "etc" / name)
-    run(sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", root / "index", ROOT, cwd=root)
+    run(sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", root / "context", ROOT, cwd=root)
     venv.create(root / "python", with_pip=False, symlinks=True)
     bin_folder = root / "python" / "bin"
     probe = "import sysconfig; print(sysconfig.get_path('purelib'))"
     link_dependencies(Path(run(bin_folder / "python", "-c", probe, cwd=root).stdout.strip()))
     (bin_folder / "pip").write_text('#!/bin/sh\nexec python -m pip "$@"\n', encoding="utf-8")
     (bin_folder / "pip").chmod(0o755)
-    index = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(root / "index")}
+    index = {"PIP_NO_INDEX": "1"}
     return Image(root, f"{bin_folder}:/usr/sbin:/usr/bin:/sbin:/bin", steps(), index)
 
 
