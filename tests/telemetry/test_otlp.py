@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -89,6 +91,10 @@ async def test_a_collector_that_is_not_there_costs_no_run(caplog: pytest.LogCapt
     telemetry = Telemetry.otlp(gone.url)
     result = await run("go", transport=script(), tools=[BOX], telemetry=telemetry)
     assert result.ok
+    before = time.monotonic()
+    await asyncio.to_thread(telemetry.close)
+    assert time.monotonic() - before < 60  # bounded, and no thread of it goes on to retry
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("Otel")] == []
 
 
 def test_an_endpoint_that_is_no_url_is_refused_in_words() -> None:
