@@ -152,7 +152,8 @@ async def test_a_checkpoint_in_the_middle_of_a_turn_ends_with_the_last_result(sh
     assert "first answer" not in said(api)
     sent = said(api)
     assert "echo one > app.txt" in sent
-    assert ("echo two > app.txt" in sent) == (shown(api) == ["two"])  # whatever had its result by then
+    # What had its result by then is in both; a call that was under way may have written its file already.
+    assert shown(api) == ["two"] or "echo two > app.txt" not in sent
 
 
 async def test_turns_of_one_process_have_checkpoints_each(shop: Path, scripted_api: Start) -> None:

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 
 from tests.workspace.copies import Edit, Tree, build, edit, edits, make_tree, memory_folder, prepare, tree_of, trees
+from tests.workspace.repositories import repository
 from toolkit.errors import WorkspaceError
-from toolkit.workspace import WorkspaceSection
+from toolkit.workspace import HostMount, WorkspaceSection
 
 
 @pytest.fixture
@@ -162,3 +163,9 @@ def test_a_folder_the_agent_closed_is_rewound_too(ws: WorkspaceSection) -> None:
     ws.rewind(start)
     assert tree_of(ws.temp_dir) == then
     assert (ws.temp_dir / "src/dir").stat().st_mode & 0o777 == 0o755
+
+
+def test_the_copys_own_git_is_no_change_that_a_snapshot_counts(tmp_path: Path) -> None:
+    project = repository(tmp_path / "shop", files={"a.py": b"x = 1\n"})
+    with WorkspaceSection([HostMount(project)], allowed_host_roots=[tmp_path]) as section:
+        assert section.snapshot("fresh").changed == len(section.changes()) == 0

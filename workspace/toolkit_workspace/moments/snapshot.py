@@ -12,7 +12,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -87,8 +87,8 @@ class Snapshots:
         with ExitStack() as opened:
             changed = self._now(opened).changed
         number = max((one.number for one in self), default=0) + 1
-        snapshot = Snapshot(number, label, time.time(), len(changed))
         nodes = {os.fsdecode(path): self._stored(node) for path, node in changed.items()}
+        snapshot = Snapshot(number, label, time.time(), self._counted(nodes))
         facts = {"label": label, "taken": snapshot.taken, "record": self._pin(), "nodes": nodes}
         write_json(self._folder / f"{number}.json", facts)
         return snapshot
@@ -215,9 +215,15 @@ class Snapshots:
         file = self._folder / f"{number}.json"
         try:
             facts = json.loads(file.read_text(encoding="utf-8"))
-            return Snapshot(number, facts["label"], facts["taken"], len(facts["nodes"])), facts
+            return Snapshot(number, facts["label"], facts["taken"], self._counted(facts["nodes"])), facts
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise WorkspaceError("a snapshot cannot be read", where=[f"{file}: {error}"]) from error
+
+    def _counted(self, paths: Iterable[str]) -> int:
+        """How many of them the changes show: not what is lent, nor what is in the copy's own git folders."""
+        aside = [os.fsdecode(place) for place in self._workspace.aside]
+        below = tuple(f"{place}/" for place in aside)
+        return sum(path not in aside and not path.startswith(below) for path in paths)
 
     def _pin(self) -> str:
         """Keep the record as it is now, once for all snapshots in a row that build on it."""
