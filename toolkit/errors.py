@@ -14,6 +14,7 @@
     │   ├── WorkspaceSecurityError  a path outside the allowed roots, or a link leading out
     │   ├── WorkspaceBudgetError    a selection larger than its byte budget
     │   ├── WorkspaceConflictError  the host changed since the copy was made
+    │   ├── BranchNameError *       a name that no branch can have
     │   ├── GitFailed *             a step of git that went wrong while a branch was made
     │   ├── ContentGone *           bytes that were remembered are no longer there
     │   └── Unreadable *            something could not be looked at, so nothing is decided from it

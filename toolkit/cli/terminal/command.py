@@ -24,6 +24,9 @@ class CommandWithExample(click.Command):
     """A command whose help ends with an example, shown line by line."""
 
     def __init__(self, *args: Any, example: str, **kwargs: Any) -> None:
+        # A command keeps the help option it was asked for first, so it has to be the same without its group, too.
+        given = kwargs.get("context_settings") or {}
+        kwargs["context_settings"] = {"help_option_names": ["-h", "--help"], **given}
         super().__init__(*args, **kwargs)
         self.example = example.strip()
 
