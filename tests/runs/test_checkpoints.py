@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import pytest
 from tests.sandbox.jails import needs_jail
 from toolkit.errors import RunError, WorkspaceError
 from toolkit.runs import Conversation, RunResult, SqliteSessionStore, load_run, run, start
-from toolkit.testing import FakeCLI, ScriptedAPI, text, tool_use
+from toolkit.testing import FakeCLI, ScriptedAPI, Turn, text, tool_use
 from toolkit.workspace import HostMount, WorkspaceSection
 
 Start = Callable[..., ScriptedAPI]
@@ -128,9 +129,10 @@ async def test_at_the_beginning_the_conversation_begins_anew_in_the_same_copy(sh
 
 
 async def test_a_checkpoint_in_the_middle_of_a_turn_ends_with_the_last_result(shop: Path, scripted_api: Start) -> None:
+    hold = threading.Event()
     api = scripted_api(
         bash("echo one > app.txt"),
-        bash("echo two > app.txt"),
+        Turn(bash("echo two > app.txt"), hold=hold),
         [text("first answer")],
         bash("cat app.txt"),
         [text("second answer")],
@@ -141,6 +143,7 @@ async def test_a_checkpoint_in_the_middle_of_a_turn_ends_with_the_last_result(sh
         async for event in live:
             if event.name == "tool.ended" and taken is None:
                 taken = await live.checkpoint("after the first")
+                hold.set()
         assert taken is not None
         assert (await live.result()).ok
     stored = load_run(live.id)
