@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.needs import needs
 from tests.workspace.copies import make_tree, prepare, tree_of
 from tests.workspace.hostile import a_place, run_as
 from toolkit.errors import WorkspaceConflictError, WorkspaceError
@@ -256,6 +257,31 @@ def test_bytes_too_many_to_be_kept_otherwise_are_kept_by_a_merge_and_merge_again
         assert (host / "text").read_bytes() == b"".join([b"host\n", *lines[1:]])
 
 
+def test_files_too_large_to_be_kept_twice_get_markers_where_both_sides_changed_them(tmp_path: Path) -> None:
+    host = make_tree(tmp_path / "host", {"large": b"x" * LARGEST_KEPT + b"\n"})
+    ws = prepare(host)
+    (host / "large").write_bytes(b"host\n")
+    (ws.temp_dir / "src/large").write_bytes(b"agent\n")
+    with pytest.raises(WorkspaceConflictError):
+        ws.apply()
+    assert [one.action for one in ws.apply(conflict_markers=True).changes] == ["marked"]
+    assert b"<<<<<<<" in (host / "large").read_bytes()
+
+
+def test_what_was_added_on_both_sides_is_merged_against_what_the_agent_had_from_then_on(host: Path) -> None:
+    ws = prepare(host)
+    (host / "new").write_bytes(b"host\n")
+    lines = [b"%d\n" % number for number in range(20)] + [b"x" * LARGEST_KEPT + b"\n"]
+    (ws.temp_dir / "src/new").write_bytes(b"".join(lines))
+    assert [one.action for one in ws.apply(conflict_markers=True).changes] == ["marked"]
+    lines[10] = b"agent\n"
+    (ws.temp_dir / "src/new").write_bytes(b"".join(lines))
+    assert [one.action for one in ws.apply().changes] == ["merged"]
+    now = (host / "new").read_bytes()
+    assert now.startswith(b"<<<<<<<")
+    assert b"9\nagent\n11\n" in now
+
+
 @pytest.mark.parametrize(("size", "kept"), [(LARGEST_KEPT, LARGEST_KEPT), (LARGEST_KEPT + 1, 0)])
 def test_bytes_that_the_host_holds_are_kept_a_second_time_only_where_they_are_few(
     host: Path, size: int, kept: int
@@ -293,4 +319,19 @@ def test_a_host_folder_that_may_not_be_listed_stops_the_apply() -> None:
         assert (host / "folder").is_dir()
 
     with a_place(plain=True) as place:
+        run_as(True, work)
+
+
+@needs(os.geteuid() == 0, "only root can give a folder to somebody else")
+def test_a_plain_user_makes_new_files_in_a_folder_that_belongs_to_somebody_else() -> None:
+    def work() -> None:
+        ws = prepare(place.project)
+        (ws.temp_dir / "src/new").write_text("new\n")
+        ws.apply()
+        assert (place.project / "new").stat().st_uid == os.geteuid()
+
+    with a_place(plain=True) as place:
+        make_tree(place.project, {"a.txt": b"a\n"})
+        place.project.chmod(0o777)
+        os.chown(place.project, 0, 0)
         run_as(True, work)

@@ -150,7 +150,7 @@ def test_rules_asked_one_by_one_say_what_they_say_at_once(monkeypatch: pytest.Mo
     lines = [b"a*", b"!ab", b"b/", b"*.py", b"!keep.py", b"c", b"!c", b"d/**"]
     rules = [GitPattern(line, "test", number) for number, line in enumerate(lines, 1)]
     at_once = RuleList(rules)
-    monkeypatch.setattr("toolkit_workspace.selecting.rules.match_many", lambda regexes: lambda path: [])
+    monkeypatch.setattr("toolkit_workspace.selecting.pattern.match_many", lambda regexes: lambda path: [])
     one_by_one = RuleList(rules)
     for path in (b"a", b"ab", b"b", b"x/b", b"m.py", b"keep.py", b"c", b"d", b"d/e", b"z"):
         assert one_by_one.last_match(path, is_folder) == at_once.last_match(path, is_folder), path

@@ -13,7 +13,6 @@ import ctypes
 import errno
 import json
 import os
-import secrets
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -31,7 +30,7 @@ def replacing(file: Path, *, mode: int = 0o600, durable: bool = False) -> Iterat
 
     With `durable` its bytes are on the disk before it does.
     """
-    fresh = file.with_name(f".{file.name}.{secrets.token_hex(6)}.new")
+    fresh = file.with_name(f".{file.name}.{os.urandom(6).hex()}.new")
     try:
         with os.fdopen(os.open(fresh, CREATE_FILE, mode), "wb") as out:
             yield out

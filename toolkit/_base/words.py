@@ -7,7 +7,6 @@ hold newlines, terminal codes and whole sentences. What comes out of `safe_name`
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import unicodedata
@@ -149,6 +148,8 @@ def cost_text(cost: float | None, known: float = 0.0) -> str:
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     """The known name that was probably meant, if one is near enough."""
+    import difflib
+
     return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)), None)
 
 

@@ -20,6 +20,7 @@ from toolkit_workspace.state import (
     is_unfinished,
     read_facts,
     remove_pair,
+    state_dir_of,
     take_state,
 )
 
@@ -38,6 +39,8 @@ class FoundWorkspace:
     pid: int
     created: float
     mounts: tuple[str, ...]
+    backend: str = "copy"
+    """`overlay` where its folder holds only what was written, over a kept copy."""
 
 
 def find_workspaces(parent: Path) -> list[FoundWorkspace]:
@@ -69,7 +72,24 @@ def _find(state_dir: Path) -> FoundWorkspace | None:
     pid, made = facts.get("pid"), facts.get("created")
     mounts = [str(mount.get("landing", "")) for mount in facts.get("mounts", []) if isinstance(mount, dict)]
     created = float(made) if isinstance(made, int | float) else st.st_mtime
-    return FoundWorkspace(folder, state_dir, status, pid if isinstance(pid, int) else 0, created, tuple(mounts))
+    backend = "copy" if facts.get("below") is None else "overlay"
+    pid = pid if isinstance(pid, int) else 0
+    return FoundWorkspace(folder, state_dir, status, pid, created, tuple(mounts), backend)
+
+
+def layers_of(folder: Path) -> tuple[Path, Path] | None:
+    """For a workspace of this user that is an overlay: the kept copy below it, and the folder that the kernel needs.
+
+    None for any other folder.
+    """
+    whole = folder.resolve()
+    state_dir = state_dir_of(whole)
+    try:
+        is_ours = whole.name.startswith(PREFIX) and state_dir.lstat().st_uid == os.geteuid()
+        below = read_facts(state_dir).get("below") if is_ours else None
+    except OSError:
+        return None
+    return None if below is None else (Path(below), state_dir / "work")
 
 
 def clean_workspaces(parent: Path, *, kept: bool = False) -> Iterator[FoundWorkspace]:

@@ -16,7 +16,6 @@ from typing import Literal, get_args
 
 from toolkit._base.words import safe_name
 from toolkit.errors import WorkspaceError, WorkspaceSecurityError
-from toolkit_workspace.selecting.pattern import read_globs
 
 GitChoice = Literal["lend", "copy", "none"]
 """What a mount's `.git` becomes: a git folder of the copy's own over the host's history, a plain copy, or nothing."""
@@ -141,6 +140,10 @@ def _lent(path: str | os.PathLike[str]) -> str:
 def _globs(globs: str | Iterable[str], option: str) -> tuple[str, ...]:
     """The patterns as a tuple; one that can never match is a mistake, and here somebody can still correct it."""
     written = (globs,) if isinstance(globs, str) else tuple(globs)
+    if not written:
+        return ()
+    from toolkit_workspace.selecting.pattern import read_globs
+
     for glob in written:
         patterns = read_globs((glob,), option)
         if not patterns or not patterns[0].can_match:

@@ -105,9 +105,12 @@ def checked_at(at: str) -> str:
     """A place of the user's choice.
 
     Raises:
-        WorkspaceError: it is no absolute path.
+        WorkspaceError: it is no absolute path, or the root.
     """
     normal = os.path.normpath(at) if isinstance(at, str) and at.startswith("/") and "\0" not in at else ""
-    if not normal or normal == "/":
+    if normal == "/":
+        what = f"at={at!r} is where everything of the jail itself is, so no mount can be there"
+        raise WorkspaceError(what, fix="Write for example: at='/work'")
+    if not normal:
         raise WorkspaceError(f"at={at!r} is no absolute path", fix="Write for example: at='/work'")
     return normal

@@ -7,24 +7,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from toolkit.errors import WorkspaceError
-from toolkit_workspace.applying.apply import Applied, apply_changes, resume, undo
-from toolkit_workspace.changes import Changes, changes_of, ignored_folders
-from toolkit_workspace.moments.snapshot import Snapshot, Snapshots
 from toolkit_workspace.mount import HostMount, without_places
 from toolkit_workspace.record.trouble import in_words
 from toolkit_workspace.selecting import fingerprint_of
-from toolkit_workspace.watching import (
-    Direction,
-    HostToWorkspace,
-    WatchEvent,
-    Watching,
-    Work,
-    WorkspaceToEvents,
-    bring_in,
-)
 from toolkit_workspace.workspace import Workspace
+
+if TYPE_CHECKING:  # each is loaded by who asks for it: a run that starts needs none of them
+    from toolkit_workspace.applying import Applied
+    from toolkit_workspace.changes import Changes
+    from toolkit_workspace.moments import Snapshot
+    from toolkit_workspace.moments.snapshot import Snapshots
+    from toolkit_workspace.watching import Direction, WatchEvent, Watching, Work
 
 
 class Reviewed(ABC):
@@ -40,6 +36,10 @@ class Reviewed(ABC):
     def _prepared(self) -> Workspace:
         """The workspace, once there is one."""
 
+    @abstractmethod
+    def make_whole(self) -> bool:
+        """Turn an overlay into a plain copy."""
+
     @property
     def _copied_mounts(self) -> tuple[HostMount, ...]:
         """The mounts, without what something else is shown over."""
@@ -51,6 +51,8 @@ class Reviewed(ABC):
         Raises:
             WorkspaceError: the rules cannot be read.
         """
+        from toolkit_workspace.changes import ignored_folders
+
         with in_words("the ignore rules cannot be read"):
             return ignored_folders(self._prepared(), paths)
 
@@ -64,12 +66,15 @@ class Reviewed(ABC):
             WorkspaceSecurityError: a mount lies in no allowed root any more, or a link leads out of it.
             WorkspaceError: a mount is gone, or something cannot be read or written.
         """
+        from toolkit_workspace.watching import bring_in
+
+        self.make_whole()
         with in_words("the host's changes cannot be brought in", at=self._prepared().folder):
             return bring_in(self._copied_mounts, self.allowed_host_roots, self._with_bases(), besides=besides)
 
     def fingerprint(self) -> str:
         """A hash of all names, contents, links and executable bits that are in the workspace now."""
-        with in_words("the workspace cannot be read"), self._prepared().opened() as root:
+        with in_words("the workspace cannot be read"), self._prepared().whole() as root:
             return fingerprint_of(root)
 
     def changes(self) -> Changes:
@@ -78,6 +83,8 @@ class Reviewed(ABC):
         Raises:
             WorkspaceError: the workspace or its record cannot be read.
         """
+        from toolkit_workspace.changes import changes_of
+
         return changes_of(self._prepared())
 
     def apply(
@@ -100,6 +107,8 @@ class Reviewed(ABC):
             WorkspaceSecurityError: a link leads out, or a mount's folder is no longer the same.
             WorkspaceError: an earlier apply or a rewind was interrupted, or a path or mount matches nothing.
         """
+        from toolkit_workspace.applying.apply import apply_changes
+
         self._refuse_half_rewound()
         chosen = None if paths is None else [os.fspath(path) for path in paths]
         with in_words("the changes cannot be applied", at=self._prepared().state_dir):
@@ -109,6 +118,8 @@ class Reviewed(ABC):
 
     def resume_apply(self) -> bool:
         """Apply all that an interrupted apply, or an interrupted undo, left out; False when there is none."""
+        from toolkit_workspace.applying.apply import resume
+
         with in_words("the apply cannot be finished", at=self._prepared().state_dir):
             return resume(self._with_bases())
 
@@ -118,6 +129,8 @@ class Reviewed(ABC):
         Raises:
             WorkspaceConflictError: a file was changed on the host since; nothing was taken back.
         """
+        from toolkit_workspace.applying.apply import undo
+
         with in_words("the apply cannot be taken back", at=self._prepared().state_dir):
             return undo(self._with_bases())
 
@@ -140,6 +153,7 @@ class Reviewed(ABC):
         before is `unfinished_rewind`, and is finished by doing it again. What came from the host since is taken out
         as it came in, and comes in again with the next update.
         """
+        self.make_whole()
         with in_words("the workspace cannot be rewound", at=self._with_bases().state_dir):
             return self._moments().rewind(snapshot, until_now=until_now, and_then=and_then)
 
@@ -178,6 +192,8 @@ class Reviewed(ABC):
         return workspace
 
     def _moments(self) -> Snapshots:
+        from toolkit_workspace.moments.snapshot import Snapshots
+
         workspace = self._prepared()
         if self._snapshots is None or not workspace.is_held:
             self._snapshots = Snapshots(workspace)
@@ -193,6 +209,9 @@ class Reviewed(ABC):
         Raises:
             WorkspaceError: the workspace is not prepared, or there is no such direction.
         """
+        from toolkit_workspace.watching import HostToWorkspace, Watching, WorkspaceToEvents
+
+        self.make_whole()
         workspace = self._prepared()
         arrow = direction.replace("->", "→")
         if arrow == "host→workspace":

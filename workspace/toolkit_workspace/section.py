@@ -6,23 +6,16 @@ Either everything selected arrives or nothing is left behind, Ctrl-C included.
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from toolkit.errors import WorkspaceError
-from toolkit_workspace.copying import Progress, fill
-from toolkit_workspace.delivering import (
-    Delivered,
-    Delivery,
-    Packer,
-    check_branch,
-    deliver_branch,
-    deliver_mailbox,
-)
+from toolkit_workspace.backend import Backend, checked_backend
 from toolkit_workspace.git import point_inside
 from toolkit_workspace.mount import HostMount
 from toolkit_workspace.places import Places, checked_at, places_of
@@ -36,16 +29,24 @@ from toolkit_workspace.selecting import (
     Secret,
     Seen,
     Source,
+    check_budgets,
     check_landings,
     close_sources,
+    left_secrets_text,
     open_sources,
-    over_budget,
     plan_source,
     prompt_text,
     secrets_of,
+    secrets_text,
 )
 from toolkit_workspace.shown import Shown, lend_over, plan_shown, show
 from toolkit_workspace.workspace import Workspace, default_parent
+
+if TYPE_CHECKING:
+    from toolkit_workspace.copying import Progress
+    from toolkit_workspace.delivering import Delivered, Delivery, Packer
+    from toolkit_workspace.pristine import Wish
+    from toolkit_workspace.travelling import GivenBack, Selected, Sink
 
 
 class WorkspaceSection(Reviewed):
@@ -61,6 +62,8 @@ class WorkspaceSection(Reviewed):
         keep_bases: Keep the bytes of files up to 1 MiB beside the workspace, in the background, so that
             what the host changes meanwhile can be merged instead of being a conflict.
         at: Where the agent finds it inside a jail, for example '/work'; the mounts' own paths if not given.
+        backend: 'copy' gives it all files; with 'overlay' its folder holds only what is written, over a copy that
+            is kept for all sections with these mounts, and only a jail sees the whole; 'auto' chooses.
     """
 
     def __init__(
@@ -74,7 +77,11 @@ class WorkspaceSection(Reviewed):
         progress: Callable[[Progress], None] | None = None,
         keep_bases: bool = True,
         at: str | None = None,
+        backend: Backend = "copy",
     ) -> None:
+        self.backend: Backend = checked_backend(backend)
+        """How it is to be filled; see `filled_by` for how it was."""
+        self._filled_by: tuple[str, str] = ("copy", "")
         self.mounts = tuple(mounts)
         self.allowed_host_roots = tuple(Path(root) for root in allowed_host_roots)
         self.keep = keep
@@ -88,6 +95,8 @@ class WorkspaceSection(Reviewed):
         self._over: dict[str, Path] = {}
         self._secrets: tuple[Secret, ...] = ()
         self._is_inside = False
+        self._given: Places | None = None
+        """Where its parts appear, where its mounts do not say so: they were packed elsewhere."""
         self._was_inside = False
         """Whether an agent in a jail has seen it, now or before."""
         self.at = None if at is None else checked_at(at)
@@ -100,9 +109,13 @@ class WorkspaceSection(Reviewed):
         Raises:
             WorkspaceError: there is none at that place, or its owner still works with it.
         """
+        from toolkit_workspace.travelling import is_copied, settle_here
+
         with in_words("the workspace cannot be opened", at=Path(temp_dir)):
-            workspace = Workspace.adopt(Path(temp_dir))
+            workspace = _adopted(Path(temp_dir))
         try:
+            if is_copied(workspace):
+                settle_here(workspace)
             facts = workspace.read_facts()
             mounts = [_mount_of(one) for one in facts["mounts"]]
             section = cls(mounts, facts["roots"], parent=workspace.folder.parent, keep=True, at=facts["at"])
@@ -110,10 +123,15 @@ class WorkspaceSection(Reviewed):
             section._over = {place: Path(host) for host, place in section._shown.over}
             section._secrets = tuple(Secret(*one) for one in facts["secrets"])
             section._was_inside = facts.get("seen") is not None
+            section._given = Places.from_json(facts["given"]) if facts.get("given") else None
+            section._filled_by = tuple(facts.get("filled_by") or ("copy", ""))
             section._summaries = tuple(MountSummary.from_json(one["summary"]) for one in facts["mounts"])
         except OSError as error:
             workspace.release()
             raise in_words_of(error, "the workspace cannot be opened", at=workspace.state_dir) from error
+        except WorkspaceError:
+            workspace.release()
+            raise
         except (KeyError, TypeError, ValueError) as error:
             workspace.release()
             raise WorkspaceError(
@@ -165,7 +183,12 @@ class WorkspaceSection(Reviewed):
     @property
     def places(self) -> Places:
         """Where its parts appear to an agent in a jail."""
-        return places_of(self.mounts, self.at)
+        return self._given or places_of(self.mounts, self.at)
+
+    @property
+    def projects(self) -> tuple[Path, ...]:
+        """The host folders of its mounts, where its owner's tools are looked for."""
+        return tuple(Path(mount.host_path).resolve() for mount in self.mounts)
 
     @property
     def shown(self) -> Shown:
@@ -226,19 +249,49 @@ class WorkspaceSection(Reviewed):
             finally:
                 close_sources(sources)
 
+    def plan_backend(
+        self, plan: Plan, *, no_overlay: str = "", home: str | os.PathLike[str] | None = None
+    ) -> tuple[str, str]:
+        """How preparing what `plan` is of would fill the workspace, and why so; nothing is made."""
+        from toolkit_workspace.pristine import Wish, planned
+
+        wish = Wish(self.backend, no_overlay, None if home is None else Path(home))
+        return planned(wish, plan, follows=any(mount.follow_symlinks for mount in self.mounts))
+
     def plan_shown(self, plan: Plan) -> Shown:
         """What a jail would have to show besides the copy that `plan` is of; what `shown` is once it is prepared."""
         with in_words("the mounts cannot be read"), AllowedRoots(self.allowed_host_roots) as roots:
             sources = open_sources(self._copied_mounts, roots)
             try:
-                return plan_shown(sources, plan, roots, self.places).covered(self._over, self.places)
+                found = [mount.repositories for mount in plan.mounts]
+                return plan_shown(sources, found, roots, self.places).covered(self._over, self.places)
             finally:
                 close_sources(sources)
 
-    def prepare(self, *, parent: str | os.PathLike[str] | None = None, keep: bool | None = None) -> Self:
+    @property
+    def filled_by(self) -> tuple[str, str]:
+        """How it was filled, 'copy' or 'overlay', and why so or what it lies over."""
+        self._prepared()
+        return self._filled_by
+
+    @property
+    def layers(self) -> tuple[Path, Path] | None:
+        """For an overlay: the kept copy below `temp_dir`, and a folder the kernel needs; None for a plain copy."""
+        workspace = self._prepared()
+        return None if workspace.below is None else (workspace.below, workspace.work)
+
+    def prepare(
+        self,
+        *,
+        parent: str | os.PathLike[str] | None = None,
+        keep: bool | None = None,
+        no_overlay: str = "",
+        home: str | os.PathLike[str] | None = None,
+    ) -> Self:
         """Copy the mounts into a fresh folder; a second call does nothing, or takes back what was released.
 
-        `parent` and `keep` count instead of what the section was made with.
+        `parent` and `keep` count instead of what the section was made with. `no_overlay` says why an overlay would
+        not do for the caller; `home` is the state folder in which copies are kept for one.
 
         Raises:
             WorkspaceSecurityError: a mount lies in no allowed root, or a link leads out of it.
@@ -249,28 +302,36 @@ class WorkspaceSection(Reviewed):
         if self._workspace is not None:
             if not self.is_held:
                 with in_words("the workspace cannot be opened", at=self._workspace.folder):
-                    self._workspace, self._snapshots = Workspace.adopt(self._workspace.folder), None
+                    self._workspace, self._snapshots = _adopted(self._workspace.folder), None
             return self
         place = Path(parent) if parent is not None else self._parent or default_parent()
         with in_words("the mounts cannot be read"), AllowedRoots(self.allowed_host_roots) as roots:
             sources = open_sources(self._copied_mounts, roots)
             try:
-                self._check_budgets(sources, roots)
-                self._workspace = self._filled(place.absolute(), sources, roots)
+                check_budgets(sources, roots, strict=self._strict)
+                from toolkit_workspace.pristine import Wish
+
+                wish = Wish(self.backend, no_overlay, None if home is None else Path(home))
+                self._workspace = self._filled(place.absolute(), sources, roots, wish)
             finally:
                 close_sources(sources)
-        if self._keep_bases:
+        if self._keep_bases and self._workspace.below is None:
             self._workspace.start_keeping_bases()
         return self
 
-    def _filled(self, place: Path, sources: Sequence[Source], roots: AllowedRoots) -> Workspace:
+    def _filled(self, place: Path, sources: Sequence[Source], roots: AllowedRoots, wish: Wish) -> Workspace:
         """A new workspace with everything in it; nothing is left of it if that fails."""
         workspace = Workspace.create(place, [source.record for source in sources])
         try:
-            tallies = fill(workspace, sources, roots, strict=self._strict, progress=self._progress)
+            from toolkit_workspace.pristine import filled
+
+            done = filled(workspace, sources, roots, wish, strict=self._strict, progress=self._progress)
+            tallies, self._filled_by = done.tallies, (done.used, done.why)
             self._summaries = tuple(map(MountSummary.of, sources, tallies))
             self._secrets = tuple(secrets_of(sources, tallies))
             self._shown = show(workspace, sources, tallies, roots, self.places).covered(self._over, self.places)
+            for part in self.places.parts if workspace.below is not None else ():
+                workspace.make_folder(part.landing)  # a jail shows it from there
             workspace.write_facts(**self._facts())
         except BaseException as error:
             left = workspace.remove_if_possible()
@@ -280,19 +341,49 @@ class WorkspaceSection(Reviewed):
             raise in_words_of(error, "the workspace cannot be filled", at=place, needs=needs, fix=left) from error
         return workspace
 
+    def pack_into(self, sink: Sink) -> Selected:
+        """Give everything that preparing would copy to a sink instead, and what a copy needs of git; nothing is made.
+
+        Raises as `prepare`, and what the sink raises.
+        """
+        from toolkit_workspace.travelling import give_histories, select_into
+
+        with in_words("the mounts cannot be read"), AllowedRoots(self.allowed_host_roots) as roots:
+            sources = open_sources(self._copied_mounts, roots)
+            try:
+                check_budgets(sources, roots, strict=self._strict)
+                selected = select_into(sink, sources, roots, strict=self._strict)
+                give_histories(sink, sources, selected)
+                found = [tally.repositories for tally in selected.tallies]
+                told = copy.copy(self)
+                told._summaries = tuple(map(MountSummary.of, sources, selected.tallies))
+                told._secrets = tuple(secrets_of(sources, selected.tallies))
+                shown = plan_shown(sources, found, roots, self.places)
+                lent = [os.path.normpath(f"{one.landing}/{name}") for one in self.mounts for name in one.lend]
+                told._shown = replace(shown, aside=(*lent, *(one.at for one in shown.git)))
+                told._was_inside = True
+                facts = told._facts()
+                for one, source in zip(facts["mounts"], sources, strict=True):
+                    one["name"] = None if source.record.name is None else os.fsdecode(source.record.name)
+                left = [(mount.landing, one) for mount in told._summaries for one in mount.left_out]
+                said = (secrets_text(told._secrets) if told._secrets else None, left_secrets_text(left))
+                return replace(selected, facts=facts, remarks=tuple(one for one in said if one))
+            finally:
+                close_sources(sources)
+
+    def give_back(self, sink: Sink) -> GivenBack:
+        """Give what differs from what was prepared, and its git folders, to a sink; raises as `changes`."""
+        from toolkit_workspace.travelling import give_back
+
+        with in_words("the changes cannot be sent back", at=self._prepared().state_dir):
+            return give_back(sink, self._with_bases(), [one.at for one in self._shown.git])
+
     def _bytes_needed(self, sources: Sequence[Source], roots: AllowedRoots) -> int | None:
         """How many bytes the mounts hold, None where that cannot be told."""
         try:
             return sum(plan_source(source, roots, strict=False).needed for source in sources)
         except (OSError, WorkspaceError):
             return None
-
-    def _check_budgets(self, sources: Sequence[Source], roots: AllowedRoots) -> None:
-        for source in sources:
-            if source.mount.max_bytes is not None:
-                plan = plan_source(source, roots, strict=self._strict)
-                if plan.is_over_budget:
-                    raise over_budget(plan.mount_path, source.mount.max_bytes, plan.needed, plan.largest)
 
     def _facts(self) -> dict[str, Any]:
         pairs = zip(self.mounts, self._summaries, strict=True)
@@ -301,7 +392,9 @@ class WorkspaceSection(Reviewed):
         secrets = [[one.path, one.what, one.pattern] for one in self._secrets]
         shown = self._shown.to_json()
         seen = self.places.to_json() if self._was_inside else None
-        return {"roots": roots, "mounts": mounts, "at": self.at, "shown": shown, "secrets": secrets, "seen": seen}
+        facts = {"roots": roots, "mounts": mounts, "at": self.at, "shown": shown, "secrets": secrets, "seen": seen}
+        facts["filled_by"] = self._filled_by
+        return facts if self._given is None else {**facts, "given": self._given.to_json()}
 
     @property
     def secrets(self) -> tuple[Secret, ...]:
@@ -332,6 +425,23 @@ class WorkspaceSection(Reviewed):
             bool(self._shown.git),
         )
 
+    def make_whole(self) -> bool:
+        """Turn an overlay into a plain copy, with all files in its folder; False where it is one.
+
+        Nobody may work in it meanwhile.
+
+        Raises:
+            WorkspaceError: it cannot be read or written, and is as it was.
+        """
+        from toolkit_workspace.pristine import make_whole
+
+        with in_words("the workspace cannot be made a plain copy", at=self._prepared().folder):
+            if not make_whole(self._prepared()):
+                return False
+        self._snapshots, self._filled_by = None, ("copy", "it was an overlay before")
+        self._write_facts()
+        return True
+
     def check_branch(self, name: str) -> None:
         """Look whether a branch of that name could be made in each repository that the mounts lie in.
 
@@ -340,6 +450,8 @@ class WorkspaceSection(Reviewed):
         Raises:
             WorkspaceError: there is one already, or no repository, or git takes no such name.
         """
+        from toolkit_workspace.delivering import check_branch
+
         origins = self.shown.origins if self.is_prepared else self.plan_shown(self.plan()).origins
         check_branch([Path(mount.host_path) for mount in self.mounts], origins, name)
 
@@ -353,6 +465,8 @@ class WorkspaceSection(Reviewed):
             WorkspaceSecurityError: a link leads out, or the agent's commits are not sound.
             WorkspaceError: there is no repository, nothing to deliver, or the branch cannot be made.
         """
+        from toolkit_workspace.delivering import deliver_branch, deliver_mailbox
+
         how = deliver_mailbox if as_mailbox else deliver_branch
         with in_words("the changes cannot be delivered", at=self.state_dir):
             return how(self._with_bases(), self.shown.origins, delivery, pack)
@@ -384,7 +498,7 @@ class WorkspaceSection(Reviewed):
         try:
             with in_words(what, at=workspace.state_dir, fix="It is still there, until 'toolkit workspace clean'."):
                 workspace.finish_keeping_bases()
-                workspace.write_facts(**self._facts(), kept=True)
+                workspace.write_facts(**self._facts(), kept=True, touched=_touched(workspace))
         finally:
             workspace.release()
 
@@ -396,6 +510,29 @@ class WorkspaceSection(Reviewed):
             self.release()
         else:
             self.cleanup()
+
+
+def _adopted(folder: Path) -> Workspace:
+    workspace = Workspace.adopt(folder)
+    try:
+        if workspace.bases_below is not None:  # it is, or was, an overlay
+            from toolkit_workspace.pristine import finish_whole
+
+            finish_whole(workspace)
+    except BaseException:
+        workspace.release()
+        raise
+    return workspace
+
+
+def _touched(workspace: Workspace) -> list[str] | None:
+    """The files that a copy of the workspace could not tell to be touched; None where they cannot be looked at."""
+    from toolkit_workspace.travelling import touched_unkept
+
+    try:
+        return touched_unkept(workspace)
+    except (OSError, WorkspaceError):
+        return None
 
 
 def _facts_of(mount: HostMount, summary: MountSummary) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from toolkit_workspace.git import (
 )
 from toolkit_workspace.mount import HostMount
 from toolkit_workspace.places import Places
-from toolkit_workspace.selecting import AllowedRoots, Plan, Source, Tally
+from toolkit_workspace.selecting import AllowedRoots, Source, Tally
 from toolkit_workspace.workspace import Workspace
 
 NOTHING = "nothing"
@@ -95,11 +95,11 @@ def show(
     origins: list[Origin] = []
     for source, tally in zip(sources, tallies, strict=True):
         at = _landing(source)
-        found = _repositories(source, tally.repositories)
+        found = repositories_of(source, tally.repositories)
         origins += _origins(source, found)
         for name in source.mount.lend:
             lent.append((_lendable(source, name, roots), places.to_agent(f"{at}{name}")))
-            (workspace.folder / at / name).mkdir(mode=0o755, parents=True, exist_ok=True)
+            workspace.make_folder(f"{at}{name}")
             aside.append(f"{at}{name}")
         if source.mount.git == "lend":
             stores = sum(len(one.lent) for one in git)
@@ -109,7 +109,7 @@ def show(
     return Shown(tuple(lent), tuple(git), tuple(aside), tuple(origins))
 
 
-def _repositories(source: Source, places: Iterable[bytes | str]) -> dict[str, Repository]:
+def repositories_of(source: Source, places: Iterable[bytes | str]) -> dict[str, Repository]:
     """The repositories of a mount by the place of each below it; one that cannot be read matters where git is lent."""
     folder = Path(os.fsdecode(source.real_paths[0]))
     found: dict[str, Repository] = {}
@@ -137,14 +137,16 @@ def _origins(source: Source, found: Mapping[str, Repository]) -> Iterator[Origin
         yield origin_of(repository, at, folder / below, git=git)
 
 
-def plan_shown(sources: Sequence[Source], plan: Plan, roots: AllowedRoots, places: Places) -> Shown:
-    """What `show` would give, by looking only; raises as it does."""
+def plan_shown(
+    sources: Sequence[Source], repositories: Sequence[Iterable[bytes | str]], roots: AllowedRoots, places: Places
+) -> Shown:
+    """What `show` would give, by looking only; raises as it does. `repositories` are those found in each mount."""
     lent: list[tuple[str, str]] = []
     git: list[GitInside] = []
     origins: list[Origin] = []
-    for source, mount in zip(sources, plan.mounts, strict=True):
+    for source, below_it in zip(sources, repositories, strict=True):
         at = _landing(source)
-        found = _repositories(source, mount.repositories)
+        found = repositories_of(source, below_it)
         origins += _origins(source, found)
         lent += [(_lendable(source, name, roots), places.to_agent(f"{at}{name}")) for name in source.mount.lend]
         for below, repository in found.items() if source.mount.git == "lend" else ():
@@ -179,7 +181,7 @@ def _gits(
         prefix = f"{below}/" if below else ""
         hidden = [name.removeprefix(prefix) for name in source.mount.lend if name.startswith(prefix)]
         copy = workspace.folder / at
-        copy.mkdir(mode=0o755, parents=True, exist_ok=True)
+        workspace.make_folder(at)
         made = make_git(
             repository,
             copy,
@@ -187,6 +189,7 @@ def _gits(
             first_store=stores,
             nothing=nothing,
             hidden=None if is_whole else hidden,
+            below=None if workspace.below is None else workspace.below / at,
         )
         stores += len(made.lent)
         yield made

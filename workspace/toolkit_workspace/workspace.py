@@ -10,8 +10,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import secrets
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -20,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolkit._base.files import is_there, write_json
 from toolkit._base.handles import READ_DIR
+from toolkit._base.layered import Layers, make_above, mount_layers
 from toolkit._base.locks import Lock, take_lock
 from toolkit._base.unborn import unborn_name
 from toolkit._base.words import safe_name
@@ -46,7 +45,7 @@ class Workspace:
     def __init__(self, folder: Path, lock: Lock | None = None, record: Record | None = None) -> None:
         self.folder = folder
         self.state_dir = state_dir_of(folder)
-        self.store = ByteStore(self.state_dir / "bases")
+        self.store = ByteStore(self.state_dir / "bases", lambda: self.bases_below)
         self._lock = lock
         self._record = record
         self._stop = threading.Event()
@@ -55,7 +54,7 @@ class Workspace:
     @classmethod
     def create(cls, parent: Path, mounts: Sequence[MountRecord]) -> Workspace:
         """Make an empty workspace (mode 0700) below `parent`, owned and locked by this process."""
-        folder = parent / (PREFIX + secrets.token_hex(6))
+        folder = parent / (PREFIX + os.urandom(6).hex())
         unborn = parent / unborn_name(folder.name)
         what, fix = f"no workspace can be made below {safe_name(str(parent))}", "Choose another folder for it."
         with in_words(what, at=parent, fix=fix):
@@ -64,7 +63,9 @@ class Workspace:
         try:
             # Locked before it has the name that `find_workspaces` looks for: nobody sees it without an owner.
             workspace._lock = take_lock(unborn / "lock")
-            write_json(unborn / "owner.json", {"created": time.time(), **owner_facts(os.getpid()), "kept": False})
+            st = unborn.stat()
+            facts = {"created": time.time(), **owner_facts(os.getpid()), "kept": False, "made": [st.st_dev, st.st_ino]}
+            write_json(unborn / "owner.json", facts)
             unborn.rename(workspace.state_dir)
             folder.mkdir(mode=0o700)
             folder.chmod(0o700)
@@ -140,6 +141,41 @@ class Workspace:
         write_json(self.state_dir / "owner.json", known, indent=1)
 
     @functools.cached_property
+    def below(self) -> Path | None:
+        """The kept copy that shows through where nothing was written; None where the folder is all there is."""
+        below = self.read_facts().get("below")
+        return None if below is None else Path(below)
+
+    @functools.cached_property
+    def bases_below(self) -> Path | None:
+        """The kept copy that it lies over, or lay over once: it has the bytes of what earlier records speak of."""
+        once = self.read_facts().get("lay_over")
+        return self.below if once is None else Path(once)
+
+    @property
+    def lower(self) -> tuple[Path, ...]:
+        """What shows through its folder."""
+        return () if self.below is None else (self.below,)
+
+    @property
+    def work(self) -> Path:
+        """The folder that the kernel needs beside one that lies over a kept copy."""
+        return self.state_dir / "work"
+
+    def lay_over(self, below: Path | None) -> None:
+        """From now on the folder holds only what is written, over a kept copy; or all there is, with None."""
+        facts = {} if below is None else {"lay_over": str(below)}
+        self.write_facts(below=None if below is None else str(below), **facts)
+        if below is not None:
+            self.work.mkdir(mode=0o700, exist_ok=True)
+        self.facts_changed()
+
+    def make_folder(self, path: str) -> None:
+        """Make a folder of the workspace where it is missing; those that the kept copy has come as they are there."""
+        with self.opened() as root:
+            os.close(make_above(root, self.lower, os.fsencode(path)))
+
+    @functools.cached_property
     def aside(self) -> tuple[bytes, ...]:
         """Places that are no part of the changes: what is lent, and the git folders of the copy itself."""
         return tuple(os.fsencode(path) for path in self.read_facts().get("shown", {}).get("aside", ()))
@@ -154,7 +190,7 @@ class Workspace:
 
     def facts_changed(self) -> None:
         """Look again at what the section wrote down."""
-        for name in ("aside", "seen"):
+        for name in ("aside", "seen", "below", "bases_below"):
             self.__dict__.pop(name, None)
 
     @property
@@ -213,6 +249,20 @@ class Workspace:
         finally:
             os.close(handle)
 
+    @contextlib.contextmanager
+    def whole(self) -> Iterator[int]:
+        """The folder with all files in it, as a handle, for a block; for an overlay nobody else may have it mounted.
+
+        Raises:
+            OSError: an overlay cannot be mounted.
+        """
+        if not self.lower:
+            with self.opened() as root:
+                yield root
+            return
+        with mount_layers(Layers(self.folder, self.work, self.lower)) as mounted:
+            yield mounted.whole
+
     def start_keeping_bases(self) -> None:
         """Keep the bytes of small files from now on, in the background: in case the host changes them.
 
@@ -266,4 +316,6 @@ class Workspace:
 
 
 def default_parent() -> Path:
+    import tempfile
+
     return Path(tempfile.gettempdir())

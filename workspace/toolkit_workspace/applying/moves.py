@@ -80,12 +80,10 @@ class Move:
     def _is_made(self, now: HostVersion | None) -> bool:
         """Whether the goal is reached already; refuses a place that holds a third thing."""
         if now is None:
-            if self.goal is None:
-                return True
             # Between two kinds there is a moment with nothing in place.
-            if self.start is None or self.start.kind != self.goal.kind:
-                return False
-            raise self._met_something_else()
+            if self.goal is not None and self.start is not None and self.start.kind == self.goal.kind:
+                raise self._met_something_else()
+            return self.goal is None
         if now.is_like(self.goal):
             return True
         if not now.is_like(self.start):

@@ -18,6 +18,7 @@ from toolkit_workspace.changes.patch import patch_of, why_not_in_patch
 from toolkit_workspace.changes.renames import pair_renames
 from toolkit_workspace.changes.scan import Pair, scan
 from toolkit_workspace.changes.summary import summary_table
+from toolkit_workspace.overlay import links_in_both
 from toolkit_workspace.record.content import Hosts, Node
 from toolkit_workspace.record.record import MountRecord, Record
 from toolkit_workspace.record.trouble import in_words
@@ -197,7 +198,9 @@ def changes_of(workspace: Workspace) -> Changes:
     said = in_words("the workspace cannot be read", at=workspace.folder)
     with said, Hosts(workspace.record, workspace.store) as hosts, workspace.opened() as root:
         pairs = without_aside(scan(workspace, root, hosts), workspace.aside)
-        return changes_from(pairs, hosts.record, links_below(root), IgnoreRules(hosts).name, workspace.seen)
+        below = workspace.below
+        links = links_below(root) if below is None else links_in_both(root, below, links_below)
+        return changes_from(pairs, hosts.record, links, IgnoreRules(hosts).name, workspace.seen)
 
 
 def without_aside(pairs: Sequence[Pair], aside: Sequence[bytes]) -> Sequence[Pair]:

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from toolkit_workspace.changes.scan import Pair
 from toolkit_workspace.record.content import Hosts
 from toolkit_workspace.record.record import MountRecord
-from toolkit_workspace.selecting import GitPattern
 from toolkit_workspace.selecting.rules import RuleList, Scope, rules_in
 from toolkit_workspace.workspace import Workspace
+
+if TYPE_CHECKING:
+    from toolkit_workspace.selecting import GitPattern
 
 _EXCLUDE = b".git/info/exclude"
 
@@ -59,6 +62,8 @@ class IgnoreRules:
 
     def _scope(self, mount: int, folder: bytes) -> Scope | None:
         """The rules in force in a folder; one that only the copy has adds none of its own."""
+        if not self._hosts.has_folder(mount):
+            return None
         key = (mount, folder)
         if key not in self._scopes:
             if folder:

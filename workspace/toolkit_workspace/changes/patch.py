@@ -8,7 +8,6 @@ left out and named: see `why_not_in_patch`.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import os
 import re
@@ -178,6 +177,8 @@ def _file_line(path: bytes) -> bytes:
 
 
 def _literal(data: bytes) -> bytes:
+    import base64
+
     packed = zlib.compress(data)
     lines = [b"literal %d\n" % len(data)]
     for start in range(0, len(packed), 52):

@@ -16,7 +16,7 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -172,7 +172,7 @@ class _Copier:
         self._next_tick = time.monotonic() + _TICK_SECONDS
         self._seen = 0
         self._sharing: Sharing | None = None
-        self._names: dict[tuple[int, int], _Names] = {}
+        self._names: dict[tuple[int, int], Names] = {}
         self.tallies: list[Tally] = []
 
     @cached_property
@@ -387,7 +387,7 @@ class _Copier:
         if made.st_size != st.st_size:
             mount.tally.left.add(shown, "changed meanwhile", detail="became shorter")
         if st.st_nlink > 1:
-            self._names.setdefault((st.st_dev, st.st_ino), _Names(shown, st.st_nlink)).meet(shown)
+            self._names.setdefault((st.st_dev, st.st_ino), Names(shown, st.st_nlink)).meet(shown)
         return made, st
 
     def _copy_link(self, mount: _Mount, folder: Folder, name: str, link: bytes, into: int, path: bytes) -> bool:
@@ -427,11 +427,7 @@ class _Copier:
             mount.room -= sum([size for _, size in copied])
 
     def _note_other_names(self, mount: _Mount) -> None:
-        """Report files with names outside the mount: a change taken back would show there too."""
-        for names in self._names.values():
-            if names.there_are > names.met:
-                count = names.there_are - names.met
-                mount.tally.left.add(names.first, "has other names", detail=f"{count} outside the mount")
+        note_other_names(self._names.values(), mount.tally)
         self._names.clear()
 
     def _tick(self, folder: bytes, progress: Callable[[Progress], None]) -> None:
@@ -443,7 +439,7 @@ class _Copier:
 
 
 @dataclass(slots=True)
-class _Names:
+class Names:
     """A file with more than one name: the first one, how many there are, how many were met."""
 
     first: bytes
@@ -453,6 +449,13 @@ class _Names:
     def meet(self, name: bytes) -> None:
         self.first = min(self.first, name)
         self.met += 1
+
+
+def note_other_names(found: Iterable[Names], tally: Tally) -> None:
+    """Report files with names outside the mount: a change taken back would show there too."""
+    for names in found:
+        if names.there_are > names.met:
+            tally.left.add(names.first, "has other names", detail=f"{names.there_are - names.met} outside the mount")
 
 
 def _sizes(names: Sequence[str], files: Sequence[tuple[int, tuple[int, int, int, int], object]]) -> list[Named]:

@@ -138,11 +138,15 @@ def check_branch(hosts: Sequence[Path], origins: Sequence[Origin], name: str) ->
         WorkspaceError: as `deliver_branch`.
     """
     checked_name(name)
-    _refuse_no_repository(hosts, origins)
-    for top in dict.fromkeys(origin.top for origin in origins):
-        repository = find_repository(Path(top))
-        if repository is not None:
-            free_place(repository, *refs_of(repository), name, force=False)
+    try:
+        _refuse_no_repository(hosts, origins)
+        for top in dict.fromkeys(origin.top for origin in origins):
+            repository = find_repository(Path(top))
+            if repository is not None:
+                free_place(repository, *refs_of(repository), name, force=False)
+    except WorkspaceError as error:
+        error.exit_code = 2  # nothing has been worked for it yet: it is a matter of what was asked for
+        raise
 
 
 def deliver_mailbox(

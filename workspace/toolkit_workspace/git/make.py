@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
@@ -21,6 +21,7 @@ from toolkit_workspace.git.program import git
 from toolkit_workspace.git.refs import read_refs
 from toolkit_workspace.git.repository import LARGEST_HEAD, Repository
 from toolkit_workspace.git.settings import clean_settings, ignored_everywhere
+from toolkit_workspace.overlay import is_in
 
 STORES = "/run/toolkit/git"
 """Where object stores of the host appear inside a jail."""
@@ -52,7 +53,14 @@ class GitInside:
 
 
 def make_git(
-    repository: Repository, copy: Path, at: str, *, first_store: int, nothing: Path, hidden: Iterable[str] | None
+    repository: Repository,
+    copy: Path,
+    at: str,
+    *,
+    first_store: int,
+    nothing: Path,
+    hidden: Iterable[str] | None,
+    below: Path | None = None,
 ) -> GitInside:
     """Make `copy/.git` for a work tree that was copied there.
 
@@ -64,6 +72,7 @@ def make_git(
         nothing: An empty file, to be shown where the host's own stores name further ones.
         hidden: Folders of the work tree that are shown from the host, if the copy lacks anything that the
             host has: then git is told which tracked files are not there on purpose. None if it is whole.
+        below: The kept copy that shows through the copied work tree, if one does.
 
     Raises:
         WorkspaceError: the repository cannot be read, or the folder not written.
@@ -77,7 +86,7 @@ def make_git(
         (place / "config").write_text(clean_settings(repository), encoding="utf-8", errors="surrogateescape")
         (place / "info" / "exclude").write_bytes(ignored_everywhere(repository))
         if hidden is not None:
-            _mark_absent(repository, place, copy, [*hidden])
+            mark_absent(repository, place, [*hidden], lambda name: is_in(copy, below, name))
         _write_alternates(place, [str(store) for store in repository.objects])
     except OSError as error:
         raise WorkspaceError(
@@ -85,6 +94,11 @@ def make_git(
             where=[str(error.filename or place)],
             fix="Copy without git: --git none, HostMount(…, git='none')",
         ) from error
+    return by_itself(made, nothing)
+
+
+def by_itself(made: GitInside, nothing: Path) -> GitInside:
+    """The same where the host's own stores name no further ones: an empty file is shown in place of each list."""
     borrowing = [inside for host, inside in made.lent if (Path(host) / "info" / "alternates").exists()]
     return replace(made, lent=(*made.lent, *((str(nothing), f"{inside}/info/alternates") for inside in borrowing)))
 
@@ -196,13 +210,17 @@ def _copy(file: BinaryIO, source: Path, to: Path, most: int) -> int:
     return most - left + _BLOCK
 
 
-def _mark_absent(repository: Repository, place: Path, copy: Path, shown: Sequence[str]) -> None:
-    """Tell git which tracked files were left out of the copy, so that they are not taken for deleted."""
+def mark_absent(repository: Repository, place: Path, shown: Sequence[str], is_copied: Callable[[str], bool]) -> None:
+    """Tell a copy's git folder which tracked files were left out of the copy: they are not to be taken for deleted.
+
+    `is_copied` is asked of paths relative to the work tree; `shown` are folders of it that are shown from the host.
+    """
     if not (place / "index").exists():
         return
+    copy = place.parent
     listed = os.fsdecode(git(place, "ls-files", "-z", work_tree=copy)).split("\0")
     prefixes = tuple(f"{folder}/" for folder in shown)
-    missing = [one for one in listed if one and not one.startswith(prefixes) and not os.path.lexists(copy / one)]
+    missing = [one for one in listed if one and not one.startswith(prefixes) and not is_copied(one)]
     absent = list(_there(repository.top, missing))
     if absent:
         times = (place / "index").stat()

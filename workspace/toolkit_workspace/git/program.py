@@ -8,9 +8,6 @@ pointed at the files of a repository of the host, which may have been made to mi
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -31,6 +28,8 @@ def owner_settings(git_dir: Path) -> list[tuple[str, str]]:
     found = _pairs(_run(git_dir, {"GIT_DIR": os.devnull}, asked))
     if not any(name.startswith("includeif.") for name, _ in found):
         return found
+    import tempfile
+
     # For a condition git has to know the place of the git folder; an empty one stands in for its settings.
     with tempfile.TemporaryDirectory(prefix="toolkit-git-") as empty:
         for name in ("objects", "refs"):
@@ -58,6 +57,9 @@ def git(git_dir: Path, *arguments: str, work_tree: Path, given: bytes = b"") -> 
 
 
 def _run(about: Path, places: Mapping[str, str], arguments: Sequence[str], given: bytes = b"") -> bytes:
+    import shutil
+    import subprocess
+
     program = shutil.which("git")
     if program is None:
         raise WorkspaceError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Callable
 from typing import Any
 
@@ -24,12 +23,20 @@ _BUILD_HOOKS = (
     ("tool", "flit", "external-data"),
 )
 _OURS = (("tool", "toolkit"),)
+
+
+def _toml(text: str) -> Any:
+    import tomllib  # its patterns take a while, and few changes are to such a file
+
+    return tomllib.loads(text)
+
+
 Parts = tuple[tuple[tuple[str, ...], ...], str]
 """Where to look, and the mark for a change there."""
 _MARKS: dict[str, tuple[Callable[[str], Any], tuple[Parts, ...]]] = {
     "package.json": (json.loads, ((_SCRIPTS, "runs elsewhere: its scripts changed"),)),
     "pyproject.toml": (
-        tomllib.loads,
+        _toml,
         (
             (_BUILD_HOOKS, "runs elsewhere: what builds the package changed"),
             (_OURS, "obeyed by toolkit run: its table [tool.toolkit] changed"),

@@ -268,6 +268,20 @@ class Hosts:
             self._open[mount] = _open_mount(self.mounts[mount])
         return self._open[mount]
 
+    def has_folder(self, mount: int) -> bool:
+        """Whether there is anything at the path of a mount's host folder: on another machine there may be nothing.
+
+        Raises:
+            WorkspaceSecurityError: there is, and it is not the folder.
+        """
+        try:
+            self.folder(mount)
+        except WorkspaceSecurityError as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                return False
+            raise
+        return True
+
     def open_folder(self, mount: int) -> int:
         """A handle of its own; contents ask for one long after these hosts were closed."""
         return os.dup(self._open[mount]) if mount in self._open else _open_mount(self.mounts[mount])
@@ -347,6 +361,8 @@ class Hosts:
             return None
         if row.base >= 0:
             return self.store.content(row.base, row.copy.size)
+        if (below := self._below(row)) is not None:
+            return below
         if not row.host_is_base or row.mount < 0 or row.host.size != row.copy.size:
             return None
         if is_too_fresh(self.record, row):
@@ -356,6 +372,29 @@ class Hosts:
         except (WorkspaceSecurityError, ContentGone):
             return None
         return now.content if now and now.st and row.host_is_untouched(now.st) else None
+
+    def _below(self, row: Row) -> Content | None:
+        """The bytes in the kept copy that the workspace lies over; None where it has another version, or there is none.
+
+        Raises:
+            Unreadable: that cannot be told.
+        """
+        top = self.store.below()
+        if top is None:
+            return None
+        found = Content(partial(open_file, partial(_open_kept, top), row.path), row.copy.size, stamp=row.copy)
+        try:
+            found.head(0)
+        except ContentGone:
+            return None
+        return found
+
+
+def _open_kept(top: Path) -> int:
+    try:
+        return os.open(top, READ_DIR)
+    except OSError as error:
+        raise unreadable(str(top), error) from error
 
 
 def is_too_fresh(record: Record, row: Row) -> bool:

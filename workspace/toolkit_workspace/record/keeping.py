@@ -37,6 +37,8 @@ MOST_KEPT = 1 << 30
 LARGEST_FRESH = 64 << 20
 """A file up to this is kept when its bytes would otherwise be lost for sure."""
 _BUFFER = 1 << 20
+_MOST_WAITING = 1_000
+"""Files whose bytes are collected at once: a tree can have a million empty ones."""
 
 
 class ByteStore:
@@ -45,8 +47,10 @@ class ByteStore:
     One file instead of many: it costs one sync, and no files are made.
     """
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, below: Callable[[], Path | None] = lambda: None) -> None:
         self.file = file
+        self.below = below
+        """The kept copy that a workspace lies over, if it does: what that holds need not be kept again."""
         self._lock = threading.Lock()
 
     def append(self, pieces: Iterable[bytes]) -> int:
@@ -174,7 +178,7 @@ class _Keeping:
     def _collect(self, rows: Rows, moves: int, position: int, data: bytes) -> None:
         self._waiting.append((rows, moves, position, data))
         self._size += len(data)
-        if self._size >= _BUFFER:
+        if self._size >= _BUFFER or len(self._waiting) >= _MOST_WAITING:
             self.flush()
 
     def flush(self) -> None:

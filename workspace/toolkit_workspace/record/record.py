@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, BinaryIO, Literal, NamedTuple
 
 from toolkit._base.files import replacing
 from toolkit._base.handles import READ_DIR, open_beneath
@@ -93,7 +93,7 @@ class Row(NamedTuple):
 # they take 8 MB and almost no time. Paths and link targets are not in them: the names of a folder are one string, and
 # only what did not come from where its name says has its host path written down.
 _PACKED = struct.Struct("<BBhIqqqQqqqQq")
-_WORDS = {"size": 1, "ctime_ns": 3, "inode": 4, "host_ctime_ns": 7, "base": 9}
+_WORDS = {"size": 1, "ctime_ns": 3, "inode": 4, "host_ctime_ns": 7, "host_inode": 8, "base": 9}
 """Which of the ten 8-byte words of a packed row is what, for reading one column of many rows."""
 _KINDS: tuple[Kind, ...] = ("f", "d", "l")
 _CODES = {kind: code for code, kind in enumerate(_KINDS)}
@@ -160,9 +160,23 @@ class Rows:
         """The kind of each row."""
         return [_KINDS[code] for code in self._packed[:: _PACKED.size]]
 
-    def column(self, field: Literal["size", "ctime_ns", "inode", "host_ctime_ns", "base"]) -> list[int]:
+    @property
+    def has_folders(self) -> bool:
+        """Whether one of the rows is a folder's."""
+        return _CODES["d"] in self._packed[:: _PACKED.size]
+
+    @property
+    def names_bytes(self) -> bytes:
+        """The names as they are kept: each followed by a NUL."""
+        return bytes(self._names)
+
+    def column_bytes(self, field: Literal["host_ctime_ns", "host_inode"]) -> bytes:
+        """One number of each row, as 8 bytes each in the machine's order."""
+        return memoryview(self._packed).cast("q")[_WORDS[field] :: _PACKED.size // 8].tobytes()
+
+    def column(self, field: Literal["size", "ctime_ns", "inode", "host_ctime_ns", "host_inode", "base"]) -> list[int]:
         """One number of each row."""
-        words = memoryview(self._packed).cast("Q" if field == "inode" else "q")
+        words = memoryview(self._packed).cast("Q" if field.endswith("inode") else "q")
         return words[_WORDS[field] :: _PACKED.size // 8].tolist()
 
     def files_without_base(self) -> list[tuple[int, str, int, tuple[int, int]]]:
@@ -207,12 +221,10 @@ class Rows:
         return b"".join([struct.pack("<II", len(self), len(self._names)), self._names, self._packed])
 
     @classmethod
-    def load(cls, data: memoryview) -> tuple[Rows, memoryview]:
-        count, length = struct.unpack_from("<II", data)
-        start, end = 8 + length, 8 + length + _PACKED.size * count
-        if end > len(data):
-            raise ValueError("cut short")
-        return cls(data[8:start], data[start:end]), data[end:]
+    def load(cls, file: BinaryIO) -> Rows:
+        """The rows that come next in an open file."""
+        count, length = struct.unpack("<II", _exactly(file, 8))
+        return cls(_exactly(file, length), _exactly(file, _PACKED.size * count))
 
 
 class Record:
@@ -311,6 +323,14 @@ class Record:
             for each in inner:
                 del self.folders[each]
 
+    def forget_bases(self) -> None:
+        """No bytes are kept for any row any more."""
+        with self.lock:
+            for rows in self.folders.values():
+                for position, base in enumerate(rows.column("base")):
+                    if base >= 0:
+                        rows.change(position, base=-1)
+
     def seal(self, root: int) -> None:
         """Close the record once the open workspace folder `root` is full, then wait until the next change to
         anything in it gets another stamp: at most one tick of the file system's clock (about 4 ms).
@@ -379,7 +399,8 @@ class Record:
             WorkspaceError: the file is missing, cut short or not such a record.
         """
         try:
-            return cls._parse(file.read_bytes())
+            with file.open("rb") as opened:  # folder by folder, as it was written
+                return cls._parse(opened)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error) as error:
             raise WorkspaceError(
                 "the record of what was prepared cannot be read",
@@ -388,12 +409,13 @@ class Record:
             ) from error
 
     @classmethod
-    def _parse(cls, data: bytes) -> Record:
-        if not data.startswith(_MAGIC):
+    def _parse(cls, file: BinaryIO) -> Record:
+        if file.read(len(_MAGIC)) != _MAGIC:
             raise ValueError("not a workspace record")
-        start = len(_MAGIC) + 8
-        (length,) = struct.unpack_from("<Q", data, len(_MAGIC))
-        header = json.loads(data[start : start + length])
+        (length,) = struct.unpack("<Q", _exactly(file, 8))
+        if length > os.fstat(file.fileno()).st_size:
+            raise ValueError("cut short")
+        header = json.loads(_exactly(file, length))
         record = cls(
             [
                 MountRecord(_raw(host), _raw(at), dev, inode, None if name is None else _raw(name))
@@ -405,10 +427,16 @@ class Record:
         record.root_stamp = (int(ctime_ns), int(inode))
         record._targets = {_raw(path): _raw(target) for path, target in header["targets"].items()}
         record._elsewhere = {_raw(path): _raw(host) for path, host in header["elsewhere"].items()}
-        rest = memoryview(data)[start + length :]
         for path in header["folders"]:
-            record.folders[_raw(path)], rest = Rows.load(rest)
+            record.folders[_raw(path)] = Rows.load(file)
         return record
+
+
+def _exactly(file: BinaryIO, length: int) -> bytes:
+    data = file.read(length)
+    if len(data) != length:
+        raise ValueError("cut short")
+    return data
 
 
 def join(parent: bytes, name: bytes) -> bytes:

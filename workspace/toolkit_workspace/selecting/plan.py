@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ from toolkit._base.words import count_text, safe_name, size_text
 from toolkit_workspace.record import join
 from toolkit_workspace.selecting.secrets import Secret, secrets_of
 from toolkit_workspace.selecting.sources import AllowedRoots, Source
-from toolkit_workspace.selecting.tally import LeftCounts, LeftOut, Outline, Tally, left_out_text, tree_text
+from toolkit_workspace.selecting.tally import LeftCounts, LeftOut, Outline, Tally, left_out_text, over_budget, tree_text
 from toolkit_workspace.selecting.walk import Folder, Walk
 
 
@@ -132,6 +133,19 @@ def plan_source(source: Source, roots: AllowedRoots, *, strict: bool = False) ->
         repositories=tuple(map(os.fsdecode, sorted(walk.repositories))),
         outline=tally.outline,
     )
+
+
+def check_budgets(sources: Sequence[Source], roots: AllowedRoots, *, strict: bool) -> None:
+    """Look whether every mount keeps to its own bound.
+
+    Raises:
+        WorkspaceBudgetError: one does not.
+    """
+    for source in sources:
+        if source.mount.max_bytes is not None:
+            plan = plan_source(source, roots, strict=strict)
+            if plan.is_over_budget:
+                raise over_budget(plan.mount_path, source.mount.max_bytes, plan.needed, plan.largest)
 
 
 def _count_folder(tally: Tally, folder: Folder, walk: Walk, roots: AllowedRoots) -> None:

@@ -15,11 +15,14 @@ import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from toolkit._base.handles import READ_FILE, open_beneath
 from toolkit.errors import WorkspaceError
-from toolkit_workspace.selecting.pattern import GitPattern, match_many, read_globs, read_patterns
 from toolkit_workspace.selecting.tally import LeftBehind, Why
+
+if TYPE_CHECKING:
+    from toolkit_workspace.selecting.pattern import GitPattern
 
 MOST_RULE_BYTES = 1_000_000
 _MOST_BLOCK_BYTES = 64_000
@@ -48,6 +51,8 @@ class _Block:
     __slots__ = ("_end", "_matching", "_patterns", "_start")
 
     def __init__(self, patterns: Sequence[GitPattern], start: int, end: int) -> None:
+        from toolkit_workspace.selecting.pattern import match_many
+
         self._patterns, self._start, self._end = patterns, start, end
         # Entry 0 matches every path. When it is missing from an answer the automaton ran out of memory
         # and its answer says nothing: the patterns are then asked one by one.
@@ -189,9 +194,16 @@ def rules_at(
     if gitignore:
         patterns = rules_in(folder, b".git/info/exclude")
         files = Scope(RuleList(patterns)) if patterns else None
-    include_rules = RuleList(read_globs(include, "include_glob")) if include else None
-    exclude_rules = RuleList(read_globs(exclude, "exclude_glob")) if exclude else None
-    return Rules(include_rules, exclude_rules, files, gitignore)
+    return Rules(_rules_of(include, "include_glob"), _rules_of(exclude, "exclude_glob"), files, gitignore)
+
+
+def _rules_of(globs: Sequence[str], option: str) -> RuleList | None:
+    """The rules of an option; None where it was not given."""
+    if not globs:
+        return None
+    from toolkit_workspace.selecting.pattern import read_globs
+
+    return RuleList(read_globs(globs, option))
 
 
 def rules_in(folder: int, name: bytes) -> list[GitPattern]:
@@ -232,4 +244,6 @@ def read_rule_file(folder: int, name: bytes, source: str) -> list[GitPattern]:
             f"{source!r} is larger than {MOST_RULE_BYTES:,} bytes: not read as ignore rules",
             fix="Leave gitignore=True away and write the patterns as exclude_glob.",
         )
+    from toolkit_workspace.selecting.pattern import read_patterns
+
     return read_patterns(data, source)

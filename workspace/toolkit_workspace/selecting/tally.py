@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -75,6 +75,22 @@ class LeftBehind:
         if len(examples) > 2 * _MOST_EXAMPLES:
             examples.sort()
             del examples[_MOST_EXAMPLES:]
+
+    def to_json(self) -> list[Any]:
+        """All of it as plain values."""
+        return [
+            [why, rule, count, [[os.fsdecode(path), detail] for path, detail in self._examples.get((why, rule), ())]]
+            for (why, rule), count in self._counts.items()
+        ]
+
+    @classmethod
+    def from_json(cls, data: list[Any]) -> LeftBehind:
+        """What `to_json` gave."""
+        left = cls()
+        for why, rule, count, examples in data:
+            left._counts[why, rule] = count
+            left._examples[why, rule] = [(os.fsencode(path), detail) for path, detail in examples]
+        return left
 
     @property
     def examples(self) -> tuple[LeftOut, ...]:
@@ -175,6 +191,7 @@ class Tally:
         self.repositories: list[bytes] = []
         """Folders whose `.git` was not copied like anything else."""
         self._largest: list[tuple[int, bytes]] = []
+        self._drawn: tuple[Drawn, ...] | None = None
 
     def count(
         self,
@@ -196,9 +213,59 @@ class Tally:
             self._largest = heapq.nlargest(5, [*self._largest, *named])
 
     @property
+    def drawn(self) -> tuple[Drawn, ...]:
+        """The picture for a prompt."""
+        return tuple(self.outline.draw(60, deepest=3, most_names=12)) if self._drawn is None else self._drawn
+
+    def resize(self, path: bytes, old: int, new: int) -> None:
+        """A file that was counted has another size now; what is drawn stays the same otherwise."""
+        self.size += new - old
+        self._drawn = tuple(_resized(self.drawn, os.fsdecode(path).split("/"), old, new))
+
+    def to_json(self) -> dict[str, Any]:
+        """What is said of it as plain values; the whole outline is not among them."""
+        return {
+            "counts": [self.files, self.folders, self.links, self.size],
+            "drawn": self.drawn,
+            "left": self.left.to_json(),
+            "secrets": [[os.fsdecode(path), what, pattern] for path, what, pattern in self.secrets],
+            "repositories": [os.fsdecode(path) for path in self.repositories],
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Tally:
+        """What `to_json` gave."""
+        tally = cls()
+        tally.files, tally.folders, tally.links, tally.size = data["counts"]
+        tally._drawn = _drawn_from(data["drawn"])
+        tally.left = LeftBehind.from_json(data["left"])
+        tally.secrets = [(os.fsencode(path), what, pattern) for path, what, pattern in data["secrets"]]
+        tally.repositories = [os.fsencode(path) for path in data["repositories"]]
+        return tally
+
+    @property
     def largest(self) -> tuple[tuple[str, int], ...]:
         """The five largest files, largest first, as far as they were kept."""
         return tuple((os.fsdecode(path), size) for size, path in self._largest)
+
+
+def _drawn_from(rows: Sequence[Any]) -> tuple[Drawn, ...]:
+    return tuple((level, kind, name, files, size) for level, kind, name, files, size in rows)
+
+
+def _resized(drawn: Sequence[Drawn], parts: Sequence[str], old: int, new: int) -> Iterator[Drawn]:
+    """The lines of a picture after one file has another size."""
+    at: list[str] = []
+    for level, kind, name, files, size in drawn:
+        del at[level:]
+        here = [*at, name]
+        if kind == "folder":
+            at.append(name)
+            is_above = len(here) < len(parts) and here == list(parts[: len(here)])
+            yield level, kind, name, files, int(size) + new - old if is_above else size
+        else:
+            is_it = kind == "file" and here == list(parts)
+            yield level, kind, name, files, new if is_it else size
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +284,7 @@ class MountSummary:
     @classmethod
     def of(cls, source: Source, tally: Tally) -> MountSummary:
         is_file = source.record.name is not None
-        tree = () if is_file else tuple(tally.outline.draw(60, deepest=3, most_names=12))
+        tree = () if is_file else tally.drawn
         counts = tally.files, tally.size, tally.links
         return cls(source.mount.landing, is_file, *counts, tree, tally.left.counts, tally.left.examples)
 
@@ -241,7 +308,7 @@ class MountSummary:
             data["files"],
             data["size"],
             data["links"],
-            tuple((level, kind, name, files, size) for level, kind, name, files, size in data["tree"]),
+            _drawn_from(data["tree"]),
             {(why, rule): count for why, rule, count in data["left_counts"]},
             tuple(LeftOut(path, why, detail) for path, why, detail in data["left_out"]),
         )

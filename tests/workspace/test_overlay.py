@@ -1,0 +1,207 @@
+"""A workspace over a kept copy is what a plain copy is: the same changes, the same way back, and nothing below moves."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.workspace.overlays import as_agent, do_something, make_host, needs_overlay, section_of, tree_hash
+from toolkit.errors import ToolError, WorkspaceError
+from toolkit.tools.workspace_path import CurrentFolder, host_path
+from toolkit.workspace import Changes, HostMount, WorkspaceSection
+
+pytestmark = needs_overlay
+
+
+def facts_of(changes: Changes) -> list[dict[str, object]]:
+    return changes.to_json()
+
+
+def _would_apply(section: WorkspaceSection) -> object:
+    try:
+        return section.apply(dry_run=True)
+    except WorkspaceError as error:  # links that lead out, for example
+        return str(error)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_whatever_an_agent_does_the_changes_are_those_of_a_copy(tmp_path: Path, seed: int) -> None:
+    host = make_host(tmp_path / "host")
+    over = section_of(host, tmp_path / "home")
+    copy = section_of(host, tmp_path / "home", backend="copy")
+    layers = over.layers
+    assert layers is not None
+    before = tree_hash(layers[0])
+    with as_agent(over) as whole:
+        for top in (whole / "src", copy.temp_dir / "src"):
+            rng = random.Random(seed)
+            for _ in range(rng.randrange(1, 25)):
+                do_something(rng, top)
+
+    assert over.fingerprint() == copy.fingerprint()
+    assert facts_of(over.changes()) == facts_of(copy.changes())
+    assert over.changes().patch() == copy.changes().patch()
+    assert tree_hash(layers[0]) == before
+    assert _would_apply(over) == _would_apply(copy)
+    assert over.make_whole()
+    assert over.layers is None
+    assert over.fingerprint() == copy.fingerprint()
+    assert facts_of(over.changes()) == facts_of(copy.changes())
+    assert tree_hash(layers[0]) == before
+    for section in (over, copy):
+        section.cleanup()
+
+
+def test_the_folder_on_the_host_holds_only_what_was_written(tmp_path: Path) -> None:
+    host = make_host(tmp_path / "host")
+    with section_of(host, tmp_path / "home") as section:
+        with as_agent(section) as whole:
+            (whole / "src" / "docs" / "more.txt").write_text("more", encoding="utf-8")
+        files = [path for path in section.temp_dir.rglob("*") if path.is_file()]
+        assert [path.name for path in files] == ["more.txt"]
+        assert section.filled_by[0] == "overlay"
+
+
+def test_changes_are_applied_and_taken_back(tmp_path: Path) -> None:
+    host = make_host(tmp_path / "host")
+    before = {path: path.read_bytes() for path in host.rglob("*.txt")}
+    with section_of(host, tmp_path / "home") as section:
+        with as_agent(section) as whole:
+            first, second = sorted(path.name for path in (whole / "src" / "a").glob("*.txt"))[:2]
+            (whole / "src" / "a" / first).write_bytes(b"changed")
+            (whole / "src" / "a" / second).unlink()
+        section.apply()
+        assert (host / "a" / first).read_bytes() == b"changed"
+        assert not (host / "a" / second).exists()
+        assert len(section.changes()) == 0
+        with as_agent(section) as whole:
+            (whole / "src" / "a" / first).write_bytes(b"changed again")
+        assert [change.kind for change in section.changes()] == ["modified"]
+        assert section.undo_apply()
+        assert {path: path.read_bytes() for path in host.rglob("*.txt")} == before
+
+
+def test_what_both_changed_is_merged_with_the_kept_copys_bytes(tmp_path: Path) -> None:
+    host = make_host(tmp_path / "host")
+    text = "".join(f"line {number}\n" for number in range(30))
+    (host / "both.txt").write_text(text, encoding="utf-8")
+    with section_of(host, tmp_path / "home") as section:
+        with as_agent(section) as whole:
+            (whole / "src" / "both.txt").write_text(text.replace("line 3\n", "agent\n"), encoding="utf-8")
+        (host / "both.txt").write_text(text.replace("line 25\n", "owner\n"), encoding="utf-8")
+        section.apply()
+    assert (host / "both.txt").read_text(encoding="utf-8") == text.replace("line 3\n", "agent\n").replace(
+        "line 25\n", "owner\n"
+    )
+
+
+def test_a_snapshot_is_gone_back_to(tmp_path: Path) -> None:
+    host = make_host(tmp_path / "host")
+    with section_of(host, tmp_path / "home") as section:
+        untouched = section.fingerprint()
+        section.snapshot("start")
+        with as_agent(section) as whole:
+            shutil.rmtree(whole / "src" / "a")
+            (whole / "src" / "new").write_bytes(b"new")
+        middle = section.fingerprint()
+        section.snapshot("middle")
+        with as_agent(section) as whole:
+            (whole / "src" / "new").write_bytes(b"newer")
+        section.rewind("middle")
+        assert section.fingerprint() == middle
+        section.rewind("start")
+        assert section.fingerprint() == untouched
+        assert len(section.changes()) == 0
+        assert section.filled_by == ("copy", "it was an overlay before")
+
+
+def test_another_process_opens_it_as_it_is(tmp_path: Path) -> None:
+    host = make_host(tmp_path / "host")
+    section = section_of(host, tmp_path / "home")
+    with as_agent(section) as whole:
+        (whole / "src" / "new").write_bytes(b"new")
+    section.release()
+
+    again = WorkspaceSection.open(section.temp_dir)
+    assert again.filled_by == section.filled_by
+    assert again.layers == section.layers
+    assert [change.path for change in again.changes()] == ["src/new"]
+    again.cleanup()
+    assert not section.temp_dir.exists()
+
+
+def test_a_plain_copy_that_was_begun_is_finished_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    host = make_host(tmp_path / "host")
+    section = section_of(host, tmp_path / "home")
+    with as_agent(section) as whole:
+        (whole / "src" / "new").write_bytes(b"new")
+    wanted = section.fingerprint()
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    workspace = section._prepared()
+    monkeypatch.setattr(type(workspace), "lay_over", killed)
+    with pytest.raises(KeyboardInterrupt):
+        section.make_whole()
+    monkeypatch.undo()
+    workspace.release()
+
+    again = WorkspaceSection.open(section.temp_dir)
+    assert again.layers is None
+    assert again.fingerprint() == wanted
+    assert [change.path for change in again.changes()] == ["src/new"]
+    again.cleanup()
+
+
+def test_a_path_of_the_agent_leads_into_the_whole(tmp_path: Path) -> None:
+    host = make_host(tmp_path / "host")
+    (host / "docs" / "deep.txt").write_bytes(b"deep")
+    with section_of(host, tmp_path / "home") as section, as_agent(section) as whole:
+        paths = CurrentFolder(whole / "src")
+        assert host_path(paths, "docs/deep.txt").read_bytes() == b"deep"
+        assert host_path(paths, "a/link/deep.txt").read_bytes() == b"deep"
+        host_path(paths, "docs/new.txt").write_bytes(b"new")
+        with pytest.raises(ToolError):
+            host_path(paths, "../../etc/passwd")
+        (whole / "src" / "out").symlink_to("/etc")
+        with pytest.raises(ToolError):
+            host_path(paths, "out/passwd")
+        assert {change.path for change in section.changes()} == {"src/docs/new.txt", "src/out"}
+
+
+@pytest.mark.parametrize("backend", ["Overlay", "", "link"])
+def test_a_backend_that_is_none_is_refused(backend: str) -> None:
+    with pytest.raises(WorkspaceError):
+        WorkspaceSection([], backend=backend)  # type: ignore[arg-type]
+
+
+def test_links_are_judged_as_the_agent_sees_them(tmp_path: Path) -> None:
+    host = make_host(tmp_path / "host")
+    (host / "out").symlink_to("docs")
+    with section_of(host, tmp_path / "home") as over, section_of(host, tmp_path / "home", backend="copy") as copy:
+        with as_agent(over) as whole:
+            for top in (whole, copy.temp_dir):
+                (top / "src" / "a" / "way").symlink_to("../out/../../../etc")
+                (top / "src" / "a" / "second").symlink_to("link/../../x")
+        assert facts_of(over.changes()) == facts_of(copy.changes())
+
+
+def test_an_overlay_that_cannot_be_had_is_refused_or_left(tmp_path: Path) -> None:
+    host = make_host(tmp_path / "host")
+    mount = HostMount(host, "src")
+    section = WorkspaceSection([mount], [tmp_path], parent=tmp_path, backend="overlay")
+    with pytest.raises(WorkspaceError) as caught:
+        section.prepare(home=tmp_path / "home", no_overlay="a test says so")
+    assert caught.value.where == ("a test says so",)
+    assert not [path for path in tmp_path.iterdir() if "toolkit-workspace" in path.name]
+    with WorkspaceSection([mount], [tmp_path], parent=tmp_path, backend="auto") as auto:
+        assert auto.filled_by == ("copy", "42 files: a copy is as quick") or auto.filled_by[0] == "copy"
+    odd = tmp_path / "a,b"
+    odd.mkdir()
+    with pytest.raises(WorkspaceError):
+        WorkspaceSection([mount], [tmp_path], parent=odd, backend="overlay").prepare(home=tmp_path / "home")
+    assert list(odd.iterdir()) == []
