@@ -29,7 +29,7 @@ from tests.escape.script import Script, Step
 from toolkit.sandbox import JailLimits, confine, find_cli, python_environment
 from toolkit.testing import ScriptedAPI
 
-_SECONDS = 150
+_SECONDS = 500
 _MIB = 1024 * 1024
 _SMALL = JailLimits(
     memory_bytes=1024 * _MIB, processes=200, file_bytes=50 * _MIB, workspace_bytes=150 * _MIB, tmp_bytes=60 * _MIB

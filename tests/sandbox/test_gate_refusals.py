@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ import pytest
 
 from tests.sandbox.upstream import HELLO, WAIT, Jailed, loopback_api, post_bytes
 from toolkit.sandbox import Gate
-from toolkit.sandbox.gate.policy import Asked, check_offline_body, read_asked
+from toolkit.sandbox.gate.http import Headers
+from toolkit.sandbox.gate.policy import Asked, asked_to_wait, check_offline_body, read_asked
 
 BODY = json.dumps(HELLO).encode()
+_HTTP_DATE = "%a, %d %b %Y %H:%M:%S GMT"
 
 
 async def refused(tmp_path: Path, raw: bytes, **options: Any) -> tuple[int, str]:
@@ -403,3 +406,21 @@ async def test_the_audit_keeps_the_latest_and_the_full_count(tmp_path: Path) -> 
                     await agent.reader.readline()
         assert gate.usage.refused == 1005
         assert (len(gate.audit), gate.audit[-1].request) == (1000, "GET /1004")
+
+
+@pytest.mark.parametrize(
+    ("headers", "low", "high"),
+    [
+        ({"retry-after": "7"}, 7, 7),
+        ({"retry-after": "7", "retry-after-ms": "1500"}, 1.5, 1.5),
+        ({"retry-after": (datetime.now(UTC) + timedelta(hours=1)).strftime(_HTTP_DATE)}, 3000, 3600),
+        ({"retry-after": (datetime.now(UTC) - timedelta(hours=1)).strftime(_HTTP_DATE)}, 0, 0),
+        ({"retry-after": "soon"}, None, None),
+        ({}, None, None),
+    ],
+)
+def test_how_long_the_api_asks_to_wait_is_read_in_every_form(
+    headers: dict[str, str], low: float | None, high: float | None
+) -> None:
+    asked = asked_to_wait(Headers(tuple(headers.items())))
+    assert asked is None if low is None or high is None else asked is not None and low <= asked <= high

@@ -13,7 +13,7 @@ from tests.sandbox.publish import FOLDER, published
 from tests.sandbox.test_settings import EVERY_KEY
 from toolkit.cli.sandbox import sandbox
 from toolkit.errors import SettingsError
-from toolkit.sandbox import CONTROL_FILES, PROFILES, SandboxSettings, explain_text, profile
+from toolkit.sandbox import CONTROL_FILES, PROFILES, SandboxSettings, explain_text, profile, profile_text
 
 
 def make(name: str, **options: Any) -> SandboxSettings:
@@ -210,3 +210,14 @@ def test_a_generated_file_can_have_any_key_and_says_what_is_lost() -> None:
     assert "deniedDomains" not in done.stderr
     wrong = CliRunner().invoke(sandbox, ["settings", "--set", "sandbox.enabld=true"])
     assert (wrong.exit_code, isinstance(wrong.exception, SettingsError)) == (1, True)
+
+
+@pytest.mark.parametrize("name", PROFILES)
+@pytest.mark.parametrize("nested", [True, False])
+def test_a_profile_as_text_is_what_the_closed_model_writes(name: str, nested: bool) -> None:
+    more: dict[str, Any] = {"domains": ["a.example.org"]} if name == "allowlist" else {}
+    for home, port, files in ((None, None, ()), ("/home/agent", 3129, (".git/hooks", ".git/config"))):
+        options = {**more, "nested": nested, "home": home, "proxy_port": port, "allow_control_files": files}
+        assert profile_text(name, **options) == profile(name, **options).as_json()
+    deny = SandboxSettings.parse({"permissions": {"deny": ["Grep"]}})
+    assert profile_text(name, **more, settings=deny) == profile(name, **more, settings=deny).as_json()

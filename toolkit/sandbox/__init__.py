@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     )
     from toolkit.sandbox.domains import parse_domains as parse_domains
     from toolkit.sandbox.gate.gate import Gate as Gate
+    from toolkit.sandbox.gate.pacing.keeping import Bookkeeper as Bookkeeper
+    from toolkit.sandbox.gate.pacing.pace import Pace as Pace
     from toolkit.sandbox.gate.refusals import Refusal as Refusal
     from toolkit.sandbox.gate.usage import GateUsage as GateUsage, ModelCall as ModelCall, SpendLimit as SpendLimit
     from toolkit.sandbox.host import (
@@ -65,7 +67,9 @@ if TYPE_CHECKING:
         READ_ONLY_TOOLS as READ_ONLY_TOOLS,
         TOOLS as TOOLS,
         profile as profile,
+        profile_text as profile_text,
     )
+    from toolkit.sandbox.relay import Heard as Heard, relayed as relayed
     from toolkit.sandbox.settings import KNOWN_CLI as KNOWN_CLI, SandboxSettings as SandboxSettings
 
 _HOMES = {
@@ -74,6 +78,8 @@ _HOMES = {
     "toolkit.sandbox.confinement": "LITTER Confinement checked_env confine remove_litter",
     "toolkit.sandbox.domains": "parse_domains",
     "toolkit.sandbox.gate.gate": "Gate",
+    "toolkit.sandbox.gate.pacing.keeping": "Bookkeeper",
+    "toolkit.sandbox.gate.pacing.pace": "Pace",
     "toolkit.sandbox.gate.refusals": "Refusal",
     "toolkit.sandbox.gate.usage": "GateUsage ModelCall SpendLimit",
     "toolkit.sandbox.host": (
@@ -87,7 +93,8 @@ _HOMES = {
     ),
     "toolkit.sandbox.limits": "JailLimits HeldLimit limit_names",
     "toolkit.sandbox.lint.explain": "Problem explain_file explain_text",
-    "toolkit.sandbox.profiles": "CONTROL_FILES NATIVE_TOOLS PROFILES READ_ONLY_TOOLS TOOLS profile",
+    "toolkit.sandbox.profiles": "CONTROL_FILES NATIVE_TOOLS PROFILES READ_ONLY_TOOLS TOOLS profile profile_text",
+    "toolkit.sandbox.relay": "Heard relayed",
     "toolkit.sandbox.settings": "KNOWN_CLI SandboxSettings",
     "toolkit.sandbox.confined_command": "ShellOptions ShellRun run_confined",
 }

@@ -52,6 +52,10 @@ class ShellOptions:
     """When to end it; None waits as long as it takes."""
     lent: tuple[tuple[Path, str], ...] = ()
     """Host paths to show read-only, each with its place inside."""
+    below: tuple[Path, ...] = ()
+    """Folders that show through the workspace, which holds only what is written then; the first is on top."""
+    work: Path | None = None
+    """For `below`: an empty folder on the workspace's file system."""
 
 
 def run_confined(
@@ -75,12 +79,15 @@ def run_confined(
     work_in = usable_workspace(workspace)
     jail = Jail(
         workspace=work_in,
+        below=options.below,
+        work=options.work,
         readable=tuple(usable_readable(path, work_in) for path in options.readable),
         lent=options.lent,
         environment=ENVIRONMENT,
         limits=options.limits,
         require=known_limits(options.require),
         read_only=options.read_only,
+        sole=bool(options.below),  # the kernel knows one mount of them at a time
         terminal=any(os.isatty(own if given is None else given) for own, given in enumerate((stdin, stdout, stderr))),
     )
     demand_preflight()

@@ -17,10 +17,10 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolkit._base.handles import open_beneath
 from toolkit._base.words import did_you_mean
@@ -28,6 +28,7 @@ from toolkit.errors import SandboxError
 from toolkit.sandbox.bridge import PROXY_PORT, bridge
 from toolkit.sandbox.gate.client import HostPorts
 from toolkit.sandbox.gate.gate import Gate
+from toolkit.sandbox.gate.pacing import Bookkeeper, Pace
 from toolkit.sandbox.gate.usage import SpendLimit
 from toolkit.sandbox.host import (
     CREDENTIALS,
@@ -39,7 +40,7 @@ from toolkit.sandbox.host import (
     usable_workspace,
 )
 from toolkit.sandbox.jail.folder import MARK, JailFolder, sweep
-from toolkit.sandbox.jail.launcher import open_jail, write_script
+from toolkit.sandbox.jail.launcher import OpenJail, open_jail, write_script
 from toolkit.sandbox.jail.machine import find_program
 from toolkit.sandbox.jail.proof import CheckReport, demand_preflight, prove
 from toolkit.sandbox.jail.walls import APART, BIN, CLI, CLI_HOME, CLI_TMP, ENVIRONMENT, HOME, PATH, SOCKET, Jail
@@ -48,8 +49,11 @@ from toolkit.sandbox.lending.layout import Layout
 from toolkit.sandbox.lending.nested import nested_bwrap
 from toolkit.sandbox.lending.variables import HARMLESS, steers_the_cli
 from toolkit.sandbox.limits import HeldLimit, JailLimits, known_limits
-from toolkit.sandbox.profiles import NATIVE_TOOLS, READ_ONLY_TOOLS, TOOLS, profile as make_profile
-from toolkit.sandbox.settings import SandboxSettings
+from toolkit.sandbox.profiles import NATIVE_TOOLS, READ_ONLY_TOOLS, TOOLS, profile_text
+from toolkit.sandbox.relay import PROGRAM, SOCKET_NAME, Heard, Relay, relay_program
+
+if TYPE_CHECKING:
+    from toolkit.sandbox.settings import SandboxSettings
 
 LITTER = ".claude/.cc-writes"
 """A folder the CLI leaves, empty, in every folder a command ran in."""
@@ -103,6 +107,9 @@ def confine(
     allow_control_files: Sequence[str] = (),
     settings: SandboxSettings | Mapping[str, Any] | None = None,
     layout: Layout | None = None,
+    pace: Pace | None = None,
+    books: Bookkeeper | None = None,
+    heard: Heard | None = None,
 ) -> Confinement:
     """Prepare a jail for one workspace; enter the result to get it.
 
@@ -132,6 +139,12 @@ def confine(
         settings: Settings of the CLI that tighten the profile, such as `sandbox.filesystem.denyRead`;
             `SandboxSettings`, or the same as a mapping.
         layout: Where the workspace appears inside and what is lent beside it; at its own path if not given.
+        pace: Who says when a request to the model API leaves, for runs that share a rate.
+        books: Who is told of each model call before it leaves and when it has ended.
+        heard: Asked about each line that a stdio server says, before the CLI reads it; `relayed` makes the
+            configuration of such a server.
+        heard: Asked about each line that a stdio server says, before the CLI reads it, and each message of an HTTP
+            server at one of `host_ports`; `relayed` makes the configuration of such a stdio server.
 
     Raises:
         SandboxError: an argument is not usable; it names which and what to write instead.
@@ -144,15 +157,24 @@ def confine(
 
     def make_gate(socket: Path) -> Gate:
         headers = api.all_headers()
-        ports = HostPorts(tuple(host_ports), word)
+        ports = HostPorts(tuple(host_ports), word, heard)
         return Gate(
-            api.url, None, socket, domains=domains, offline=True, spend_limit=spend_limit, headers=headers, ports=ports
+            api.url,
+            None,
+            socket,
+            domains=domains,
+            offline=True,
+            spend_limit=spend_limit,
+            headers=headers,
+            ports=ports,
+            pace=pace,
+            books=books,
         )
 
     proxy_port = PROXY_PORT if domains else None
     layout = layout or Layout()
     own_git = (".git/hooks", ".git/config") if layout.own_git else ()
-    whole = make_profile(
+    whole = profile_text(
         profile,
         domains=domains,
         nested=True,
@@ -165,6 +187,8 @@ def confine(
     work_in = usable_workspace(workspace)
     jail = Jail(
         workspace=work_in,
+        below=layout.below,
+        work=layout.work,
         places=layout.places,
         start=layout.start,
         has_cli=True,
@@ -197,11 +221,12 @@ def confine(
     usual = READ_ONLY_TOOLS if profile == "read-only" else TOOLS
     return Confinement(
         jail,
-        settings=whole.as_json(),
+        settings=whole,
         tools=usual if tools is None else tools,
         command=(*bridge(has_domains=bool(domains), host_ports=host_ports, word=word), program),
         make_gate=make_gate,
         own_git=layout.own_git,
+        heard=heard,
     )
 
 
@@ -218,7 +243,11 @@ def _with_cli(jail: Jail, cli: Path) -> tuple[Jail, str]:
 
 def _parsed(settings: object) -> SandboxSettings | None:
     """Settings as the profile takes them."""
-    if settings is None or isinstance(settings, SandboxSettings):
+    if settings is None:
+        return None
+    from toolkit.sandbox.settings import SandboxSettings
+
+    if isinstance(settings, SandboxSettings):
         return settings
     if not isinstance(settings, Mapping):
         fix = "Read a file with SandboxSettings.load(Path(…))"
@@ -242,6 +271,7 @@ class Confinement:
         command: Sequence[str],
         make_gate: Callable[[Path], Gate],
         own_git: bool = False,
+        heard: Heard | None = None,
     ) -> None:
         self._jail = jail
         self._settings = settings
@@ -249,16 +279,30 @@ class Confinement:
         self._command = command
         self._make_gate = make_gate
         self._own_git = own_git
+        self._heard = heard
+        self._relay: Relay | None = None
         self._folder: JailFolder | None = None
         self._gate: Gate | None = None
         self._report: CheckReport | None = None
         self._watchdog: Watchdog | None = None
         self._had_claude_folder = (jail.workspace / ".claude").exists()
+        self.when_open: Callable[[], Awaitable[None]] | None = None
+        """Called once commands can be started in the jail, and before it is proven: whatever is started then is told
+        nothing until the block is entered, and gone where that fails."""
 
     @property
     def workspace(self) -> Path:
         """The folder the agent works in, the same inside and outside."""
         return self._jail.workspace
+
+    @property
+    def whole(self) -> Path | None:
+        """Where this process finds all files of a workspace that is an overlay, while it is open; None for others.
+
+        A path through an open handle: what is below it can be opened, listed and written, but its links resolve to
+        the folder that holds only what was written.
+        """
+        return None if self._folder is None else self._folder.whole
 
     @property
     def gate(self) -> Gate:
@@ -303,11 +347,18 @@ class Confinement:
         demand_preflight()
         await asyncio.to_thread(sweep)
         folder = self._folder = JailFolder()
-        opening: asyncio.Future[None] | None = None
+        opening: asyncio.Future[Any] | None = None
         try:
             self._gate = self._make_gate(folder.socket)
             await self._gate.__aenter__()
+            if self._heard is not None:
+                self._relay = Relay(folder.visible / "apart" / SOCKET_NAME, self._heard)
+                await self._relay.__aenter__()
             opening = asyncio.ensure_future(asyncio.to_thread(self._open, folder))
+            opened = await asyncio.shield(opening)
+            if self.when_open is not None:
+                await self.when_open()
+            opening = asyncio.ensure_future(asyncio.to_thread(self._prove, opened))
             await asyncio.shield(opening)
         except BaseException:
             await see_through(self._abandon(opening, folder))
@@ -317,7 +368,7 @@ class Confinement:
     async def __aexit__(self, *_: object) -> None:
         await see_through(self._close(self._opened(self._folder)))
 
-    def _open(self, folder: JailFolder) -> None:
+    def _open(self, folder: JailFolder) -> OpenJail:
         (folder.home / ".gitconfig").write_text("[user]\n\tname = agent\n\temail = agent@localhost\n", encoding="ascii")
         (folder.home / ".bashrc").touch()  # it must be there to be kept from being written
         programs = folder.visible / "bin"
@@ -327,14 +378,20 @@ class Confinement:
         write_script(programs / "bwrap", nested_bwrap(find_program("bwrap"), places, own_git=self._own_git))
         if shutil.which("npm", path=PATH):
             write_script(programs / "npm", _QUICK_NPM)
+        if self._relay is not None:
+            text = relay_program(find_program("bwrap"), find_program("socat"))
+            write_script(folder.visible / "apart" / PROGRAM, text)
         opened = open_jail(self._jail, folder)
         opened.for_command(*self._command)
+        return opened
+
+    def _prove(self, opened: OpenJail) -> None:
         self._report = prove(opened)
         self._report.demand()
         self._watchdog = Watchdog(opened)
         self._watchdog.start()
 
-    async def _abandon(self, opening: asyncio.Future[None] | None, folder: JailFolder) -> None:
+    async def _abandon(self, opening: asyncio.Future[Any] | None, folder: JailFolder) -> None:
         """Clear away a start that failed or was cancelled; its thread cannot be, so it is waited for."""
         while opening is not None and not opening.done():
             await asyncio.to_thread(folder.kill)
@@ -349,6 +406,8 @@ class Confinement:
         try:
             await asyncio.to_thread(folder.kill)
         finally:
+            if self._relay is not None:
+                await self._relay.aclose()
             if self._gate is not None:
                 await self._gate.aclose()
             await asyncio.to_thread(folder.close)

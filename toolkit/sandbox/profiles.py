@@ -18,12 +18,14 @@ import json
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolkit._base.words import did_you_mean, nearest
 from toolkit.errors import SettingsError
 from toolkit.sandbox.domains import parse_domains
-from toolkit.sandbox.settings import Filesystem, Network, Permissions, Sandbox, SandboxSettings
+
+if TYPE_CHECKING:
+    from toolkit.sandbox.settings import SandboxSettings
 
 PROFILES = {
     "offline": "No network at all: the choice for unattended work.",
@@ -129,6 +131,53 @@ def profile(
         SettingsError: unknown profile, domains where none are meant or none where some are, a bad domain,
             path or control file, or a setting that would open what the profile closes.
     """
+    from toolkit.sandbox.settings import SandboxSettings
+
+    made = SandboxSettings.parse(
+        _data(name, domains, deny_read, allow_control_files, nested=nested, home=home, proxy_port=proxy_port)
+    )
+    return made if settings is None else _tightened(made, settings, name)
+
+
+def profile_text(
+    name: str,
+    *,
+    domains: Sequence[str] = (),
+    allow_control_files: Sequence[str] = (),
+    nested: bool = False,
+    home: str | None = None,
+    proxy_port: int | None = None,
+    settings: SandboxSettings | None = None,
+) -> str:
+    """`profile` as the CLI takes it; raises as that does.
+
+    Without settings of the caller's there is nothing to judge, and the model of all settings is not loaded.
+    """
+    if settings is None:
+        data = _data(name, domains, (), allow_control_files, nested=nested, home=home, proxy_port=proxy_port)
+        return json.dumps(data, separators=(",", ":"), ensure_ascii=False)
+    return profile(
+        name,
+        domains=domains,
+        allow_control_files=allow_control_files,
+        nested=nested,
+        home=home,
+        proxy_port=proxy_port,
+        settings=settings,
+    ).as_json()
+
+
+def _data(
+    name: str,
+    domains: Sequence[str],
+    deny_read: Sequence[str],
+    allow_control_files: Sequence[str],
+    *,
+    nested: bool,
+    home: str | None,
+    proxy_port: int | None,
+) -> dict[str, Any]:
+    """The settings of a profile, spelt and ordered as `SandboxSettings` writes them."""
     if name not in PROFILES:
         meant = nearest(str(name), PROFILES)
         hint = f"Did you mean '{meant}'? " if meant else ""
@@ -139,30 +188,26 @@ def profile(
     if name == "allowlist" and not allowed:
         raise SettingsError("profile 'allowlist' names no domain", fix="Name one (--allow-domain), or use 'offline'")
     hidden = [_checked_path(path) for path in deny_read]
-    made = SandboxSettings(
-        sandbox=Sandbox(
-            enabled=True,
-            fail_if_unavailable=True,
-            allow_unsandboxed_commands=False,
-            network=Network(
-                allowed_domains=allowed,
-                strict_allowlist=True,
-                allow_all_unix_sockets=False,
-                http_proxy_port=proxy_port,
-            ),
-            filesystem=_filesystem(hidden, home),
-            enable_weaker_nested_sandbox=True if nested else None,
-        ),
-        permissions=Permissions(
-            deny=(*_control_rules(allow_control_files), *_tool_rules(name), *_read_rules(hidden)),
-            # The first also makes Bash ask for every path outside, and nobody is there to answer. In a jail
-            # there is nothing outside to read, so there the file tools alone are held.
-            block_reads_outside_working_directories=None if nested else True,
-            block_file_tool_reads_outside_working_directories=True if nested else None,
-            block_writes_outside_working_directories=True,
-        ),
-    )
-    return made if settings is None else _tightened(made, settings, name)
+    network = {"allowedDomains": list(allowed), "strictAllowlist": True, "allowAllUnixSockets": False}
+    sandbox: dict[str, Any] = {
+        "enabled": True,
+        "failIfUnavailable": True,
+        "allowUnsandboxedCommands": False,
+        "network": network if proxy_port is None else {**network, "httpProxyPort": proxy_port},
+        **_filesystem(hidden, home),
+    }
+    permissions: dict[str, Any] = {
+        "deny": [*_control_rules(allow_control_files), *_tool_rules(name), *_read_rules(hidden)]
+    }
+    # The first also makes Bash ask for every path outside, and nobody is there to answer. In a jail
+    # there is nothing outside to read, so there the file tools alone are held.
+    if not nested:
+        permissions["blockReadsOutsideWorkingDirectories"] = True
+    permissions["blockWritesOutsideWorkingDirectories"] = True
+    if nested:
+        sandbox["enableWeakerNestedSandbox"] = True
+        permissions["blockFileToolReadsOutsideWorkingDirectories"] = True
+    return {"sandbox": sandbox, "permissions": permissions}
 
 
 def _tightened(made: SandboxSettings, more: SandboxSettings, profile: str) -> SandboxSettings:
@@ -206,15 +251,12 @@ def _leaves(data: dict[str, Any], place: str = "") -> Iterator[tuple[str, Any]]:
             yield key, value
 
 
-def _filesystem(hidden: Sequence[str], home: str | None) -> Filesystem | None:
+def _filesystem(hidden: Sequence[str], home: str | None) -> dict[str, Any]:
     if home is None:
-        return Filesystem(deny_read=tuple(hidden)) if hidden else None
+        return {"filesystem": {"denyRead": list(hidden)}} if hidden else {}
     # bash reads .bashrc before the system call filter of the CLI's sandbox is in force.
-    return Filesystem(
-        deny_read=tuple(hidden),
-        allow_write=(home, "/tmp", "/var/tmp", "/dev/shm"),
-        deny_write=(f"{home}/.bashrc",),
-    )
+    allowed = [home, "/tmp", "/var/tmp", "/dev/shm"]
+    return {"filesystem": {"allowWrite": allowed, "denyWrite": [f"{home}/.bashrc"], "denyRead": list(hidden)}}
 
 
 def _control_rules(allowed: Sequence[str]) -> list[str]:

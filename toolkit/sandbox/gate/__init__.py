@@ -11,6 +11,7 @@ from toolkit.sandbox.gate.http import (
     body_pieces as body_pieces,
     read_head as read_head,
 )
+from toolkit.sandbox.gate.pacing import Pace as Pace, Permit as Permit
 from toolkit.sandbox.gate.refusals import Refusal as Refusal
 from toolkit.sandbox.gate.secrets import REMOVED as REMOVED, Remover as Remover, Secrets as Secrets
 from toolkit.sandbox.gate.tunnel import (

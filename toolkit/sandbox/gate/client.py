@@ -18,6 +18,7 @@ from http import HTTPStatus
 
 from toolkit.sandbox.gate import tunnel
 from toolkit.sandbox.gate.http import (
+    PIECE,
     ProtocolError,
     Refused,
     RequestHead,
@@ -26,6 +27,7 @@ from toolkit.sandbox.gate.http import (
     body_pieces,
     read_head,
 )
+from toolkit.sandbox.gate.pacing import Bookkeeper, Pace, send_paced
 from toolkit.sandbox.gate.policy import (
     MESSAGES,
     Asked,
@@ -40,6 +42,7 @@ from toolkit.sandbox.gate.policy import (
 from toolkit.sandbox.gate.secrets import Remover, Secrets
 from toolkit.sandbox.gate.upstream import Answer, Upstream
 from toolkit.sandbox.gate.usage import Booking, Ledger, Meter, ModelCall, SpentError, estimate_call
+from toolkit.sandbox.relay import Ends, Heard, join_http
 
 IDLE_SECONDS = 300.0
 HEAD_SECONDS = 20.0
@@ -47,6 +50,8 @@ BODY_SECONDS = 60.0
 WRITE_SECONDS = 300.0
 LINGER_SECONDS = 2.0
 _ERROR_TYPES = {400: "invalid_request_error", 413: "request_too_large", 429: "rate_limit_error", 502: "api_error"}
+_TLS = b"\x16"
+"""What a TLS connection begins with."""
 _LARGE_BODY = 1024 * 1024
 _BODIES_AT_ONCE = 8
 
@@ -57,6 +62,8 @@ class HostPorts:
 
     ports: tuple[int, ...] = ()
     word: str = field(default="", repr=False)
+    heard: Heard | None = None
+    """Asked about each message of such a server before the client reads it, with the server's address."""
 
     def allowed(self, head: RequestHead) -> int | None:
         """The port a CONNECT may have; None for one that is about something else, or says nothing of the word."""
@@ -81,6 +88,14 @@ class Traffic:
     is_offline: bool
     max_body: int
     refuse: Callable[[RequestHead | None, Refused], None]
+    pace: Pace | None = None
+    """Who says when a model call leaves; None where each leaves at once."""
+    books: Bookkeeper | None = None
+    """Who is told of each model call before it leaves and when it has ended."""
+    calls: int = 0
+    """The model calls until now."""
+    word: str | None = field(default=None, repr=False)
+    """What clients have to send as a key; None where all may ask."""
     held_bytes: int = 0
     """Bytes of request bodies in memory now."""
     retry_after: float | None = None
@@ -143,6 +158,9 @@ class Client:
                 raise Refused(403, "method", "other hosts are reached over https only")
             raise Refused(403, "no_api", "the model API is not reached from here")
         path = check_route(head)
+        word = self._traffic.word
+        if word is not None and not hmac.compare_digest((head.headers.get("x-api-key") or "").encode(), word.encode()):
+            raise Refused(401, "word", "whoever asks here has to know the word of the batch")
         body = await self._read_body(head)
         try:
             asked = await self._asked(body)
@@ -153,7 +171,7 @@ class Client:
             try:
                 if self._reader.has_gone:
                     raise ConnectionResetError
-                await self._forward(head, path, body, booking)
+                await self._booked(head, path, body, booking)
             finally:
                 self._traffic.ledger.settle(booking)
         finally:
@@ -211,16 +229,37 @@ class Client:
         except TimeoutError:
             raise Refused(503, "busy", "calls under way may use up what is left of the limit") from None
 
+    async def _booked(self, head: RequestHead, path: str, body: bytes, booking: Booking) -> None:
+        """Forward a request; who keeps the books is told before and after, if it is a model call."""
+        traffic = self._traffic
+        if traffic.books is None or path != MESSAGES:
+            await self._forward(head, path, body, booking)
+            return
+        traffic.calls += 1
+        number = traffic.calls
+        await traffic.books.leaves(number, booking.expected().tokens)
+        try:
+            await self._forward(head, path, body, booking)
+        finally:
+            call = booking.came_to()
+            traffic.books.ended(number, None if call is None else call.tokens)
+
     async def _forward(self, head: RequestHead, path: str, body: bytes, booking: Booking) -> None:
         traffic = self._traffic
         assert traffic.upstream is not None, "such a request was refused before"
-        traffic.ledger.requests += 1
+        upstream = traffic.upstream
         headers = with_own_headers(forwarded_request_headers(head.headers), traffic.credentials)
         # Uncompressed, so that the usage in the answer can be read.
         headers += [("content-type", "application/json"), ("accept-encoding", "identity")]
         on_leaving = booking.leave if path == MESSAGES else lambda: None
+
+        async def send() -> Answer:
+            traffic.ledger.requests += 1
+            return await upstream.send(head.target, headers, body, on_leaving=on_leaving)
+
         try:
-            answer = await traffic.upstream.send(head.target, headers, body, on_leaving=on_leaving)
+            pace = traffic.pace if path == MESSAGES else None
+            answer = await (send() if pace is None else send_paced(pace, send, booking.stay))
         except (OSError, TimeoutError, ProtocolError):
             raise Refused(502, "upstream", "the model API cannot be reached from the host") from None
         try:
@@ -256,9 +295,24 @@ class Client:
         else:
             server = await self._public_tunnel(head)
         try:
-            await tunnel.join((self._reader, self._writer), server)
+            if port is not None and self._traffic.ports.heard is not None:
+                await self._join_heard(server, port, self._traffic.ports.heard)
+            else:
+                await tunnel.join((self._reader, self._writer), server)
         finally:
             server[1].close()
+
+    async def _join_heard(self, server: Ends, port: int, heard: Heard) -> None:
+        """A server of the host; one that is spoken to in TLS is carried as it is."""
+        async with asyncio.timeout(tunnel.SILENCE_SECONDS):
+            begun = await self._reader.read(PIECE)
+        if begun.startswith(_TLS):
+            server[1].write(begun)
+            await tunnel.join((self._reader, self._writer), server)
+        elif begun:
+            address = f"http://127.0.0.1:{port}"
+            client = (self._reader, self._writer)
+            await join_http(client, server, lambda path, message: heard(f"{address}{path}", message), begun)
 
     async def _public_tunnel(self, head: RequestHead) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if not self._traffic.domains:
@@ -279,7 +333,8 @@ class Client:
         kind = _ERROR_TYPES.get(refused.status, "permission_error")
         message = f"refused by the sandbox gate: {refused.message}"
         body = json.dumps({"type": "error", "error": {"type": kind, "message": message}}).encode()
-        own = [("content-type", "application/json"), ("x-should-retry", "false"), ("connection", "close")]
+        retry = "true" if refused.code == "rate" else "false"  # alone what is a matter of time may be tried again
+        own = [("content-type", "application/json"), ("x-should-retry", retry), ("connection", "close")]
         self._write_head(refused.status, own, [("content-length", str(len(body)))])
         await self._write(body)
         await self._linger()

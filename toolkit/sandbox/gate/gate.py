@@ -24,6 +24,7 @@ from toolkit.errors import SandboxError
 from toolkit.sandbox.domains import parse_domains
 from toolkit.sandbox.gate.client import Client, HostPorts, Traffic
 from toolkit.sandbox.gate.http import Refused, RequestHead, WatchedReader
+from toolkit.sandbox.gate.pacing import Bookkeeper, Pace
 from toolkit.sandbox.gate.policy import REQUEST_HEADERS
 from toolkit.sandbox.gate.refusals import Refusal
 from toolkit.sandbox.gate.secrets import Secrets
@@ -55,6 +56,9 @@ class Gate:
         ca_file: Certificate authority of an API that the system does not know.
         ports: Ports of the host's loopback that may be reached besides.
         max_connections: Connections served at once; further ones are closed.
+        word: What clients have to send as `x-api-key`; None where all who reach the socket may ask.
+        books: Who is told of each model call before it leaves and when it has ended.
+        pace: Who says when a model call leaves. One that meets the API's limit then waits here and is sent again.
     """
 
     def __init__(
@@ -71,6 +75,9 @@ class Gate:
         ca_file: Path | None = None,
         ports: HostPorts | None = None,
         max_connections: int = 256,
+        pace: Pace | None = None,
+        books: Bookkeeper | None = None,
+        word: str | None = None,
     ) -> None:
         if max_body <= 0 or max_connections <= 0:
             raise SandboxError("the gate's limits are not above zero", fix="Give them as positive counts")
@@ -96,6 +103,9 @@ class Gate:
             is_offline=offline,
             max_body=max_body,
             refuse=self._note,
+            pace=pace,
+            books=books,
+            word=word,
         )
 
     @property

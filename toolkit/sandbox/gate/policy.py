@@ -18,7 +18,6 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 from toolkit.sandbox.gate.http import Headers, Refused, RequestHead
@@ -142,8 +141,13 @@ def asked_to_wait(headers: Headers) -> float | None:
         value = (headers.get(name) or "").strip()
         if re.fullmatch(r"[0-9]{1,9}(?:\.[0-9]{1,9})?", value):
             return float(value) * unit
+    date = headers.get("retry-after")
+    if not date:
+        return None
+    from email.utils import parsedate_to_datetime
+
     try:
-        when = parsedate_to_datetime(headers.get("retry-after") or "")
+        when = parsedate_to_datetime(date)
     except (TypeError, ValueError):
         return None
     return max(0.0, when.timestamp() - time.time())

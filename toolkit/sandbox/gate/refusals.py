@@ -27,6 +27,7 @@ _FIXES = {
     "no_api": "This cannot be allowed: what prepares the workspace has no way to the model API",
     "size": "Send less at once",
     "busy": "Ask for less at once",
+    "rate": "The model API takes fewer requests than the runs of the batch make: lower --parallel, or raise its limit",
     "slow": "Send the request without a pause",
     "upstream": "See whether this machine reaches the model API, and whether ANTHROPIC_BASE_URL is right",
 }

@@ -129,6 +129,10 @@ class Booking:
         """It is on its way to the API."""
         self.is_free, self.left = False, time.monotonic()
 
+    def stay(self) -> None:
+        """It was refused and waits to be sent again: nothing is owed for it."""
+        self.is_free = True
+
     @property
     def told(self) -> ModelCall | None:
         """What the API has said about it until now."""
@@ -143,6 +147,15 @@ class Booking:
             spoken = round(_TOKENS_A_SECOND * (1 + time.monotonic() - self.left))
             return replace(self.estimate, output=min(most, spoken))
         return self.meter.so_far(most)
+
+    def came_to(self) -> ModelCall | None:
+        """What it has come to at its end: what its answer said, or its estimate where that broke off or never came.
+
+        None where the API answered and said nothing of it.
+        """
+        if self.is_free:
+            return ModelCall()
+        return self.told if self.meter is not None and self.meter.is_complete else self.so_far()
 
     def expected(self) -> ModelCall:
         """What it will probably come to at most."""
@@ -200,8 +213,7 @@ class Ledger:
         self._settled.set()
         if booking.is_free:
             return
-        is_whole = booking.meter is not None and booking.meter.is_complete
-        call = booking.told if is_whole else booking.so_far()
+        call = booking.came_to()
         if call is None:
             self.unmetered += 1
             return

@@ -15,13 +15,11 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import secrets
 import shlex
 import stat
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from toolkit._base.handles import READ_DIR, walk_folders
@@ -33,7 +31,7 @@ FIRST_TENANT, LAST_TENANT = 1_879_048_192, 1_879_113_727
 _NOBODY = 65_534
 # Always there and not used by the jail, so it may be covered in a namespace of our own.
 PLACE = Path("/sys")
-_NEW_NAMESPACE = 0x20000
+_NEW_NAMESPACE, _OWN_DIRECTORY = 0x20000, 0x200
 _BIND, _RECURSIVE, _PRIVATE = 0x1000, 0x4000, 0x40000
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -44,6 +42,8 @@ def choose_tenant() -> int | None:
     """Return the host uid (and gid) for the next jail, or None if the caller is not root."""
     if os.geteuid() != 0:
         return None
+    import secrets
+
     tenant = FIRST_TENANT + secrets.randbelow(LAST_TENANT - FIRST_TENANT + 1)
     return tenant if _is_mapped(tenant) else _NOBODY
 
@@ -120,13 +120,15 @@ def _is_mapped(uid: int) -> bool:
 class Stage:
     """A mount namespace in which each path is also found at its place below PLACE.
 
-    `folder` is an empty one to build it in.
+    `folder` is an empty one to build it in. `within` is a mount namespace to build it from, not the process's own.
 
     Raises:
         UnconfinedError: the kernel refuses.
     """
 
-    def __init__(self, places: Mapping[Path, Path], folder: Path) -> None:
+    def __init__(self, places: Mapping[Path, Path], folder: Path, within: int = -1) -> None:
+        from concurrent.futures import ThreadPoolExecutor
+
         self._places = places
         self._known: list[int] = []
         """The paths as they were staged."""
@@ -135,7 +137,7 @@ class Stage:
                 self._known.append(os.open(path, os.O_PATH | os.O_CLOEXEC))
             # A mount namespace belongs to a thread: this one takes it on and ends; the process stays where it is.
             with ThreadPoolExecutor(1, "toolkit-stage") as thread:
-                self._namespace = thread.submit(_build, places, folder).result()
+                self._namespace = thread.submit(_build, places, folder, within).result()
         except OSError as error:
             _close(self._known)
             raise UnconfinedError(
@@ -178,7 +180,10 @@ def _close(handles: list[int]) -> None:
             os.close(handle)
 
 
-def _build(places: Mapping[Path, Path], folder: Path) -> int:
+def _build(places: Mapping[Path, Path], folder: Path, within: int) -> int:
+    # Only a thread with a working directory of its own may go to another mount namespace.
+    if within >= 0 and (_libc.unshare(_OWN_DIRECTORY) or _libc.setns(within, _NEW_NAMESPACE)):
+        raise _error()
     if _libc.unshare(_NEW_NAMESPACE):
         raise _error()
     # Private first: on most machines / is shared, and what is mounted below would appear on the host as well.

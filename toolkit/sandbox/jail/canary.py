@@ -9,7 +9,6 @@ not answered, has failed.
 from __future__ import annotations
 
 import os
-import secrets
 import shlex
 import socket
 import subprocess
@@ -59,7 +58,7 @@ class _Plant:
         folder.mkdir()
         self.folder = folder
         self.folder.chmod(0o777)
-        self.word = "canary" + secrets.token_hex(12)
+        self.word = "canary" + os.urandom(12).hex()
         self.secret = self.folder / "secret"
         self.secret.write_text(self.word + "-file", encoding="ascii")
         self.written = self.folder / "written"

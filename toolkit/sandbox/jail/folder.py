@@ -23,6 +23,7 @@ from typing import Any, Self
 
 from toolkit._base.files import write_json
 from toolkit._base.handles import remove_tree
+from toolkit._base.layered import Mounted
 from toolkit._base.locks import take_lock
 from toolkit._base.processes import all_pids, is_running
 from toolkit.errors import SandboxError, UnconfinedError
@@ -69,7 +70,7 @@ class JailFolder:
         # Locked before it has its name: a sweep that finds it in between would take the folder for abandoned.
         self._lock = take_lock(self.path / "owner.new")
         (self.path / "owner.new").rename(self.path / "owner")
-        self._stage: Stage | None = None
+        self._held: list[Stage | Mounted] = []
         self._facts: dict[str, Any] = {}
         self._cleaner: subprocess.Popen[bytes] | None = None
         self.visible = self.path / "shown"
@@ -100,9 +101,15 @@ class JailFolder:
         """What the canary reads in the workspace, and what it writes there."""
         return workspace / f".{self.name}-note", workspace / f".{self.name}-answer"
 
-    def hold(self, stage: Stage) -> None:
-        """Keep a stage as long as this folder."""
-        self._stage = stage
+    @property
+    def whole(self) -> Path | None:
+        """The workspace of an overlay with all that shows through it, for this process and those it starts."""
+        handles = [one.whole for one in self._held if isinstance(one, Mounted)]
+        return Path(f"/proc/{os.getpid()}/fd/{handles[0]}") if handles and handles[0] >= 0 else None
+
+    def hold(self, mounted: Stage | Mounted) -> None:
+        """Keep what is mounted as long as this folder."""
+        self._held.append(mounted)
 
     def record(
         self, *, folders: Sequence[Path], notes_in: Path, tenant: int | None, cgroups: Sequence[Path], sole: bool
@@ -201,8 +208,8 @@ class JailFolder:
 
     def close(self) -> None:
         """Give back what was lent and remove the folder."""
-        if self._stage is not None:
-            self._stage.close()
+        for mounted in self._held:
+            mounted.close()
         try:
             _dispose(self.path)
         finally:

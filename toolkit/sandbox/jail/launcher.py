@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from toolkit._base.handles import READ_DIR, make_folders
-from toolkit.errors import SandboxError
+from toolkit._base.layered import Layers, Mounted, look_below, make_above, mount_layers
+from toolkit.errors import SandboxError, UnconfinedError
 from toolkit.sandbox.jail.as_root import PLACE, Stage, choose_tenant, lend
 from toolkit.sandbox.jail.cgroup import Cgroup
 from toolkit.sandbox.jail.folder import MARK, JailFolder
@@ -94,26 +95,49 @@ def open_jail(jail: Jail, folder: JailFolder) -> OpenJail:
     _make_mount_points(jail)
     needed = ["bwrap", "env", "prlimit", "setsid"]
     if tenant is not None:
-        needed += ["chown", "nsenter", "mount", "umount"]
+        needed += ["chown", "mount", "umount"]
+    if tenant is not None or jail.below:
+        needed += ["nsenter"]
     tools = {name: shlex.quote(find_program(name)) for name in needed}
     for name, text in SYNTHETIC_ETC.items():
         (folder.visible / "etc" / name).write_text(text, encoding="utf-8")
         (folder.visible / "etc" / name).chmod(0o644)
     for name, text in APART_PROGRAMS.items():
         write_script(folder.visible / "apart" / name, text)
-    stage = None
-    if tenant is not None:
-        stage, binds = _stage(folder, binds)
-    (folder.path / "seccomp").write_bytes(seccomp_filter())
-    (folder.path / "arguments").write_bytes(os.fsencode("\0".join([*jail.arguments(binds), ""])))
-    opened = OpenJail(jail, plan, folder, tenant)
-    write_script(opened.script, _script(opened, group, tools, stage))
     if tenant is not None:
         for lent in (*homes, jail.workspace):
             lend(lent, tenant)
         if jail.has_gate:
             os.chown(folder.socket, tenant, tenant)
+    laid = _lay_over(jail, folder, tenant)
+    stage = None
+    if tenant is not None:
+        stage, binds = _stage(folder, binds, laid)
+    (folder.path / "seccomp").write_bytes(seccomp_filter())
+    (folder.path / "arguments").write_bytes(os.fsencode("\0".join([*jail.arguments(binds), ""])))
+    opened = OpenJail(jail, plan, folder, tenant)
+    write_script(opened.script, _script(opened, group, tools, stage or laid))
     return opened
+
+
+def _lay_over(jail: Jail, folder: JailFolder, tenant: int | None) -> Mounted | None:
+    """Mount the workspace over what shows through it, in a namespace of its own; for the tenant, as its own files."""
+    if not jail.below:
+        return None
+    assert jail.work is not None
+    points = folder.path / "below"
+    points.mkdir()
+    try:
+        laid = mount_layers(Layers(jail.workspace, jail.work, jail.below), shown_as=tenant, points=points)
+    except OSError as error:
+        raise UnconfinedError(
+            f"refusing to start: the workspace cannot be laid over the copy below it: {error.strerror or error}",
+            rules=("jail",),
+            where=[str(path) for path in jail.below],
+            fix="Prepare it as a copy: --backend copy",
+        ) from error
+    folder.hold(laid)
+    return laid
 
 
 def _refuse_movable(binds: tuple[Bind, ...]) -> None:
@@ -155,8 +179,9 @@ def _make_mount_points(jail: Jail) -> None:
         try:
             below = os.fsencode(point.relative_to(jail.workspace))
             above, _, name = below.rpartition(b"/")
-            folder = make_folders(root, below if source.is_dir() else above)
-            if not source.is_dir():
+            wanted = below if source.is_dir() else above
+            folder = make_above(root, jail.below, wanted) if jail.below else make_folders(root, wanted)
+            if not source.is_dir() and (not jail.below or look_below(jail.below, below) is None):
                 os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder))
             os.close(folder)
         except OSError as error:
@@ -169,7 +194,7 @@ def _make_mount_points(jail: Jail) -> None:
             os.close(root)
 
 
-def _stage(folder: JailFolder, binds: tuple[Bind, ...]) -> tuple[Stage, tuple[Bind, ...]]:
+def _stage(folder: JailFolder, binds: tuple[Bind, ...], laid: Mounted | None) -> tuple[Stage, tuple[Bind, ...]]:
     """Put every bound path where a user finds it who may not look into the folders above it."""
     visible = folder.visible
     apart = dict.fromkeys(bind.source for bind in binds if not bind.source.is_relative_to(visible))
@@ -179,12 +204,12 @@ def _stage(folder: JailFolder, binds: tuple[Bind, ...]) -> tuple[Stage, tuple[Bi
         return places[source] if source in places else places[visible] / source.relative_to(visible)
 
     (folder.path / "stage").mkdir()
-    stage = Stage(places, folder.path / "stage")
+    stage = Stage(places, folder.path / "stage", -1 if laid is None else laid.mounts)
     folder.hold(stage)
     return stage, tuple(replace(bind, source=staged(bind.source)) for bind in binds)
 
 
-def _script(opened: OpenJail, group: Cgroup, tools: Mapping[str, str], stage: Stage | None) -> str:
+def _script(opened: OpenJail, group: Cgroup, tools: Mapping[str, str], stage: Stage | Mounted | None) -> str:
     """The shell text; everything that varies is quoted in here, nothing is looked up later."""
     folder, jail, tenant = opened.folder.path, opened.jail, opened.tenant
     environment = {**jail.environment, MARK: opened.folder.name}
@@ -201,7 +226,9 @@ def _script(opened: OpenJail, group: Cgroup, tools: Mapping[str, str], stage: St
     lines += group.joining()
     lines += [f"exec 8<{shlex.quote(str(folder / 'seccomp'))} 9<{shlex.quote(str(folder / 'arguments'))}"]
     drop = ""
-    if stage is not None:
+    if isinstance(stage, Mounted):
+        drop = f"{tools['nsenter']} {shlex.join(stage.entering())} -- "
+    elif stage is not None:
         lines += stage.renewing(tools)
         drop = f"{tools['nsenter']} --mount={stage.path} --setgid={tenant} --setuid={tenant} -- "
     scope = shlex.join(group.prefix) + " " if group.prefix else ""

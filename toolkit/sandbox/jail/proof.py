@@ -7,7 +7,6 @@ the report is a rule; a rule that could not be checked counts as broken.
 
 from __future__ import annotations
 
-import hashlib
 import platform
 import shutil
 import time
@@ -166,6 +165,8 @@ def _machine_rows(flight: Flight, cli: Path | None) -> list[CheckRow]:
 
 def _fingerprint(opened: OpenJail, cli: Path | None) -> str:
     """Everything a pass depends on: binaries, kernel, settings of both, and the jail's options."""
+    import hashlib
+
     parts = [platform.release(), platform.version(), str(opened.plan.rlimits), str(opened.plan.held)]
     for program in (shutil.which("bwrap"), shutil.which("socat"), cli):
         if program is not None:

@@ -171,6 +171,10 @@ class Jail:
 
     workspace: Path
     """The one host folder to work in."""
+    below: tuple[Path, ...] = ()
+    """Folders that show through the workspace, which holds only what is written then; the first is on top."""
+    work: Path | None = None
+    """For `below`: an empty folder on the workspace's file system, for the kernel."""
     places: tuple[tuple[str, str], ...] = ()
     """Where parts of it appear: a path relative to it and one inside; all of it at its own path if there are none."""
     start: str = ""

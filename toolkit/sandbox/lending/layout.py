@@ -41,6 +41,10 @@ class Layout:
     """Variables that belong to what is lent, such as VIRTUAL_ENV."""
     own_git: bool = False
     """Whether the `.git` in it was made for the copy, so that the agent may use all of it."""
+    below: tuple[Path, ...] = ()
+    """Folders that show through the workspace, which holds only what is written then; the first is on top."""
+    work: Path | None = None
+    """For `below`: an empty folder on the workspace's file system."""
 
     @property
     def search_path(self) -> tuple[str, ...]:

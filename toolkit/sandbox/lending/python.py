@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -26,7 +27,8 @@ def virtualenv_of(project: Path, environ: Mapping[str, str]) -> Path | None:
 
 def is_virtualenv(folder: Path) -> bool:
     """Whether this is a virtual environment: by its pyvenv.cfg and its interpreter."""
-    return (folder / "pyvenv.cfg").is_file() and (folder / "bin" / "python").exists()
+    # Not Path.exists, which raises where the interpreter is in a folder that this user may not enter.
+    return os.path.isfile(folder / "pyvenv.cfg") and os.path.exists(folder / "bin" / "python")  # noqa: PTH110, PTH113
 
 
 def is_installed(folder: Path) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -23,8 +23,7 @@ def unreadable_text(lent: Iterable[Path]) -> str:
     """What a jail that root starts cannot read of these, in one sentence; empty where nothing of it was found."""
     if os.geteuid() != 0:
         return ""
-    looked_at = [path for top in lent for path in islice(_entries(top), _MOST_LOOKED_AT)]
-    found = [safe_name(str(path)) for path in looked_at if not _is_readable(path)]
+    found = [safe_name(path) for top in lent for path in _unreadable(str(top))]
     if not found:
         return ""
     more = f" and {len(found) - _MOST_NAMED:,} more" if len(found) > _MOST_NAMED else ""
@@ -35,20 +34,40 @@ def unreadable_text(lent: Iterable[Path]) -> str:
     )
 
 
-def _entries(top: Path) -> Iterable[Path]:
-    """A lent file, or everything in a lent folder; no link is followed."""
-    yield top
-    if top.is_dir():
-        for folder, folders, files in os.walk(top):
-            yield from (Path(folder, name) for name in (*folders, *files))
+def _unreadable(top: str) -> Iterator[str]:
+    """Those of the first entries of a lent folder, or the lent file, that not everybody may read; follows no link.
 
-
-def _is_readable(path: Path) -> bool:
-    """Whether anybody may read it; a link is whatever it leads to, and is not judged."""
+    Every run of root's waits for this: no objects but what the folders themselves give.
+    """
     try:
-        mode = path.lstat().st_mode
+        mode = os.stat(top).st_mode  # noqa: PTH116
+        if not _is_readable(os.lstat(top).st_mode):
+            yield top
     except OSError:
-        return True  # gone meanwhile
-    if stat.S_ISDIR(mode):
-        return mode & 0o005 == 0o005
-    return not stat.S_ISREG(mode) or bool(mode & 0o004)
+        return  # gone meanwhile
+    left, folders = _MOST_LOOKED_AT - 1, [top] if stat.S_ISDIR(mode) else []
+    while folders:
+        try:
+            entries = os.scandir(folders.pop())
+        except OSError:
+            continue
+        with entries:
+            for entry in islice(entries, left):
+                left -= 1
+                try:
+                    mode = entry.stat(follow_symlinks=False).st_mode
+                except OSError:
+                    continue
+                if stat.S_ISDIR(mode):
+                    folders.append(entry.path)
+                if not _is_readable(mode):
+                    yield entry.path
+        if not left:
+            return
+
+
+def _is_readable(mode: int) -> bool:
+    """Whether anybody may read it; a link is whatever it leads to, and is not judged."""
+    if stat.S_ISREG(mode):
+        return bool(mode & 0o004)
+    return not stat.S_ISDIR(mode) or mode & 0o005 == 0o005
