@@ -1,0 +1,6 @@
+"""Who does a task: one worker at a time, known by a record that it made, for as long as it says that it lives."""
+
+from toolkit.fleets.claims.accounts import Account
+from toolkit.fleets.claims.claims import LEASE, Claim, Claims, Ended, Held
+
+__all__ = ["LEASE", "Account", "Claim", "Claims", "Ended", "Held"]
