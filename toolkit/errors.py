@@ -30,11 +30,12 @@
         ├── ServerFailedError *     a server that the run needs did not start
         ├── SetupFailedError *      a setup gave no layer, so nothing was sent to the model
         ├── TrialError *            the agent's files cannot be copied, so they cannot be verified
+        ├── ParcelError *           what came from another machine is damaged, another one, or asks too much
         └── RunFailedError *        a result that is not ok, as an exception
             └── PromptEvaluationError *, ThrottleError *    the same in another product's words
 
-Those with a star are defined beside what they speak of, in toolkit.tools, toolkit.runs, toolkit_servers and
-toolkit_workspace.
+Those with a star are defined beside what they speak of, in toolkit.tools, toolkit.runs, toolkit.fleets,
+toolkit_servers and toolkit_workspace.
 An error says what is wrong, where, and what to do, in that order. Subclasses
 carry the facts as attributes, so that nobody has to parse the text.
 """

@@ -15,7 +15,7 @@ import pytest
 
 from tests.sandbox.jails import needs_jail
 from toolkit.errors import RunError
-from toolkit.runs import RunResult, RunSpec, load_run
+from toolkit.runs import Limits, RunResult, RunSpec, load_run
 from toolkit.runs.batches import Batch, Task, find_batch, read_tasks, work_off
 from toolkit.testing import FakeCLI, Request, ScriptedAPI, Status, Turn, text
 
@@ -72,6 +72,13 @@ def test_a_task_without_an_id_has_the_same_one_tomorrow(tmp_path: Path) -> None:
     assert len({task.id for task in first}) == 2
 
 
+def test_a_prompt_with_odd_characters_is_one_task_and_stays_as_it_is(tmp_path: Path) -> None:
+    odd = "one\u2028two\u0085three\x0bfour \udc80 five"
+    lines = [json.dumps({"id": "a", "prompt": odd}), json.dumps({"id": "b", "prompt": odd[:13]}, ensure_ascii=False)]
+    batch = Batch.begin("odd", read_tasks(write(tmp_path, *lines)))
+    assert [standing.task.prompt for standing in batch.standings().values()] == [odd, odd[:13]]
+
+
 async def test_every_task_is_done_once_and_a_second_time_nothing_is(toolkit_home: Path) -> None:
     batch = Batch.begin("nightly", tasks(5))
     told: list[str] = []
@@ -99,6 +106,21 @@ async def test_the_limit_holds_across_two_sessions_and_what_has_no_room_waits() 
     assert await work_off(batch, make, parallel=1, tokens=2500) == first
     more = await work_off(batch, make, parallel=1, tokens=100_000)
     assert "waiting" not in [standing.state for standing in more.values()]
+
+
+async def test_a_run_that_was_cut_off_counts_with_all_it_was_promised_until_it_is_known_what_it_used() -> None:
+    batch = Batch.begin("b", tasks(3))
+    with batch.worked_on():
+        batch.promise("t0", Limits(tokens=1500))
+        batch.began("t0", "b.t0.1")  # and then somebody was killed
+    states = [one.state for one in (await work_off(batch, make, parallel=1, tokens=2400)).values()]
+    assert states == ["ok", "waiting", "waiting"]
+    standing = batch.standings()["t0"]
+    assert (standing.charged("tokens"), standing.tokens) == (2500, 1000)
+    with batch.worked_on():
+        batch.say({**standing.ends["b.t0.1"], "tokens": 10, "unknown_calls": 0})
+    assert batch.standings()["t0"].charged("tokens") == 1010
+    assert (await work_off(batch, make, parallel=1, tokens=2400))["t1"].state == "ok"
 
 
 async def test_somebody_else_who_works_on_it_is_refused_and_nothing_is_done() -> None:
@@ -164,7 +186,7 @@ def test_after_a_kill_the_rest_is_done_and_every_call_is_in_the_books(tmp_path: 
         states = {name: standing.state for name, standing in find_batch("tasks").standings().items()}
         assert states == {"t0": "ok", "t1": "running", "t2": "waiting"}
         refused = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
-        assert (refused.returncode, "--resume" in refused.stderr) == (1, True)
+        assert (refused.returncode, "--resume" in refused.stderr) == (2, True)
         done = subprocess.run(
             [*command, "--resume"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=170
         )
@@ -175,3 +197,22 @@ def test_after_a_kill_the_rest_is_done_and_every_call_is_in_the_books(tmp_path: 
     told = [load_run(run).result() for standing in standings.values() for run in standing.runs]
     assert sum(result.total.total for result in told) == sum(standing.tokens for standing in standings.values())
     assert all(isinstance(result, RunResult) for result in told)
+
+
+async def test_a_task_whose_spec_cannot_be_is_told_and_the_others_go_on() -> None:
+    def some(task: Task) -> RunSpec:
+        return RunSpec("" if task.id == "t1" else task.prompt, transport=FakeCLI(Turn([text("x")], usage=THOUSAND)))
+
+    standings = await work_off(Batch.begin("b", tasks(3)), some, parallel=1)
+    assert [standing.state for standing in standings.values()] == ["ok", "bad_request", "ok"]
+
+
+async def test_a_batch_with_runs_on_a_cluster_is_not_gone_on_with_here() -> None:
+    batch = Batch.begin("b", tasks(1))
+    with batch.worked_on():
+        batch.say(
+            {"task": "t0", "run": "b.t0.1", "claimed": 1.0, "worker": "tcp://elsewhere:1", "machine": "elsewhere"}
+        )
+    with pytest.raises(RunError, match="are on the workers of a cluster"):
+        await work_off(batch, make)
+    assert batch.standings()["t0"].state == "claimed"

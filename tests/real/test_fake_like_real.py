@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from tests.real.drawing import Drawn, drawn, played_by_both
+from tests.real.drawing import Drawn, Said, drawn, played_by_both
 from tests.real.playing import Recorded, play
 from tests.real.scenarios import SCENARIOS
 from toolkit.testing import FakeCLI, RealCLI, ScriptedAPI, replay
@@ -48,4 +48,39 @@ async def test_the_fake_cli_and_a_replay_say_what_the_real_cli_says(name: str, t
 @pytest.mark.filterwarnings("ignore:can_use_tool will not be invoked")
 def test_the_fake_cli_says_what_the_real_cli_says_in_scenarios_nobody_wrote(one: Drawn) -> None:
     real, fake = asyncio.run(played_by_both(one))
+    assert fake == real
+
+
+_READS = "mcp__notes__(two|fail)"
+# Scenarios in which a long drawing once found the fake one to differ.
+FOUND = {
+    "a tool that is not there behind one that reads": Drawn((Said(calls=("two", "gone")),)),
+    "and behind one that waits for one that reads": Drawn((Said(calls=("two", "add", "gone")),)),
+    "and behind one that runs alone": Drawn((Said(calls=("add", "two", "gone")),)),
+    "a deferred call beside others, and a further prompt": Drawn(
+        (Said(calls=("add", "fail")),),
+        prompts=2,
+        mode="default",
+        before_tool="defer",
+        only_for=_READS,
+        allowed=("mcp__notes",),
+    ),
+    "two refused side by side": Drawn(
+        (Said(calls=("add", "two", "two")),), mode="dontAsk", before_tool="block", only_for="mcp__notes__add"
+    ),
+    "an interrupt in the last turn there is": Drawn(
+        (Said(calls=("add",)),), mode="default", answers="interrupt", max_turns=1
+    ),
+    "an objection to an end with an output, which counts for nothing": Drawn(
+        (Said(("a b c",), output=3), Said(("hello",))), prompts=2, stop_objects=True, wants_output=True
+    ),
+    "nothing to see, twice": Drawn(
+        (Said(calls=("add",)), Said(("~hm",)), Said(calls=("add",)), Said(("~hm",))),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_the_fake_cli_says_what_the_real_cli_says_where_it_once_did_not(name: str) -> None:
+    real, fake = asyncio.run(played_by_both(FOUND[name]))
     assert fake == real

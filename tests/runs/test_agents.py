@@ -10,7 +10,7 @@ from claude_agent_sdk import AgentDefinition, HookMatcher
 
 from tests.runs.play import ADD, BOX
 from toolkit.errors import RunError, ToolkitError
-from toolkit.runs import OptionError, RunResult, RunSpec, list_runs, run
+from toolkit.runs import Decision, OptionError, RunResult, RunSpec, list_runs, run
 from toolkit.testing import FakeCLI, ScriptedAPI, Status, Turn, text, tool_use
 
 pytestmark = pytest.mark.usefixtures("toolkit_home")
@@ -122,6 +122,25 @@ async def test_a_hook_of_the_caller_sees_what_the_guard_lets_pass_and_can_refuse
         ("Bash", "Bash is not allowed in this run"),
     ]
     assert seen == [(ADD, {"title": "x"}), (ADD, {"title": "y"}), "PostToolUse"]
+
+
+async def test_a_hook_that_says_nothing_leaves_what_a_person_made_of_the_call() -> None:
+    seen: list[Any] = []
+    asked: list[Any] = []
+
+    def approve(question: Any) -> Decision:
+        asked.append(question.input)
+        return Decision.allow({"title": "y"})
+
+    async def hook(given: Any, call: Any, context: Any) -> Any:
+        seen.append(given["tool_input"])
+        return {}
+
+    with FakeCLI([tool_use(ADD, title="x")], [text("ok")]) as cli:
+        options: dict[str, Any] = {"hooks": {"PreToolUse": [hook]}, "policy": {"add": "ask"}}
+        await run("Go.", tools=[BOX], approve=approve, transport=cli, **options)
+        assert "y" in str(cli.tool_results())
+    assert (asked, seen) == ([{"title": "x"}], [{"title": "y"}])
 
 
 @pytest.mark.parametrize(

@@ -136,3 +136,26 @@ async def test_a_deep_folder_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.
         id = await until_asked(live)
         live.approvals.answer(id, True)
         assert (await asyncio.wait_for(live.result(), 20)).ok
+
+
+async def test_whoever_is_connected_when_a_run_ends_is_let_go_at_once(
+    toolkit_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that has said nothing yet, one that watches, and one that comes in the very last moment."""
+    connections: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+    async with asyncio.timeout(20), asking() as live:
+        await until_asked(live)
+        monkeypatch.chdir(toolkit_home / "runs" / live.id)  # the path of a socket has to be short
+        connections.append(await asyncio.open_unix_connection(SOCKET_NAME))
+        connections.append(await asyncio.open_unix_connection(SOCKET_NAME))
+        connections[1][1].write(b'{"do": "watch"}\n')
+        assert b"asked" in await connections[1][0].readline()
+        live.approvals.answer("ask-1", Decision.ALLOW_ONCE)
+        await live.result()
+        connections.append(await asyncio.open_unix_connection(SOCKET_NAME))
+    async with asyncio.timeout(20):
+        for reader, writer in connections:
+            await reader.read()
+            assert reader.at_eof()
+            writer.close()
+            await writer.wait_closed()

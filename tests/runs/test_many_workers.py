@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from toolkit import Toolbox, tool
-from toolkit.runs import RunSpec, run_many
+from toolkit.runs import RunSpec, load_run, run_many
 from toolkit.testing import Request, ScriptedAPI, Turn, text, tool_use
 from toolkit.workspace import HostMount, WorkspaceSection
 
@@ -82,7 +82,7 @@ def is_held(api: ScriptedAPI) -> bool:
 
 async def kill_worker(api: ScriptedAPI, home: Path, run: str) -> None:
     """End the process a run works in, in the middle of a model call, without a warning."""
-    await until(lambda: is_held(api))
+    await until(lambda: is_held(api) and load_run(run, home).session is not None)
     os.kill(pid_of(home, run), signal.SIGKILL)
 
 

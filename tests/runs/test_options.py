@@ -194,6 +194,8 @@ WRONG: list[tuple[str, Any, str]] = [
     ("run_id", "../x", "it cannot be the id of a run"),
     ("run_id", 5, "it cannot be the id of a run"),
     ("home", 5, "it is a path"),
+    ("pace", 2.0, "without admit"),
+    ("books", 2.0, "without leaves"),
     ("transport", FakeCLI, "an object, not a class"),
     ("transport", "fake", "without connect, write, read_messages"),
 ]

@@ -78,7 +78,7 @@ async def test_a_prompt_that_comes_when_the_run_ends_is_refused_and_not_left_wai
 
     async def late(result: RunResult[Any]) -> None:
         with pytest.raises(RunError, match="is over"):
-            await asyncio.wait_for(live.send("one more thing"), 5)
+            await asyncio.wait_for(live.send("one more thing"), 30)
         said.append(result.text)
 
     async with start("go", transport=FakeCLI([text("done")]), after_run=late) as live:

@@ -204,11 +204,9 @@ def shown_folders(spec: RunSpec) -> list[Path]:
 
 
 def sdk_options(spec: RunSpec) -> dict[str, Any]:
-    """These options as the SDK takes them."""
-    from claude_agent_sdk import AgentDefinition
-
+    """These options as the SDK takes them, but for the subagents, which it wants as objects of its own."""
     given: dict[str, Any] = {"effort": spec.effort, "fallback_model": spec.fallback_model, "betas": list(spec.betas)}
-    given["agents"] = {name: AgentDefinition(**agent) for name, agent in spec.agents.items()} or None
+    given["agents"] = {name: _as_told(agent) for name, agent in spec.agents.items()} or None
     given["plugins"] = [{"type": "local", "path": str(folder)} for folder in spec.plugins]
     given["add_dirs"] = [str(folder) for folder in spec.folders]
     if isinstance(spec.thinking, int):
@@ -216,3 +214,8 @@ def sdk_options(spec: RunSpec) -> dict[str, Any]:
     elif spec.thinking is not None:
         given["thinking"] = {"type": "disabled" if spec.thinking == "off" else "adaptive"}
     return given
+
+
+def _as_told(agent: Mapping[str, Any]) -> dict[str, Any]:
+    """A subagent as the CLI is told of it."""
+    return {key: kept for key, kept in agent.items() if kept is not None}

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, cast
 
 from toolkit.errors import RunError
 from toolkit.runs.asking.patterns import Offer
 from toolkit.runs.asking.policy import Policy
 from toolkit.runs.spec import RunSpec
 from toolkit.sandbox import TOOLS
-from toolkit.tools import Toolbox
-from toolkit_servers.target import load_target
+
+if TYPE_CHECKING:
+    from toolkit.tools import Toolbox
 
 
 def load_boxes(spec: RunSpec) -> list[Toolbox]:
@@ -20,12 +22,19 @@ def load_boxes(spec: RunSpec) -> list[Toolbox]:
         TargetError, ToolDefinitionError: a target that gives no tools.
         RunError: two of them have the same name.
     """
-    boxes = [box if isinstance(box, Toolbox) else load_target(str(box)).toolbox for box in spec.tools]
+    # What was given as tools is a box or a TARGET, once the spec has checked it.
+    boxes = [_load(box) if isinstance(box, str) else cast("Toolbox", box) for box in spec.tools]
     names = [*(box.name for box in boxes), *spec.servers]
     for name in names:
         if names.count(name) > 1:
             raise RunError(f"two servers are called '{name}'", fix="Give one Toolbox another name")
     return boxes
+
+
+def _load(target: str) -> Toolbox:
+    from toolkit_servers.target import load_target
+
+    return load_target(target).toolbox
 
 
 def make_offer(spec: RunSpec, boxes: Iterable[Toolbox] = ()) -> Offer:

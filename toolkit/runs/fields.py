@@ -38,24 +38,23 @@ from toolkit.runs.kinds import (
     wrong,
 )
 from toolkit.runs.prompts import Prompt, check_parts, is_stream
+from toolkit.runs.storage.run_folder import LAST
 from toolkit.sandbox import (
     CONTROL_FILES,
     CREDENTIALS,
     NATIVE_TOOLS,
     PROFILES,
     JailLimits,
-    SandboxSettings,
     checked_headers,
     limit_names,
     reaches_the_starter,
 )
-from toolkit.tools import Image, Text, Tool, Toolbox, as_tool
 
 if TYPE_CHECKING:
     from toolkit.runs.spec import Limits
+    from toolkit.sandbox import SandboxSettings
+    from toolkit.tools import Toolbox
 
-LAST = "last"
-"""What people call the run that began last; no run has this id."""
 LOOSE = "tools"
 """The name of the box that holds tools which were given without one."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -95,6 +94,8 @@ def _prompt(name: str, value: Any) -> Any:
         return value
     if isinstance(value, list | tuple):
         return check_parts(name, value)
+    from toolkit.tools import Image, Text
+
     if isinstance(value, Image | Text):
         return check_parts(name, [value])
     what = "it is a text, a Prompt, a list of texts and Images, or an async iterator of these"
@@ -126,6 +127,10 @@ def _setup(name: str, value: Any) -> Any:
 
 def _tools(name: str, value: Any) -> tuple[Toolbox | str, ...]:
     """Boxes and TARGETs as they are; tools without a box in one of their own, where the first of them stood."""
+    if isinstance(value, list | tuple) and not value:
+        return ()
+    from toolkit.tools import Tool, Toolbox, as_tool
+
     if as_tool(value) is not None:
         raise wrong(name, value, "it is a list", f"Write {name}=[{as_written(value)}]")
     given: tuple[Any, ...] = list_of(_box_or_tool)(name, value)
@@ -139,6 +144,8 @@ def _tools(name: str, value: Any) -> tuple[Toolbox | str, ...]:
 
 
 def _box_or_tool(name: str, value: Any) -> Any:
+    from toolkit.tools import Toolbox, as_tool
+
     found = as_tool(value)
     if found is not None:
         return found
@@ -168,10 +175,10 @@ def _limits(name: str, value: Any) -> Limits:
 
 
 def _output(name: str, value: Any) -> Any:
-    from toolkit.runs.outcome.output import OutputShape
-
     if value is None or value is type(None):
         return value
+    from toolkit.runs.outcome.output import OutputShape
+
     if isinstance(value, Mapping):
         try:
             json.dumps(value)
@@ -201,9 +208,11 @@ def _servers(name: str, value: Any) -> dict[str, Any]:
 def _server(name: str, value: Any) -> dict[str, Any]:
     """A configuration; its values are never shown, for they may hold secrets."""
     example = 'Write for example: {"command": "my-server", "args": ["--stdio"]} or {"type": "http", "url": "https://…"}'
-    if isinstance(value, Toolbox):
-        raise wrong(name, value, "a Toolbox is no configuration", "Give it as a tool: tools=[box]")
     if not isinstance(value, Mapping):
+        from toolkit.tools import Toolbox
+
+        if isinstance(value, Toolbox):
+            raise wrong(name, value, "a Toolbox is no configuration", "Give it as a tool: tools=[box]")
         raise OptionError(name, f"{name}: a server's configuration is a mapping", fix=example)
     kind = value.get("type", "stdio")
     if not isinstance(kind, str) or kind not in _SERVER_KEYS:
@@ -241,6 +250,8 @@ def _server(name: str, value: Any) -> dict[str, Any]:
 
 
 def _settings(name: str, value: Any) -> SandboxSettings:
+    from toolkit.sandbox import SandboxSettings
+
     if isinstance(value, Mapping):
         return SandboxSettings.parse(dict(value))
     if not isinstance(value, SandboxSettings):
@@ -387,6 +398,8 @@ RULES: dict[str, Rule] = {
     "listener_timeout": number,
     "run_id": _run_id,
     "home": optional(path),
+    "books": optional(with_methods("an object with leaves and ended", "leaves", "ended")),
+    "pace": optional(with_methods("a pace, as Rate().of_run() gives it", "admit")),
     "transport": optional(with_methods("a FakeCLI, or another Transport", "connect", "write", "read_messages")),
 }
 """The rule of every field. A new field of `RunSpec` needs its line here."""

@@ -14,7 +14,6 @@ from typing import Any
 
 from toolkit._base.words import did_you_mean, safe_line
 from toolkit.errors import RunError
-from toolkit.tools import Toolbox, as_tool
 
 Rule = Callable[[str, Any], Any]
 """From an option's name and what was written to what is kept."""
@@ -101,13 +100,20 @@ def list_of(rule: Rule) -> Rule:
     """A list or tuple whose every entry keeps to `rule`; a single text is a common mistake, and refused."""
 
     def of_all(name: str, value: Any) -> tuple[Any, ...]:
-        if isinstance(value, str | bytes | Path | Toolbox | Mapping) or not isinstance(value, Iterable):
+        if not isinstance(value, list | tuple) and not _is_listed(value):
             fix = "" if isinstance(value, Mapping) else f"Write {name}=[{as_written(value)}]"
             fix = "Leave it out, or write an empty list" if value is None else fix
             raise wrong(name, value, "it is a list", fix)
         return tuple(rule(f"{name}[{place}]", entry) for place, entry in enumerate(value))
 
     return of_all
+
+
+def _is_listed(value: Any) -> bool:
+    """Whether it holds several, one after the other; a box of tools does, but is meant as one."""
+    from toolkit.tools import Toolbox
+
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Path | Mapping | Toolbox)
 
 
 def mapping_of(rule: Rule, what: str, fix: str = "") -> Rule:
@@ -162,7 +168,11 @@ def _takes_one(function: Any) -> bool:
 
 def as_written(value: Any) -> str:
     """A value as it stands in the caller's code, as far as one can tell."""
+    from toolkit.tools import Toolbox, as_tool
+
     if isinstance(value, Toolbox):
         return "box"
     found = as_tool(value)
+    if found is None and callable(value) and hasattr(value, "__name__"):
+        return str(value.__name__)
     return found.name if found is not None else safe_line(repr(value), _WIDTH)

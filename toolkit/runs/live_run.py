@@ -7,7 +7,7 @@ import contextlib
 import inspect
 import logging
 import time
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 from toolkit.errors import RunError
 from toolkit.runs.agents import check_tool_names
 from toolkit.runs.asking.approvals import Approvals
+from toolkit.runs.asking.policy import Policy
 from toolkit.runs.asking.run_socket import RunSocket
 from toolkit.runs.attempts.engines import Engines
 from toolkit.runs.attempts.loop import Attempts
@@ -22,7 +23,6 @@ from toolkit.runs.attempts.protect import Protected, protect
 from toolkit.runs.boxes import load_boxes, make_offer, without_disabled
 from toolkit.runs.checkpoints.checkpoint import Checkpoint
 from toolkit.runs.checkpoints.taking import Checkpoints
-from toolkit.runs.job.setting_up import SettingUp
 from toolkit.runs.kinds import OptionError
 from toolkit.runs.listeners import Bus
 from toolkit.runs.live.approving import make_approvals
@@ -41,6 +41,7 @@ from toolkit.runs.turn.engine import Engine
 from toolkit.runs.turn.steering import Steering
 
 if TYPE_CHECKING:
+    from toolkit.runs.job import SettingUp
     from toolkit.runs.layers.layer import Layer
     from toolkit.telemetry import RunTrace
 
@@ -94,26 +95,37 @@ class LiveRun(Steering, Generic[OutputT]):
         if self.spec.transport is None:
             self.spec.check_key()
         self._folder: RunFolder = new_run(self.spec)
-        try:
-            self._log = EventLog(self._folder.events, self._fold, trace=self.spec.trace)
-        except OSError as error:
-            self._folder.let_go()
-            raise cannot_store(error, self._folder.folder) from error
-        self._reader = self._log.follow()
-        self._bus = Bus(self._log)
+        log = self._log = await self._open_folder(policy)
+        self._reader = log.follow()
+        self._bus = Bus(log)
         if self.spec.telemetry is not None:
             self._trace = self.spec.telemetry.begin(self.id)
             self._bus.subscribe(self._trace.feed)
-        self._ending = Ending(self._fold, self._log, self._folder)
-        self._approvals = make_approvals(self.spec, self._log, policy, self._tell_elsewhere)
-        asks = self.spec.approve is not None
-        self._socket = RunSocket(self._folder.folder, self._approvals, asks=asks, stop=self._stop_soon)
-        await self._socket.open()
-        self._setup = SettingUp(self.spec, self._folder, self._ending.tell, self._ending.warn)
-        self._locks.callback(self._setup.release)
+        self._ending = Ending(self._fold, log, self._folder)
+        self._setup = self._make_setup()
         self._latest = asyncio.get_running_loop().create_future()
-        self._task = asyncio.create_task(self._drive(self._latest, self._log))
+        self._task = asyncio.create_task(self._drive(self._latest, log))
         return self
+
+    async def _open_folder(self, policy: Policy) -> EventLog:
+        """The log of the run, and the socket by which others speak to it.
+
+        Raises:
+            RunError: the folder takes no log or no socket.
+        """
+        asks = self.spec.approve is not None
+        log: EventLog | None = None
+        try:
+            log = EventLog(self._folder.events, self._fold, trace=self.spec.trace)
+            self._approvals = make_approvals(self.spec, log, policy, self._tell_elsewhere)
+            self._socket = RunSocket(self._folder.folder, self._approvals, asks=asks, ends=self._ends())
+            await self._socket.open()
+            return log
+        except OSError as error:
+            if log is not None:
+                log.close()
+            self._folder.let_go()
+            raise cannot_store(error, self._folder.folder) from error
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -245,15 +257,16 @@ class LiveRun(Steering, Generic[OutputT]):
         pending: asyncio.Future[RunResult[Any]] | None = first
         try:
             await self._hold_session()
-            place = await self._find_place(await self._setup.begin())
-            await self._setup.confirm()
+            place = await self._find_place(None if self._setup is None else await self._setup.begin())
+            if self._setup is not None:
+                await self._setup.confirm()
             self._folder.started(place)
             if self.spec.branch is not None and place.section is not None:
                 await asyncio.to_thread(place.section.check_branch, self.spec.branch)
             engines = self._make_engines(place, log)
             try:
                 prompt = await self._prompts.first(place, self._folder.told)
-                await engines.open()
+                await engines.open(prompt)
                 self._engines = engines
                 self._opened.set()
                 await self._turn(place, prompt)
@@ -290,8 +303,27 @@ class LiveRun(Steering, Generic[OutputT]):
         with contextlib.suppress(RunError):  # it has ended by itself meanwhile
             await self.interrupt()
 
-    def _stop_soon(self) -> None:
-        self._stopping = asyncio.create_task(self.stop())
+    def _ends(self) -> dict[str, Callable[[], None]]:
+        """The ends that another process can ask for, each begun and not waited for."""
+
+        async def interrupt() -> None:
+            with contextlib.suppress(RunError):  # it has ended by itself meanwhile
+                await self.interrupt()
+
+        def begin(what: Callable[[], Coroutine[Any, Any, None]]) -> None:
+            self._stopping = asyncio.create_task(what())
+
+        return {"stop": lambda: begin(self.stop), "interrupt": lambda: begin(interrupt)}
+
+    def _make_setup(self) -> SettingUp | None:
+        """The setup phase; a run that neither has a setup nor goes on where an earlier one may have had it has none."""
+        if self.spec.setup is None and self.spec.resume is None:
+            return None
+        from toolkit.runs.job import SettingUp
+
+        setup = SettingUp(self.spec, self._folder, self._ending.tell, self._ending.warn)
+        self._locks.callback(setup.release)
+        return setup
 
     def _make_engines(self, place: Place, log: EventLog) -> Engines:
         home = self._folder.home
@@ -328,7 +360,7 @@ class LiveRun(Steering, Generic[OutputT]):
         self._place = preparing.result()
         place, self._protected = await asyncio.to_thread(protect, self.spec, self._place, self._folder.folder)
         self._place = place
-        for what in place.warnings():
+        for what in await asyncio.to_thread(place.warnings):
             self._ending.warn(what)
         return place
 

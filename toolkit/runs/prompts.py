@@ -11,11 +11,14 @@ import base64
 import binascii
 from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast, runtime_checkable
 
 from toolkit.errors import ToolkitError
 from toolkit.runs.kinds import OptionError, wrong
-from toolkit.tools import Audio, Image, Text, Toolbox
+from toolkit.tools import Audio, Image, Text
+
+if TYPE_CHECKING:
+    from toolkit.tools import Toolbox
 
 _BLOCKS = ("text", "image", "document")
 _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")

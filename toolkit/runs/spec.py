@@ -18,18 +18,19 @@ from toolkit.runs.fields import checked
 from toolkit.runs.job.retry import Retry
 from toolkit.runs.job.verify import Verify
 from toolkit.runs.kinds import OptionError
-from toolkit.runs.outcome.output import OutputShape
 from toolkit.runs.prompts import PromptLike
-from toolkit.sandbox import CREDENTIALS, SandboxSettings, find_api, loopback_port, profile
-from toolkit.tools import Tool, Toolbox
+from toolkit.sandbox import CREDENTIALS, find_api, loopback_port, profile_text
 
 if TYPE_CHECKING:
     from claude_agent_sdk import SessionStore, Transport
 
     from toolkit.runs.asking.approvals import Approver
     from toolkit.runs.job.setup import Setup
+    from toolkit.runs.outcome.output import OutputShape
     from toolkit.runs.outcome.result import RunResult
+    from toolkit.sandbox import Bookkeeper, Pace, SandboxSettings
     from toolkit.telemetry import Telemetry
+    from toolkit.tools import Tool, Toolbox
     from toolkit_workspace import WorkspaceSection
 
 
@@ -205,6 +206,10 @@ class RunSpec:
     """Called once with the result, however the run ended."""
     listener_timeout: float = 30.0
     """Seconds that leaving the run waits for listeners that are behind."""
+    pace: Pace | None = field(default=None, repr=False)
+    """When requests to the model API leave, for runs that share a rate: `toolkit.fleets.rate.Rate().of_run()`."""
+    books: Bookkeeper | None = field(default=None, repr=False)
+    """Who is told of each model call before it leaves and when it has ended, for runs whose machine may be lost."""
     run_id: str = field(default_factory=lambda: f"run-{uuid.uuid4().hex[:12]}")
     home: Path | str | None = None
     """Where runs are stored; `TOOLKIT_HOME`, else the platform's state folder."""
@@ -216,7 +221,7 @@ class RunSpec:
             {entry.name: getattr(self, entry.name) for entry in dataclasses.fields(self)}
         ).items():
             object.__setattr__(self, name, value)
-        names = [*(box.name for box in self.tools if isinstance(box, Toolbox)), *self.servers]
+        names = [*(box.name for box in self.tools if not isinstance(box, str)), *self.servers]
         for name in names:
             if names.count(name) > 1:
                 raise RunError(f"two servers are called '{name}'", fix="Give one Toolbox another name")
@@ -246,7 +251,7 @@ class RunSpec:
                 fix="Give it a workspace of mounts: WorkspaceSection([HostMount(…)], allowed_host_roots=[…])",
             )
         self.rules()
-        profile(
+        profile_text(
             self.jail_profile,
             domains=self.domains,
             allow_control_files=self.allow_control_files,
@@ -277,7 +282,11 @@ class RunSpec:
 
     def shape(self) -> OutputShape | None:
         """The form of the output; None where none was asked for."""
-        return None if self.output is None or self.output is type(None) else OutputShape(self.output)
+        if self.output is None or self.output is type(None):
+            return None
+        from toolkit.runs.outcome.output import OutputShape
+
+        return OutputShape(self.output)
 
     def host_ports(self) -> list[int]:
         """The ports of this machine that the servers of the run are reached at.

@@ -16,7 +16,7 @@ from toolkit.errors import ToolDefinitionError
 from toolkit.tools.content import Reply
 from toolkit.tools.context import ToolContext
 from toolkit.tools.served import Served, as_served
-from toolkit.tools.tool import Tool
+from toolkit.tools.typed_tool import Tool
 
 if TYPE_CHECKING:
     from claude_agent_sdk import McpSdkServerConfig

@@ -102,7 +102,8 @@ def host_path(paths: AgentPaths, path: str) -> Path:
         top, below = found
         root = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            return _opened(root, os.fsencode(below)) if must_exist else _resolved(root, os.fsencode(below))
+            real = _opened(root, os.fsencode(below)) if must_exist else _resolved(root, os.fsencode(below))
+            return _below(top, root, real)
         except OSError as error:
             onward = _onward(paths, root, os.fsencode(below)) if error.errno == errno.EXDEV else None
             if onward is None:
@@ -137,6 +138,16 @@ def _onward(paths: AgentPaths, root: int, below: bytes) -> tuple[str, bool] | No
                 at = b"" if target.startswith(b"/") else os.fsencode(here) + b"/" if here is not None else None
                 return None if at is None else (os.fsdecode(b"/".join([at + target, *rest])), not rest)
     return None
+
+
+def _below(top: Path, root: int, real: Path) -> Path:
+    """The path to hand on: as the system names it, but where that name leads elsewhere, below the folder itself.
+
+    A folder that is reached through a handle of this process (`/proc/PID/fd/N`, an overlay's) has such a name.
+    """
+    if not top.is_relative_to("/proc"):
+        return real
+    return top / real.relative_to(Path(f"/proc/self/fd/{root}").readlink())
 
 
 def _leads_beneath(root: int, below: bytes) -> bool:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         load_target as load_target,
     )
     from toolkit_servers.target._many import load_again as load_again, load_targets as load_targets
+    from toolkit_servers.target._sent import import_sent as import_sent, sent_file as sent_file
 
 _HOMES = {
     "toolkit_servers.target._call": "call_once",
@@ -30,5 +31,6 @@ _HOMES = {
     "toolkit_servers.target._key_values": "describe_arguments parse_arguments usage",
     "toolkit_servers.target._load": "Target import_module_or_file load_target",
     "toolkit_servers.target._many": "load_again load_targets",
+    "toolkit_servers.target._sent": "import_sent sent_file",
 }
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -38,7 +38,16 @@ def import_file(file: Path) -> ModuleType:
     dotted = _dotted_name(file)
     if dotted is not None:
         return importlib.import_module(dotted)
-    private = f"toolkit_target_{re.sub(r'[^0-9A-Za-z_]', '_', file.stem)}_{crc32(str(file).encode()):08x}"
+    return import_under(private_name(file), file)
+
+
+def private_name(file: Path) -> str:
+    """The name of the module that a file by itself becomes."""
+    return f"toolkit_target_{re.sub(r'[^0-9A-Za-z_]', '_', file.stem)}_{crc32(str(file).encode()):08x}"
+
+
+def import_under(private: str, file: Path) -> ModuleType:
+    """Run a file as the module of this name."""
     spec = spec_from_file_location(private, file, loader=_FreshLoader(private, str(file)))
     assert spec is not None
     assert spec.loader is not None

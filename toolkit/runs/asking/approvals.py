@@ -18,7 +18,7 @@ from toolkit.errors import RunError, ToolkitError
 from toolkit.runs.asking.guard import ALLOW, Verdict
 from toolkit.runs.asking.policy import Policy
 from toolkit.runs.asking.remembered import Remembered
-from toolkit.runs.asking.subjects import subject_of, what_is_remembered
+from toolkit.runs.asking.subjects import Doubt, subject_of, what_is_remembered
 from toolkit.runs.listeners import in_its_own_time
 
 if TYPE_CHECKING:
@@ -104,6 +104,8 @@ class Question:
     """The path the CLI asks about, where it does because of one."""
     cli_suggestions: tuple[Mapping[str, Any], ...] = ()
     """What the CLI itself would remember, to look at. It is never sent back: it would be written into the workspace."""
+    form: Mapping[str, Any] | None = None
+    """The fields that a running tool asks for, as a JSON Schema; None where the question is whether a call may run."""
 
     @property
     def remembers(self) -> str:
@@ -113,7 +115,8 @@ class Question:
     def as_data(self) -> dict[str, Any]:
         """The data of an `approval.asked` event."""
         names = (
-            "tool input call read_only reason subject remembers suggestions title agent blocked_path cli_suggestions"
+            "tool input call read_only reason subject remembers suggestions title agent blocked_path cli_suggestions "
+            "form"
         )
         return {name: getattr(self, name) for name in names.split()}
 
@@ -158,7 +161,7 @@ class Approvals:
         self._count = 0
         self.agent_of: Callable[[str], str | None] = lambda call: None
         """The subagent that a call belongs to."""
-        self.doubt: Callable[[str], str | None] = lambda tool: None
+        self.doubt: Callable[[str], Doubt | None] = lambda tool: None
         """Why a tool needs a person's approval, whatever the policy allows; None where it does not."""
         self.on_refusal: Callable[[str, Verdict], None] = lambda call, verdict: None
         """Told of a call that is refused where the CLI asks by itself, and no hook of the guard sees it."""
@@ -195,11 +198,11 @@ class Approvals:
             return Verdict(False, ruling.reason, defers=ruling.choice == "defer")
         if ruling.choice == "allow" and doubt is None:
             return ALLOW
-        return await self._person(tool, arguments, call, doubt or ruling.reason)
+        return await self._person(tool, arguments, call, ruling.reason if doubt is None else doubt.reason)
 
     async def _person(self, tool: str, arguments: Mapping[str, Any], call: str, reason: str, **told: Any) -> Verdict:
         """What a person decides, now or before."""
-        subject = subject_of(tool, arguments)
+        subject = subject_of(tool, arguments, self.doubt(tool))
         # Calls about the same thing wait for one another, so that a decision for the session is asked for once.
         async with self._turns.setdefault(subject, asyncio.Lock()):
             if self._known(subject) is not None:
@@ -210,17 +213,20 @@ class Approvals:
                 return Verdict(False, f"{tool} needs approval, and nobody is there to give it ({reason})")
             decision = await self._ask(self._question(tool, arguments, call, reason, subject, **told))
             # What was agreed to is what will run, which need not be what was asked for.
-            agreed = subject if decision.arguments is None else subject_of(tool, decision.arguments)
+            is_changed = decision.arguments is not None
+            agreed = subject_of(tool, decision.arguments or {}, self.doubt(tool)) if is_changed else subject
             self._remembered.remember(agreed, decision)
         if decision.allows:
             self._approved.add(call)
         return _verdict(decision)
 
-    async def consult(self, tool: str, asked: Mapping[str, Any], call: str, text: str) -> Decision | None:
+    async def consult(
+        self, tool: str, asked: Mapping[str, Any], call: str, text: str, form: Mapping[str, Any] | None = None
+    ) -> Decision | None:
         """Put what a running tool asks to a person; None where nobody is there. Nothing of it is remembered."""
         if self._approve is None or self._is_over:
             return None
-        told: dict[str, Any] = {"title": f"{tool} asks: {text}", "suggestions": ("ALLOW_ONCE", "DENY")}
+        told: dict[str, Any] = {"title": f"{tool} asks: {text}", "suggestions": ("ALLOW_ONCE", "DENY"), "form": form}
         return await self._ask(self._question(tool, asked, call, text, subject_of(tool, asked), **told))
 
     async def can_use_tool(self, tool: str, arguments: dict[str, Any], context: ToolPermissionContext) -> Any:

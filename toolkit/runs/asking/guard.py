@@ -7,22 +7,32 @@ that it runs as it was told to, nothing passes at all.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from toolkit.runs.outcome.codes import Code
-from toolkit.tools import Budget, Deadline
 
 if TYPE_CHECKING:
     from claude_agent_sdk import HookMatcher
 
     from toolkit.runs.asking.own_hooks import OwnHooks
+    from toolkit.tools import Budget, Deadline
 
 
 _LONGEST_WAIT = 7 * 24 * 3600.0
 """Seconds that a tool call may wait for its verdict."""
+
+
+@dataclass(frozen=True, slots=True)
+class GuardHook:
+    """The guard as a hook, in the words of the SDK's `HookMatcher`, which takes a while to load."""
+
+    hooks: tuple[Callable[..., Awaitable[Any]], ...]
+    matcher: None = None
+    on_failure: Literal["block"] = "block"
+    timeout: float = _LONGEST_WAIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +82,11 @@ class Guard:
         self.own: OwnHooks | None = None
         """The caller's hooks, asked of what the rules let pass."""
 
-    def hooks(self) -> dict[Any, list[HookMatcher]]:
-        """The hooks for the SDK's options."""
-        from claude_agent_sdk import HookMatcher
-
+    def hooks(self) -> dict[str, Sequence[GuardHook | HookMatcher]]:
+        """The hooks of the run, by event: this one, and those of the caller."""
         # The CLI lets a tool run when its hook fails, unless it is told to block. It also has a patience of its own
         # with hooks; ours may wait for a person, and ends with the turn.
-        hook = HookMatcher(matcher=None, hooks=[self._before_tool], on_failure="block", timeout=_LONGEST_WAIT)
+        hook = GuardHook((self._before_tool,))
         return {"PreToolUse": [hook], **({} if self.own is None else self.own.others)}
 
     def begin_turn(self) -> None:

@@ -48,7 +48,7 @@ class OwnHooks:
 
     def __init__(self, hooks: Mapping[str, Sequence[HookMatcher]]) -> None:
         self._before = tuple(hooks.get(_BEFORE_TOOL, ()))
-        self.others: dict[Any, list[HookMatcher]] = {
+        self.others: dict[str, list[HookMatcher]] = {
             event: [_closed(one) if event in _FAILS_CLOSED else one for one in matchers]
             for event, matchers in hooks.items()
             if event != _BEFORE_TOOL

@@ -4,8 +4,10 @@ One JSON object a line, both ways:
 
     {"do": "list"}                                  → {"pending": [question, …]}
     {"do": "answer", "id": …, "decision": …, …}     → {"ok": true} or {"ok": false, "why": …}
+                                                      "fields": {name: text} fills in the form of a question
     {"do": "watch"}                                 → {"asked": question} and {"answered": {…}} as they happen
     {"do": "stop"}                                  → {"ok": true}; the turn under way ends, and the run with it
+    {"do": "interrupt"}                             → {"ok": true}; the turn under way ends, and no more
 
 The folder and the socket are the owner's alone.
 """
@@ -17,12 +19,10 @@ import contextlib
 import json
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from pydantic_core import to_jsonable_python
 
 from toolkit.errors import RunError
 from toolkit.runs.asking.approvals import Decision
@@ -34,34 +34,53 @@ if TYPE_CHECKING:
 SOCKET_NAME = "run.sock"
 _MOST_LINE = 1024 * 1024
 _PATIENCE = 10.0
+_STEPS = 5
+"""Rounds of the event loop in which one that has just come is taken in: a closed server would leave it hanging."""
 _NOBODY = "the run takes no answers: nobody is to be asked in it"
 
 
 class RunSocket:
     """The run's side: open while the run lives."""
 
-    def __init__(self, folder: Path, approvals: Approvals, *, asks: bool, stop: Callable[[], None]) -> None:
+    def __init__(
+        self, folder: Path, approvals: Approvals, *, asks: bool, ends: Mapping[str, Callable[[], None]]
+    ) -> None:
         self._folder = folder
         self._approvals = approvals
         self._asks = asks
         """Whether anybody outside is asked anything."""
-        self._stop = stop
+        self._ends = ends
+        """What `stop` and `interrupt` do."""
         self._server: asyncio.Server | None = None
         self._watchers: set[asyncio.StreamWriter] = set()
+        self._connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     async def open(self) -> None:
         """Listen for what the owner says."""
         with _short_path(self._folder) as path:
-            self._server = await asyncio.start_unix_server(self._serve, path, limit=_MOST_LINE)
-        (self._folder / SOCKET_NAME).chmod(0o600)
+            self._server = await asyncio.start_unix_server(self._connected, path, limit=_MOST_LINE)
+        try:
+            (self._folder / SOCKET_NAME).chmod(0o600)
+        except OSError:  # whoever else might be let in is not
+            with contextlib.suppress(OSError):
+                await self.close()
+            raise
 
     async def close(self) -> None:
-        """Say goodbye to whoever watches, and be gone."""
-        if self._server is not None:
-            self._server.close()
-        for writer in list(self._watchers):
-            writer.close()
-        (self._folder / SOCKET_NAME).unlink(missing_ok=True)
+        """Say goodbye to whoever is there, and be gone."""
+        server = self._server
+        try:
+            (self._folder / SOCKET_NAME).unlink(missing_ok=True)
+            for _ in range(_STEPS if server is not None else 0):
+                await asyncio.sleep(0)
+        finally:  # also when whoever closes it is cancelled
+            self._server = None
+            if server is not None:
+                server.close()
+            for writer in self._connections.values():
+                writer.close()
+        if self._connections:
+            await asyncio.wait(self._connections, timeout=_PATIENCE)
 
     def tell(self, event: Event) -> None:
         """Pass an approval event on to those who watch."""
@@ -70,6 +89,15 @@ class RunSocket:
             said = {"asked": {"id": event.id, **event.data}}
         for writer in self._watchers:
             _send(writer, said)
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Not a coroutine: one that has not begun when the run ends would leave its connection open."""
+        if self._server is None:  # it came as the run ended
+            writer.close()
+            return
+        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
+        self._connections[task] = writer
+        task.add_done_callback(self._connections.pop)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -81,12 +109,14 @@ class RunSocket:
         finally:
             self._watchers.discard(writer)
             writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
 
     def _answer(self, writer: asyncio.StreamWriter, line: bytes) -> None:
         try:
             asked = json.loads(line)
-            if asked["do"] == "stop":
-                self._stop()
+            if asked["do"] in self._ends:
+                self._ends[asked["do"]]()
                 _send(writer, {"ok": True})
             elif not self._asks:
                 _send(writer, {"ok": False, "why": _NOBODY})
@@ -99,11 +129,24 @@ class RunSocket:
                 for question in self._approvals.pending:
                     _send(writer, {"asked": _shown(question)})
             else:
-                decision = Decision(asked["decision"], asked.get("message", ""), asked.get("stop", False))
+                decision = self._decision(asked)
                 waits = self._approvals.answer(asked["id"], decision, by="socket")
                 _send(writer, {"ok": True} if waits else {"ok": False, "why": f"no question '{asked['id']}' waits"})
         except (ValueError, KeyError, TypeError, RunError) as error:
-            _send(writer, {"ok": False, "why": f"not understood: {error}"})
+            why = error.what if isinstance(error, RunError) else f"not understood: {error}"
+            _send(writer, {"ok": False, "why": why})
+
+    def _decision(self, asked: dict[str, Any]) -> Decision:
+        """The answer, with the form that was filled in for it."""
+        form = next((one.form for one in self._approvals.pending if one.id == asked["id"]), None)
+        fields, arguments = asked.get("fields"), None
+        if fields is not None:
+            if form is None:
+                raise RunError("this question has no form to fill in")
+            from toolkit.tools.asking import filled
+
+            arguments = filled(form, {str(name): str(text) for name, text in dict(fields).items()})
+        return Decision(asked["decision"], asked.get("message", ""), asked.get("stop", False), arguments)
 
 
 class RunClient:
@@ -139,13 +182,14 @@ class RunClient:
         found: list[dict[str, Any]] = said["pending"]
         return found
 
-    def answer(self, id: str, decision: Decision) -> None:
-        """Answer a question.
+    def answer(self, id: str, decision: Decision, *, fields: Mapping[str, str] | None = None) -> None:
+        """Answer a question; `fields` is what was typed for each field of its form.
 
         Raises:
-            RunError: it does not wait for an answer.
+            RunError: it does not wait for an answer, or a field cannot have that value.
         """
-        sent = {"do": "answer", "id": id, "decision": decision.kind, "message": decision.message, "stop": decision.stop}
+        sent: dict[str, Any] = {"do": "answer", "id": id, "decision": decision.kind}
+        sent |= {"message": decision.message, "stop": decision.stop, **({"fields": dict(fields)} if fields else {})}
         said = self._ask(sent)
         if not said["ok"]:
             raise self._refused(said)
@@ -168,6 +212,10 @@ class RunClient:
     def stop(self) -> None:
         """End the turn under way, and the run with it; what it gave is kept."""
         self._ask({"do": "stop"})
+
+    def interrupt(self) -> None:
+        """End the turn under way; whoever began the run may send another prompt."""
+        self._ask({"do": "interrupt"})
 
     def close(self) -> None:
         """Hang up."""
@@ -203,6 +251,8 @@ def _short_path(folder: Path) -> Iterator[str]:
 
 
 def _send(writer: asyncio.StreamWriter, said: dict[str, Any]) -> None:
+    from pydantic_core import to_jsonable_python
+
     writer.write(json.dumps(said, ensure_ascii=False, default=to_jsonable_python).encode() + b"\n")
 
 

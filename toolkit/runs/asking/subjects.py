@@ -21,6 +21,7 @@ _COMMANDS = ("Bash", "Monitor")
 _WITHOUT_MEANING = frozenset({"command", "description", "timeout"})
 """Arguments of such a call that change nothing about what the command may do."""
 
+_DEFINED = " as defined "
 _PLAIN_WORD = re.compile(r"(?:[A-Za-z0-9_./:@,+%^=-]|(?<=[A-Za-z0-9^~])~)+")
 """Nothing in it that a shell expands, splits or redirects; `HEAD~2` is such a word, `~/x` is not."""
 
@@ -66,8 +67,22 @@ _LOOKING: dict[str, dict[str, _Looks] | _Looks] = {
 """Programs that run nothing and write nothing when they get only these options. A short list, on purpose."""
 
 
-def subject_of(tool: str, arguments: Mapping[str, Any]) -> str:
-    """What a remembered decision is about: `Write`, `Bash(git status)`, or `Bash[make all]` for that very command."""
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Why a call needs a person's approval, whatever the policy allows."""
+
+    reason: str
+    definition: str | None = None
+    """What tells the tool as it is defined now from any other of its name; None where that is not known."""
+
+
+def subject_of(tool: str, arguments: Mapping[str, Any], doubt: Doubt | None = None) -> str:
+    """What a remembered decision is about: `Write`, `Bash(git status)`, or `Bash[make all]` for that very command.
+
+    In doubt about a tool it is the tool as it is defined now, so that no earlier decision speaks for it.
+    """
+    if doubt is not None and doubt.definition is not None:
+        return f"{tool}{_DEFINED}{doubt.definition}"
     if tool not in _COMMANDS:
         return tool
     command = str(arguments.get("command", ""))
@@ -82,6 +97,8 @@ def what_is_remembered(subject: str) -> str:
     """The same for a person, behind "remember"."""
     if family := re.fullmatch(r"\w+\((.+)\)", subject):
         return f"every '{family[1]}' with plain arguments"
+    if _DEFINED in subject and "[" not in subject:
+        return f"every call of {subject.partition(_DEFINED)[0]}, as long as it is defined as it is now"
     if "[" not in subject:
         return f"every call of {subject}"
     return "exactly this command" if subject.endswith("]") else "exactly this call"

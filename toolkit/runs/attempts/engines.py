@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Any
 from toolkit.runs.asking.approvals import Approvals
 from toolkit.runs.checkpoints.taking import Checkpoints
 from toolkit.runs.outcome.codes import Code
+from toolkit.runs.prompts import Asked
 from toolkit.runs.sessions.transcripts import SessionId, default_store, entry_ids
 from toolkit.runs.spec import Limits, RunSpec
 from toolkit.runs.storage.place import Place
 from toolkit.runs.turn.ends import TurnEnd
 from toolkit.runs.turn.engine import Engine
-from toolkit.tools import Toolbox
+from toolkit.runs.turn.servers import Definitions
 
 if TYPE_CHECKING:
     from toolkit.telemetry import RunTrace
+    from toolkit.tools import Toolbox
 
 
 class Engines:
@@ -41,6 +43,7 @@ class Engines:
         self._spec = spec
         self._rest = (boxes, place, home, emit, approvals, locks, trace)
         self._checkpoints = checkpoints
+        self._definitions = Definitions()
         self._engine: Engine | None = None
         self._count = 0
         self._session: str | None = None
@@ -64,21 +67,26 @@ class Engines:
         """Whether no further turn can be had: the CLI is gone, or is not to be trusted with one."""
         return self._engine is not None and self._engine.is_over
 
+    @property
+    def head_start(self) -> float:
+        """Seconds since the prompt of the next turn was sent; 0 where it was not."""
+        return 0.0 if self._engine is None else self._engine.head_start
+
     def begin_turn(self) -> None:
         """A new prompt: the rounds of model and tools count anew."""
         self._rounds = 0
 
-    async def open(self) -> Engine:
-        """The engine that is open, or a new one that goes on with the conversation.
+    async def open(self, first: Asked | None = None) -> Engine:
+        """The engine that is open, or a new one that goes on with the conversation; `first` is what its turn will ask.
 
         Raises as `Engine.open` does.
         """
         if self._engine is not None:
             return self._engine
-        engine = Engine(self._next_spec(), *self._rest, self._count, self._checkpoints)
+        engine = Engine(self._next_spec(), *self._rest, self._count, self._checkpoints, self._definitions)
         self._engine = engine
         self._count += 1
-        await engine.open()
+        await engine.open(first)
         self.ready.set()
         return engine
 

@@ -13,12 +13,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import WorkspaceError
-from toolkit.runs.attempts.digest import digest_of_work
 from toolkit.runs.attempts.engines import Engines
-from toolkit.runs.attempts.judging import Judgement, judge
 from toolkit.runs.attempts.protect import Protected
 from toolkit.runs.attempts.words import GO_ON, to_mend, why_unverified
 from toolkit.runs.job.verify import Verify
@@ -31,6 +29,9 @@ from toolkit.runs.storage.place import Place
 from toolkit.runs.turn.ends import TurnEnd, together
 from toolkit.runs.turn.engine import Try
 from toolkit.tools import Deadline
+
+if TYPE_CHECKING:
+    from toolkit.runs.attempts.judging import Judgement
 
 Tell = Callable[..., None]
 """Takes a stream, a kind and data: an event of the run."""
@@ -89,7 +90,8 @@ class Attempts:
         self._number += 1
         self._unwanted.clear()
         self._engines.begin_turn()
-        turn = _SoFar(self._number, None if seconds is None else Deadline.after(seconds))
+        # The first prompt may have been sent while the SDK was still being loaded: its time runs from then on.
+        turn = _SoFar(self._number, None if seconds is None else Deadline.after(seconds - self._engines.head_start))
         following: Asked | None = prompt
         while following is not None:
             code = await self._try(turn, following, attachments)
@@ -180,6 +182,8 @@ class Attempts:
         """The verdict, told as events; None where nobody wants it any more."""
         number, name = turn.verified, verify.name
         self._tell("verify", "started", attempt=number, of=verify.attempts, what=name, used=_used(turn.ends))
+        from toolkit.runs.attempts.judging import judge
+
         work = asyncio.ensure_future(judge(self._spec, self._place, self._protected, self._home, turn.deadline))
         is_wanted = await self._wait(work)
         costs = [end.used.cost for end in turn.ends[turn.counted :]]
@@ -212,6 +216,8 @@ class Attempts:
 
     async def _look(self) -> str | None:
         """What the files are now; None where that cannot be told, which is never "unchanged"."""
+        from toolkit.runs.attempts.digest import digest_of_work
+
         try:
             return await asyncio.to_thread(digest_of_work, self._place)
         except (OSError, WorkspaceError):

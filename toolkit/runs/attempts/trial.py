@@ -9,23 +9,20 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from toolkit._base.handles import remove_folder
 from toolkit._base.words import safe_text
 from toolkit.errors import RunError
 from toolkit.runs.agents import shown_folders
+from toolkit.runs.attempts.ground import Ground, make_ground
 from toolkit.runs.attempts.protect import Protected
 from toolkit.runs.spec import RunSpec
 from toolkit.runs.storage.place import Place
 from toolkit.sandbox import Jail, JailLimits, usable_readable
 from toolkit.sandbox.commands import CommandEnd, JailCommand, shell
-
-_COPY_SECONDS = 1800
 
 
 class TrialError(RunError):
@@ -127,62 +124,37 @@ async def trial_of(spec: RunSpec, place: Place, protected: Protected, home: Path
         TrialError: it cannot be made.
     """
     assert spec.verify is not None
-    copy = home / f"verify-{secrets.token_hex(4)}"
+    ground = Ground(home / f"verify-{secrets.token_hex(4)}")
     most, seconds = spec.verify.max_output, spec.verify.deadline
+    # A function is given the folder itself, and has to find everything in it.
+    needs_all = not isinstance(spec.verify.check, str)
     try:
-        making = asyncio.ensure_future(asyncio.to_thread(_make, place, protected, copy))
+        making = asyncio.ensure_future(asyncio.to_thread(make_ground, ground, place, protected, needs_all=needs_all))
         try:
             await asyncio.shield(making)
         except asyncio.CancelledError:
             await asyncio.wait({making})
             raise
-        jail = _jail(spec, place, copy)
+        except OSError as error:
+            raise TrialError(f"the files cannot be copied to be verified: {error.strerror or error}") from error
+        jail = _jail(spec, place, ground)
 
         def command(line: str, limit: float | None) -> JailCommand:
             return JailCommand(shell(line), jail, seconds=seconds if limit is None else limit)
 
         below = place.working_folder.relative_to(place.folder)
-        yield Trial(copy / below, command, most, asyncio.get_running_loop())
+        yield Trial(ground.folder / below, command, most, asyncio.get_running_loop())
     finally:
-        await asyncio.to_thread(remove_folder, copy)
+        await asyncio.to_thread(ground.remove)
 
 
-def _make(place: Place, protected: Protected, copy: Path) -> None:
-    try:
-        copy.mkdir(mode=0o700)
-        copy_tree(place.folder, copy)
-        protected.put_back(copy)
-    except OSError as error:
-        raise TrialError(f"the files cannot be copied to be verified: {error.strerror or error}") from error
-
-
-def copy_tree(source: Path, target: Path) -> None:
-    """Copy what is in a folder, links as links; where the file system can, without copying a byte.
-
-    Raises:
-        OSError: something cannot be read or written.
-    """
-    # cp walks by handle, follows no link, and keeps modes, times and links between files.
-    command = ["cp", "-a", "--reflink=auto", "--", f"{source}/.", str(target)]
-    try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            check=False,
-            timeout=_COPY_SECONDS,
-            env={"LC_ALL": "C", "PATH": os.environ.get("PATH", os.defpath)},
-        )
-    except subprocess.TimeoutExpired as error:
-        raise OSError(0, f"it took longer than {_COPY_SECONDS} s") from error
-    if done.returncode != 0:
-        raise OSError(0, done.stderr.decode(errors="replace").strip().splitlines()[-1][-300:])
-
-
-def _jail(spec: RunSpec, place: Place, copy: Path) -> Jail:
+def _jail(spec: RunSpec, place: Place, ground: Ground) -> Jail:
     """The agent's jail, without the CLI, the gate and a credential; the copy stands where the agent's files stood."""
     layout = place.layout
     return Jail(
-        workspace=copy,
+        workspace=ground.folder,
+        below=ground.below,
+        work=ground.work if ground.below else None,
         places=place.parts,
         start=place.start,
         readable=tuple(usable_readable(path, place.folder) for path in (*spec.readable, *shown_folders(spec))),

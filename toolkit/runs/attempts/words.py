@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from toolkit._base.words import safe_line, safe_name
-from toolkit.runs.attempts.judging import Judgement
-from toolkit.runs.job.verify import Verify
+
+if TYPE_CHECKING:
+    from toolkit.runs.attempts.judging import Judgement
+    from toolkit.runs.job.verify import Verify
 
 GO_ON = "The work was interrupted by a failure that is not yours. Go on where you stopped."
 _LIMITS = {"memory": "memory", "cpu_seconds": "processor time", "workspace_bytes": "disk space"}

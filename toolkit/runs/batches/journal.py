@@ -2,7 +2,10 @@
 
     $TOOLKIT_HOME/batches/NAME/
       tasks.jsonl     the tasks, as they were when the batch began
+      batch.json      what holds for the whole batch
       journal.jsonl   one line a step: a run that begins, a run that came to its end
+      rate.jsonl      what was decided about the rate of its requests
+      again/          a word that one more run is wanted, named after the run that it follows
       lock            held by whoever works on it
 
 The journal is appended and synced. A line that a kill cut off at the end is left out.
@@ -10,68 +13,30 @@ The journal is appended and synced. A line that a kill cut off at the end is lef
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
+import secrets
+import shutil
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from toolkit._base.files import state_home, write_whole
 from toolkit._base.locks import take_lock
 from toolkit.errors import RunError
+from toolkit.runs.batches.again import ask_again, asked_again
+from toolkit.runs.batches.rate_log import kept_decisions
+from toolkit.runs.batches.standing import MOST_LOSSES, Standing, end_of
 from toolkit.runs.batches.tasks import Task, read_tasks
 from toolkit.runs.outcome.result import RunResult
+from toolkit.runs.spec import Limits
 
-_MOST_LOSSES = 2
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
-
-
-@dataclass(slots=True)
-class Standing:
-    """How a task stands."""
-
-    task: Task
-    runs: list[str] = field(default_factory=list)
-    """The runs that were begun for it, the latest last."""
-    ends: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """What each of them came to, as far as it is known."""
-
-    @property
-    def losses(self) -> int:
-        """How many of them were cut off, with whoever worked on the batch."""
-        return sum(bool(end.get("lost")) for end in self.ends.values())
-
-    @property
-    def is_open(self) -> bool:
-        """Whether something is left to do. What was cut off twice is set aside: it may be the cause."""
-        if not self.runs:
-            return True
-        end = self.ends.get(self.runs[-1])
-        return end is None or (bool(end.get("lost")) and self.losses < _MOST_LOSSES)
-
-    @property
-    def state(self) -> str:
-        """`waiting`, `running`, `lost` (to be done again), or how it ended."""
-        if not self.runs:
-            return "waiting"
-        end = self.ends.get(self.runs[-1])
-        return "running" if end is None else "lost" if self.is_open else str(end["code"])
-
-    @property
-    def cost(self) -> tuple[float, bool]:
-        """The dollars that are known of all its runs, and whether that is all."""
-        ends = list(self.ends.values())
-        whole = all(end["cost"] is not None for end in ends) and len(ends) == len(self.runs)
-        return sum(end["known_cost"] if end["cost"] is None else end["cost"] for end in ends), whole
-
-    @property
-    def tokens(self) -> int:
-        """The tokens of all its runs."""
-        return sum(end["tokens"] for end in self.ends.values())
 
 
 class Batch:
@@ -81,13 +46,18 @@ class Batch:
         self.folder = folder
         self.name = folder.name
         self._journal: int | None = None
+        self._writing, self._syncing = threading.Lock(), threading.Lock()
+        self._written = self._synced = 0
+        """How often something was written, and up to where it is synced."""
 
     @classmethod
-    def begin(cls, name: str, tasks: list[Task], home: Path | str | None = None) -> Batch:
-        """A new batch, with nothing done.
+    def begin(
+        cls, name: str, tasks: list[Task], home: Path | str | None = None, *, most_losses: int = MOST_LOSSES
+    ) -> Batch:
+        """A new batch, with nothing done. A task that loses `most_losses` runs with whoever does them is set aside.
 
         Raises:
-            RunError: a name that cannot be one, or that there is already.
+            RunError: a name that cannot be one, or that there is already, or the batch cannot be stored.
         """
         if not _NAME.fullmatch(name):
             raise RunError(
@@ -95,15 +65,41 @@ class Batch:
                 fix="Use up to 40 letters, digits, '-' and '_', beginning with a letter or digit",
             )
         folder = batches_home(home) / name
+        unborn = folder.with_name(f".{name}.{secrets.token_hex(4)}.new")
+        facts = {"uid": f"{name}-{secrets.token_hex(4)}", "began": time.time(), "most_losses": most_losses}
         try:
-            folder.mkdir(mode=0o700, parents=True)
-        except FileExistsError:
+            unborn.mkdir(mode=0o700, parents=True)
+            write_whole(unborn / "tasks.jsonl", "".join(f"{task.to_line()}\n" for task in tasks), durable=True)
+            write_whole(unborn / "batch.json", json.dumps(facts) + "\n", durable=True)
+            unborn.rename(folder)
+        except OSError as error:
+            shutil.rmtree(unborn, ignore_errors=True)
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                raise RunError(f"the batch cannot be stored: {error.strerror}", where=[str(folder)]) from None
             raise RunError(
                 f"there is a batch '{name}' already",
                 fix=f"Go on with it: toolkit batch TASKS --name {name} --resume, or choose another --name",
             ) from None
-        write_whole(folder / "tasks.jsonl", "".join(f"{task.to_line()}\n" for task in tasks))
         return cls(folder)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What was said of it as a whole when it began: its `uid`, and after how many losses a task is set aside.
+
+        Raises:
+            RunError: that cannot be read.
+        """
+        try:
+            return dict(json.loads((self.folder / "batch.json").read_bytes()))
+        except FileNotFoundError:
+            return {"uid": self.name}  # begun by an older version
+        except (OSError, ValueError, TypeError) as error:
+            raise RunError(f"the batch '{self.name}' cannot be read: {error}", where=[str(self.folder)]) from None
+
+    @property
+    def rate_history(self) -> list[dict[str, Any]]:
+        """What was decided about the rate at which its runs ask the model API, oldest first."""
+        return kept_decisions(self.folder)
 
     @contextmanager
     def worked_on(self) -> Iterator[None]:
@@ -136,15 +132,43 @@ class Batch:
         lock.release()
         return False
 
+    def promise(self, task: str, limits: Limits) -> None:
+        """The next run of a task may use so much of the limit: all of it counts until it is known what it used."""
+        given = {name: value for name in ("usd", "tokens") if (value := getattr(limits, name)) is not None}
+        if given:
+            self.say({"task": task, "promised": given})
+
     def began(self, task: str, run: str) -> None:
         """A run for a task is about to begin."""
-        self._write({"task": task, "run": run, "began": time.time()})
+        self.say({"task": task, "run": run, "began": time.time()})
 
     def ended(self, task: str, result: RunResult[Any], *, lost: bool = False) -> None:
         """A run for a task came to its end, or was found `lost`: cut off with whoever worked on the batch."""
-        facts: dict[str, Any] = {"code": result.code, "tokens": result.total.total, "cost": result.cost}
-        facts |= {"known_cost": result.known_cost, "cause": result.cause, "verified": result.verified, "lost": lost}
-        self._write({"task": task, "run": result.run, "ended": time.time(), **facts})
+        self.say({"task": task, "run": result.run, "ended": time.time(), **end_of(result), "lost": lost})
+
+    def again(self, task: str) -> bool:
+        """Have a task that has ended done once more, from the start; what it cost until now stays in the books.
+
+        Anybody may ask for it at any time. False where it was asked for already, and is not done yet.
+
+        Raises:
+            RunError: there is no such task, or it has not ended.
+        """
+        standing = self.check_again(task, self.standings())
+        return not standing.begins_anew and ask_again(self.folder, standing.runs[-1])
+
+    def check_again(self, task: str, standings: Mapping[str, Standing]) -> Standing:
+        """How a task stands that may be wanted again: it has ended, or was wanted again and has not begun.
+
+        Raises:
+            RunError: there is no such task, or it has not ended.
+        """
+        standing = standings.get(task)
+        if standing is None:
+            raise RunError(f"the batch '{self.name}' has no task '{task}'", fix=f"See: toolkit batch show {self.name}")
+        if standing.is_open and not (standing.runs and standing.begins_anew):
+            raise RunError(f"the task '{task}' has not ended: it is {standing.state}")
+        return standing
 
     def standings(self) -> dict[str, Standing]:
         """How every task stands, in the order of the tasks.
@@ -152,20 +176,24 @@ class Batch:
         Raises:
             RunError: the batch cannot be read.
         """
-        found = {task.id: Standing(task) for task in read_tasks(self.folder / "tasks.jsonl")}
-        for said in self._lines():
+        most = int(self.facts.get("most_losses", MOST_LOSSES))
+        again = frozenset(asked_again(self.folder))
+        found = {task.id: Standing(task, most, again=again) for task in read_tasks(self.folder / "tasks.jsonl")}
+        for said in self.lines():
+            if "task" not in said:
+                continue
             standing = found.get(str(said.get("task")))
             if standing is None:
                 raise RunError(f"the journal of batch '{self.name}' speaks of a task that there is not")
-            run = str(said["run"])
-            if "began" in said and run not in standing.runs:
-                standing.runs.append(run)
-            if "ended" in said:
-                standing.runs += [] if run in standing.runs else [run]
-                standing.ends[run] = said
+            standing.hear(said)
         return found
 
-    def _lines(self) -> list[dict[str, Any]]:
+    def lines(self) -> list[dict[str, Any]]:
+        """What the journal says, in order.
+
+        Raises:
+            RunError: it is damaged.
+        """
         try:
             text = (self.folder / "journal.jsonl").read_bytes()
         except FileNotFoundError:
@@ -185,11 +213,39 @@ class Batch:
         if text and not text.endswith(b"\n"):
             os.ftruncate(self._journal, text.rfind(b"\n") + 1)
 
-    def _write(self, said: dict[str, Any]) -> None:
+    def say(self, *lines: dict[str, Any]) -> None:
+        """Write lines, all of them synced to the disk before this is done. Several threads may, with one sync for all.
+
+        Raises:
+            RunError: they cannot be written.
+        """
         assert self._journal is not None, "the batch is not held"
-        line = json.dumps(said, ensure_ascii=True).encode() + b"\n"
-        os.write(self._journal, line)
-        os.fsync(self._journal)
+        text = b"".join(json.dumps(said, ensure_ascii=True).encode() + b"\n" for said in lines)
+        try:
+            with self._writing:
+                self._append(self._journal, text)
+                self._written += 1
+                mine = self._written
+            with self._syncing:
+                if self._synced < mine:  # else somebody has synced it along with his own
+                    last = self._written
+                    os.fdatasync(self._journal)
+                    self._synced = last
+        except OSError as error:
+            where = [str(self.folder / "journal.jsonl")]
+            raise RunError(
+                f"the journal of batch '{self.name}' cannot be written: {error.strerror}", where=where
+            ) from None
+
+    def _append(self, journal: int, text: bytes) -> None:
+        before = os.fstat(journal).st_size
+        try:
+            written = os.write(journal, text)
+            while written < len(text):
+                written += os.write(journal, text[written:])
+        except OSError:  # a full disk: no half line stands in the way of the next one
+            os.ftruncate(journal, before)
+            raise
 
 
 def batches_home(home: Path | str | None = None) -> Path:
@@ -212,4 +268,8 @@ def find_batch(name: str, home: Path | str | None = None) -> Batch:
 def list_batches(home: Path | str | None = None) -> list[Batch]:
     """All batches, by name."""
     folder = batches_home(home)
-    return [Batch(entry) for entry in sorted(folder.iterdir()) if entry.is_dir()] if folder.is_dir() else []
+    return (
+        [Batch(entry) for entry in sorted(folder.iterdir()) if _NAME.fullmatch(entry.name) and entry.is_dir()]
+        if folder.is_dir()
+        else []
+    )

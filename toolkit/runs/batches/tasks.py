@@ -1,7 +1,7 @@
 """The tasks of a batch, as they stand in a file: one JSON value a line, a prompt or an object with one.
 
     "Write the changelog."
-    {"id": "prices", "prompt": "Make the failing test in prices/ pass.", "model": "claude-sonnet-4-5"}
+    {"id": "prices", "prompt": "Make the failing test in prices/ pass.", "model": "claude-sonnet-4-5", "priority": 5}
 
 An id that is not given follows from the content, so that the same task has the same id tomorrow.
 """
@@ -18,7 +18,8 @@ from typing import Any
 from toolkit._base.words import did_you_mean, safe_line
 from toolkit.errors import RunError
 
-_KEYS = ("id", "prompt", "model", "system")
+HIGHEST_PRIORITY = 1000
+_KEYS = ("id", "prompt", "model", "system", "priority")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,47}")
 
 
@@ -30,6 +31,8 @@ class Task:
     prompt: str
     model: str | None = None
     system: str | None = None
+    priority: int = 0
+    """Those with a higher one are begun first, and their requests go first."""
 
     def options(self) -> dict[str, Any]:
         """What it says beside its prompt."""
@@ -37,7 +40,8 @@ class Task:
 
     def to_line(self) -> str:
         """The task as a line of a file."""
-        return json.dumps({"id": self.id, "prompt": self.prompt, **self.options()}, ensure_ascii=False)
+        rank = {"priority": self.priority} if self.priority else {}
+        return json.dumps({"id": self.id, "prompt": self.prompt, **self.options(), **rank}, ensure_ascii=True)
 
 
 def read_tasks(file: Path | str) -> list[Task]:
@@ -48,7 +52,7 @@ def read_tasks(file: Path | str) -> list[Task]:
     """
     path = Path(file)
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
         raise RunError(f"the tasks in {path} cannot be read: {why}") from None
@@ -80,12 +84,15 @@ def _read(line: str, where: str) -> Task:
     for key, value in given.items():
         if key not in _KEYS:
             raise RunError(f"a task has no '{safe_line(key, 40)}'{did_you_mean(key, _KEYS)}", where=[where])
-        if not isinstance(value, str) or not value.strip():
+        if key == "priority":
+            _check_priority(value, where)
+        elif not isinstance(value, str) or not value.strip():
             raise RunError(f"the {key} of a task is a text", where=[where])
     if "prompt" not in given:
         raise RunError("a task has no prompt", where=[where])
     if "id" not in given:
-        digest = hashlib.sha256(json.dumps(given, sort_keys=True).encode("utf-8", "surrogatepass"))
+        content = {key: value for key, value in given.items() if key != "priority"}  # which may change
+        digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode("utf-8", "surrogatepass"))
         given["id"] = f"t-{digest.hexdigest()[:12]}"
     elif not _ID.fullmatch(given["id"]):
         raise RunError(
@@ -94,3 +101,9 @@ def _read(line: str, where: str) -> Task:
             fix="Use up to 48 letters, digits, '-', '_' and '.', beginning with a letter or digit",
         )
     return Task(**given)
+
+
+def _check_priority(value: Any, where: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > HIGHEST_PRIORITY:
+        most = HIGHEST_PRIORITY
+        raise RunError(f"the priority of a task is a whole number from -{most} to {most}", where=[where])

@@ -6,18 +6,23 @@ is charged once. A run that ended, however it ended, is not done again.
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from toolkit.errors import ToolkitError
-from toolkit.runs.batches.journal import Batch, Standing
+from toolkit.errors import RunError, ToolkitError
+from toolkit.runs.batches.journal import Batch
+from toolkit.runs.batches.order import Wish, in_order
+from toolkit.runs.batches.standing import Standing
 from toolkit.runs.batches.tasks import Task
-from toolkit.runs.many.batch import run_many
+from toolkit.runs.many.purse import Purse
+from toolkit.runs.many.workers import run_here
 from toolkit.runs.outcome.fold import never_began
 from toolkit.runs.outcome.result import RunResult
-from toolkit.runs.spec import RunSpec
-from toolkit.runs.storage.stored_runs import load_run
+from toolkit.runs.spec import Limits, RunSpec
+from toolkit.runs.storage.run_folder import runs_home
+from toolkit.runs.storage.stored_run import StoredRun
 
 Make = Callable[[Task], RunSpec]
 OnResult = Callable[[Task, RunResult[Any]], None]
@@ -32,70 +37,118 @@ async def work_off(
     usd: float | None = None,
     tokens: int | None = None,
     on_result: OnResult | None = None,
+    wishes: Sequence[Wish] = (),
 ) -> dict[str, Standing]:
     """Do what is not finished, and say how every task stands then. `make` gives the spec for a task.
 
     `usd` and `tokens` limit the batch as a whole, from its first run on. Tasks that the limit leaves no room for wait.
+    `wishes` are priorities in place of the tasks' own.
 
     Raises:
         RunError: somebody else works on the batch, or it cannot be read.
     """
     with batch.worked_on():
-        _settle(batch)
+        settle(batch)
         standings = batch.standings()
-        work = _Work(batch, make, on_result)
-        specs = [work.spec(standing) for standing in standings.values() if standing.is_open]
-        left_usd = _left(usd, sum(standing.cost[0] for standing in standings.values()))
-        left_tokens = _left(tokens, sum(standing.tokens for standing in standings.values()))
-        if specs and left_usd != 0 and left_tokens != 0:
-            whole = None if left_tokens is None else int(left_tokens)
-            await run_many(specs, concurrency=parallel, usd=left_usd, tokens=whole, on_result=work.ended)
+        todo = [standing for standing in standings.values() if standing.is_open]
+        while todo:
+            left = left_of(standings.values(), usd, tokens)
+            if left is None:
+                break
+            todo = in_order(todo, wishes)
+            work = _Work(batch, make, on_result, Purse(left, places=parallel, runs=len(todo)), iter(todo))
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(parallel, len(todo))):
+                    group.create_task(work.one_after_the_other())
+            before = {standing.task.id: len(standing.runs) for standing in todo}
+            standings = batch.standings()  # somebody may want tasks again meanwhile
+            todo = [one for one in standings.values() if one.is_open and len(one.runs) > before.get(one.task.id, 0)]
         return batch.standings()
 
 
 class _Work:
-    """The runs of a batch, each with the task it is for."""
+    """The tasks that are left, and what is done about them. A spec is made when its turn has come."""
 
-    def __init__(self, batch: Batch, make: Make, on_result: OnResult | None) -> None:
+    def __init__(
+        self, batch: Batch, make: Make, on_result: OnResult | None, purse: Purse, todo: Iterator[Standing]
+    ) -> None:
         self._batch = batch
         self._make = make
         self._on_result = on_result
-        self._tasks: dict[str, Task] = {}
+        self._purse = purse
+        self._todo = todo
 
-    def spec(self, standing: Standing) -> RunSpec:
-        """The next run for a task; the journal knows of it before its prompt is sent."""
-        task = standing.task
-        run_id = f"{self._batch.name}.{task.id}.{len(standing.runs) + 1}"
-        self._tasks[run_id] = task
+    async def one_after_the_other(self) -> None:
+        """Do one task after the other until there are no more: there is one of these for every place."""
+        for standing in self._todo:
+            task, run_id = standing.task, f"{self._batch.name}.{standing.task.id}.{standing.number + 1}"
+            try:
+                spec = self._make(task)
+            except ToolkitError as error:  # a model that cannot be, say: the others go on
+                await self._ended(task, never_began(run_id, error))
+                continue
+            limits = await self._purse.take(run_id, spec.limits)
+            if limits is None:
+                return  # what the limit leaves no room for waits
+            if self._purse.is_limited:
+                self._batch.promise(task.id, limits)
+            more = {} if standing.begins_anew else going_on(standing.runs[-1], task.prompt)
+            options = {"run_id": run_id, "limits": limits, "before_run": self._begins(task, run_id), **more}
+            result = await run_here(dataclasses.replace(spec, **options))
+            await self._purse.give_back(run_id, result, is_known=True)
+            await self._ended(task, result)
 
-        def begins(spec: RunSpec) -> None:
-            self._batch.began(task.id, run_id)
+    def _begins(self, task: Task, run_id: str) -> Callable[[RunSpec], Awaitable[None]]:
+        """The journal knows of a run before its prompt is sent; the others go on while the disk is waited for."""
 
-        more = _going_on(standing) if standing.runs else {}
-        return dataclasses.replace(self._make(task), run_id=run_id, before_run=begins, **more)
+        async def begins(spec: RunSpec) -> None:
+            await asyncio.to_thread(self._batch.began, task.id, run_id)
 
-    def ended(self, result: RunResult[Any]) -> None:
+        return begins
+
+    async def _ended(self, task: Task, result: RunResult[Any]) -> None:
         """Write down what a run came to; one that the limit left no room for waits."""
-        task = self._tasks[result.run]
         if result.code == "budget" and not result.calls:
             return
-        self._batch.ended(task.id, result)
+        await asyncio.to_thread(self._batch.ended, task.id, result)
         if self._on_result is not None:
             self._on_result(task, result)
 
 
-def _settle(batch: Batch) -> None:
-    """Write down what became of runs whose end the journal does not know: whoever worked on the batch was killed."""
+def left_of(standings: Iterable[Standing], usd: float | None, tokens: int | None) -> Limits | None:
+    """What a limit for the whole batch leaves after what was used, or may have been; None where that is nothing."""
+    known = list(standings)
+    left_usd = _left(usd, sum(standing.charged("usd") for standing in known))
+    left_tokens = _left(tokens, sum(standing.charged("tokens") for standing in known))
+    if left_usd == 0 or left_tokens == 0:
+        return None
+    return Limits(usd=left_usd, tokens=None if left_tokens is None else int(left_tokens))
+
+
+def settle(batch: Batch) -> None:
+    """Write down what became of runs whose end the journal does not know: whoever worked on the batch was killed.
+
+    Raises:
+        RunError: one of them is on a cluster, where it may still go on.
+    """
+    elsewhere = [run for one in batch.standings().values() for run in one.runs if one.is_elsewhere(run)]
+    if elsewhere:
+        raise RunError(
+            f"runs of the batch '{batch.name}' are on the workers of a cluster",
+            where=elsewhere[:5],
+            fix="Go on there: --resume --cluster ADDRESS",
+        )
     for standing in batch.standings().values():
         for run in standing.runs:
             if run not in standing.ends:
-                result, lost = _found(run)
+                result, lost = found(run)
                 batch.ended(standing.task.id, result, lost=lost)
 
 
-def _found(run: str) -> tuple[RunResult[Any], bool]:
+def found(run: str) -> tuple[RunResult[Any], bool]:
+    """What became of a run, as far as this machine knows, and whether it was cut off."""
     try:
-        stored = load_run(run)
+        stored = _stored(run)
         return stored.result(), stored.state == "crashed"
     except ToolkitError:
         return never_began(run, "crashed"), True
@@ -105,13 +158,18 @@ def _left(limit: float | None, used: float) -> float | None:
     return None if limit is None else max(0.0, limit - used)
 
 
-def _going_on(standing: Standing) -> dict[str, Any]:
+def going_on(run: str, prompt: str) -> dict[str, Any]:
     """How to go on after a run that was cut off: in its conversation and workspace, where it had any."""
     try:
-        stored = load_run(standing.runs[-1])
+        stored = _stored(run)
         session = stored.session if stored.so_far().calls else None
     except ToolkitError:
         session = None
-    return (
-        {} if session is None else {"resume": session, "workspace": None, "prompt": f"{_GO_ON} {standing.task.prompt}"}
-    )
+    return {} if session is None else {"resume": session, "workspace": None, "prompt": f"{_GO_ON} {prompt}"}
+
+
+def _stored(run: str) -> StoredRun:
+    """The run of just this id; raises RunError where there is none."""
+    stored = StoredRun(runs_home() / run)
+    stored.facts  # noqa: B018  (what cannot be read is said here, not later)
+    return stored

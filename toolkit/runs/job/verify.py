@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from toolkit._base.words import did_you_mean, safe_line
 from toolkit.runs.kinds import OptionError, called_with, number, text, wrong
-from toolkit.tools import Tool, as_tool
 
 if TYPE_CHECKING:
     from toolkit.runs.attempts.trial import Trial
+    from toolkit.tools import Tool
 
     Check = str | Tool[..., Any] | Callable[[Trial], bool | str | Awaitable[bool | str]]
 
@@ -55,6 +55,8 @@ class Verify:
         """What it is, in words: the command, or the name of the function or tool."""
         if isinstance(self.check, str):
             return safe_line(self.check, 200)
+        from toolkit.tools import Tool
+
         if isinstance(self.check, Tool):
             return f"the tool {self.check.name}"
         return f"the function {getattr(self.check, '__name__', type(self.check).__name__)}"
@@ -76,6 +78,12 @@ def as_verify(name: str, value: Any) -> Verify | None:
 
 
 def _check(value: Any) -> Any:
+    if isinstance(value, str):
+        if "\0" in value:
+            raise wrong("verify", value, "a command holds no NUL")
+        return text("a command", _EXAMPLE)("verify", value)
+    from toolkit.tools import as_tool
+
     found = as_tool(value)
     if found is not None:
         required = found.input_schema.get("required") or ()
@@ -83,10 +91,6 @@ def _check(value: Any) -> Any:
             what = f"verify: the tool '{found.name}' needs {', '.join(map(repr, required))}, which nobody gives it"
             raise OptionError("verify", what, fix="Give these parameters defaults, or use a function: lambda ws: …")
         return found
-    if isinstance(value, str):
-        if "\0" in value:
-            raise wrong("verify", value, "a command holds no NUL")
-        return text("a command", _EXAMPLE)("verify", value)
     if isinstance(value, type) or not callable(value):
         raise wrong("verify", value, "it is a command, a function that takes the workspace, or a tool", _EXAMPLE)
     return called_with("the workspace", "verify=lambda ws: (ws / 'done.txt').exists()")("verify", value)

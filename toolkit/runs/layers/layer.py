@@ -181,10 +181,10 @@ class Layer:
     def covered(self, section: WorkspaceSection) -> dict[Path, Path]:
         """The folders of the host that its own stand in for."""
         found: dict[Path, Path] = {}
-        for mount in section.mounts:
+        for mount, project in zip(section.mounts, section.projects, strict=True):
             top = "" if mount.landing == "." else f"{mount.landing}/"
             below = {place: host for place, host in self.over().items() if place.startswith(top)}
-            found |= {Path(mount.host_path).resolve() / place.removeprefix(top): host for place, host in below.items()}
+            found |= {project / place.removeprefix(top): host for place, host in below.items()}
         return found
 
     def _tops(self, section: WorkspaceSection) -> list[tuple[Path, str]]:

@@ -27,8 +27,7 @@ def section_of(spec: RunSpec) -> WorkspaceSection:
 
 def projects_of(section: WorkspaceSection) -> list[Path]:
     """The host folders that are mounted."""
-    paths = [Path(mount.host_path).resolve() for mount in section.mounts]
-    return [path for path in paths if path.is_dir()]
+    return [path for path in section.projects if path.is_dir()]
 
 
 def tools_of(spec: RunSpec) -> Toolchain:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolkit.runs.fields import RULES
 from toolkit.runs.kinds import OptionError, wrong
@@ -12,7 +12,9 @@ from toolkit.runs.prompts import Asked, Prompt, as_asked, content_of, is_stream
 from toolkit.runs.sessions.heads import begins_anew
 from toolkit.runs.spec import RunSpec
 from toolkit.runs.storage.place import Place
-from toolkit.tools import Toolbox
+
+if TYPE_CHECKING:
+    from toolkit.tools import Toolbox
 
 
 class Prompts:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 from toolkit.runs.outcome.result import RunResult
@@ -29,6 +30,11 @@ class Purse:
         self._waiting = runs
         self._changed = asyncio.Condition()
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is a limit at all."""
+        return bool(self._left)
+
     async def take(self, run: str, own: Limits) -> Limits | None:
         """The limits a run may start with, as soon as there is enough for it; None when everything is used up."""
         async with self._changed:
@@ -37,25 +43,17 @@ class Purse:
                 if all(part[name] <= self._free(name) + _CRUMB[name] / 2 for name in part):
                     self._promised[run] = part
                     self._waiting -= 1
-                    return dataclasses.replace(own, **_as_limits(part))
+                    return dataclasses.replace(own, **as_limits(part))
                 await self._changed.wait()
             self._waiting -= 1
             return None
 
     async def give_back(self, run: str, result: RunResult[Any], *, is_known: bool) -> None:
-        """A run is over. Where nobody knows what it used, it counts as having used its whole part.
-
-        Tokens that only the gate saw (the agent's own programs, calls that were cut off) count too; the CLI does not
-        know what they cost, so each is taken to cost what the others did.
-        """
-        by_cli = float(result.total.total)
-        tokens = max(by_cli, float(result.gate_tokens or 0))
-        used = {"tokens": tokens, "usd": (result.cost or result.known_cost) * (tokens / by_cli if by_cli else 1)}
-        known = {"tokens": is_known, "usd": is_known and result.cost is not None and bool(by_cli or not tokens)}
+        """A run is over. Where nobody knows what it used, it counts as having used its whole part."""
         async with self._changed:
-            part = self._promised.pop(run, {})
+            used = used_of(result, self._promised.pop(run, {}), is_known=is_known)
             for name in self._left:
-                self._left[name] -= used[name] if known[name] else max(used[name], part[name])
+                self._left[name] -= used[name]
             self._changed.notify_all()
 
     def _is_empty(self) -> bool:
@@ -74,5 +72,19 @@ class Purse:
         return self._left[name] - sum(part[name] for part in self._promised.values())
 
 
-def _as_limits(part: dict[str, float]) -> dict[str, Any]:
+def used_of(result: RunResult[Any], part: Mapping[str, float], *, is_known: bool) -> dict[str, float]:
+    """What a run used of a limit in dollars and one in tokens; its whole part where nobody knows.
+
+    Tokens that only the gate saw (the agent's own programs, calls that were cut off) count too; the CLI does not
+    know what they cost, so each is taken to cost what the others did.
+    """
+    by_cli = float(result.total.total)
+    tokens = max(by_cli, float(result.gate_tokens or 0))
+    used = {"tokens": tokens, "usd": (result.cost or result.known_cost) * (tokens / by_cli if by_cli else 1)}
+    known = {"tokens": is_known, "usd": is_known and result.cost is not None and bool(by_cli or not tokens)}
+    return {name: value if known[name] else max(value, part.get(name, 0.0)) for name, value in used.items()}
+
+
+def as_limits(part: Mapping[str, float]) -> dict[str, Any]:
+    """A part as fields of `Limits`."""
     return {name: int(value) if name == "tokens" else value for name, value in part.items()}

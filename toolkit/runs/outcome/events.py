@@ -59,8 +59,6 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
-
 Stream = Literal[
     "lifecycle", "assistant", "tool", "usage", "approval", "gate", "compaction", "setup", "server", "verify"
 ]
@@ -81,6 +79,8 @@ KINDS: dict[str, tuple[str, ...]] = {
 
 def as_line(value: Any) -> str:
     """A value as JSON on one line, in letters that every encoding of Unicode can write."""
+    from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
+
     try:
         return to_json(value, inf_nan_mode="constants").decode()
     except (PydanticSerializationError, ValueError):  # half a surrogate pair, as a model may send it

@@ -17,8 +17,6 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pydantic_core import PydanticSerializationError, to_jsonable_python
-
 from toolkit.errors import ToolkitError
 from toolkit.runs.outcome.cause import cause_of
 from toolkit.runs.outcome.codes import MESSAGES, Code, End, code_of
@@ -264,6 +262,8 @@ def _models(turns: list[_Turn]) -> dict[str, ModelUse]:
 
 def _plain(output: Any, given: Any) -> Any:
     """An output as JSON can hold it: as its type writes it, else as the model gave it."""
+    from pydantic_core import PydanticSerializationError, to_jsonable_python
+
     try:
         return to_jsonable_python(output)
     except PydanticSerializationError:

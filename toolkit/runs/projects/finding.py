@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -62,6 +61,8 @@ def _has_table(file: Path) -> bool:
     data = _bytes(file)
     if b"toolkit" not in data:
         return False
+    import tomllib
+
     try:
         said = tomllib.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:

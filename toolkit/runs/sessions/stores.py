@@ -48,7 +48,7 @@ class FileSessionStore(_Summaries):
 
     async def append(self, key: SessionKey, entries: Entries) -> None:
         """Add entries to a transcript, each `uuid` once."""
-        await asyncio.to_thread(self._append, key, entries)
+        await asyncio.to_thread(self.add, key, entries)
 
     async def load(self, key: SessionKey) -> Entries | None:
         """All entries of a transcript; None if there is none."""
@@ -71,7 +71,8 @@ class FileSessionStore(_Summaries):
         name = digest(key["session_id"] + "\0" + key.get("subpath", ""))
         return transcripts(self._folder, key["project_key"], key["session_id"]) / f"{name}.jsonl"
 
-    def _append(self, key: SessionKey, entries: Entries) -> None:
+    def add(self, key: SessionKey, entries: Entries) -> None:
+        """`append`, where nothing else waits."""
         path = self._path(key)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with path.open("a+b") as file:

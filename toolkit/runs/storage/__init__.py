@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING
 from toolkit._base.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from toolkit.runs.storage.event_log import EventLog as EventLog
-    from toolkit.runs.storage.run_folder import FORMAT as FORMAT, runs_home as runs_home
+    from toolkit.runs.storage.event_log import (
+        EventFile as EventFile,
+        EventLog as EventLog,
+        last_turn_has_finished as last_turn_has_finished,
+    )
+    from toolkit.runs.storage.run_folder import (
+        FORMAT as FORMAT,
+        cannot_store as cannot_store,
+        runs_home as runs_home,
+    )
     from toolkit.runs.storage.stored_runs import find_run as find_run, latest_first as latest_first
     from toolkit.runs.storage.tidying import (
         KEPT_BYTES as KEPT_BYTES,
@@ -18,8 +26,8 @@ if TYPE_CHECKING:
     )
 
 _HOMES = {
-    "toolkit.runs.storage.event_log": "EventLog",
-    "toolkit.runs.storage.run_folder": "FORMAT runs_home",
+    "toolkit.runs.storage.event_log": "EventFile EventLog last_turn_has_finished",
+    "toolkit.runs.storage.run_folder": "FORMAT cannot_store runs_home",
     "toolkit.runs.storage.stored_runs": "find_run latest_first",
     "toolkit.runs.storage.tidying": "KEPT_BYTES KEPT_SECONDS size_of tidy_copies",
 }

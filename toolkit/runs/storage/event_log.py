@@ -11,7 +11,6 @@ is left out. Anything else that cannot be read is an error that names the line.
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import mmap
 import os
@@ -20,10 +19,14 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from operator import itemgetter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from toolkit.errors import RunError
 from toolkit.runs.outcome.events import Event
 from toolkit.runs.outcome.fold import Fold
+
+if TYPE_CHECKING:
+    import asyncio
 
 _KEPT = 1024
 """The latest events, which a reader that keeps up gets without reading the file."""
@@ -95,6 +98,8 @@ class EventLog:
     def _can_wait(self) -> bool:
         """Let pieces of a stream wait for one another, a moment; nobody has been shown them yet."""
         if self._timer is None:
+            import asyncio  # whoever only reads has no need of it
+
             try:
                 self._timer = asyncio.get_running_loop().call_later(_MOMENT, self._write_pieces)
             except RuntimeError:  # no event loop runs: there is nothing to wait with
@@ -138,6 +143,8 @@ class EventLog:
 
     async def batches(self) -> AsyncIterator[list[Event]]:
         """The same, as many at a time as there are."""
+        import asyncio
+
         wake = asyncio.Event()
         self._wake.add(wake)
         index = offset = 0
@@ -223,6 +230,8 @@ class Following:
                 time.sleep(_POLL)
 
     async def __aiter__(self) -> AsyncIterator[Event]:
+        import asyncio
+
         for batch in self._batches():
             for event in batch:
                 yield event

@@ -7,13 +7,14 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from toolkit._base.locks import Lock
 from toolkit._base.words import safe_name
 from toolkit.errors import RunError, ToolError
 from toolkit.runs.agents import shown_folders
 from toolkit.runs.spec import InPlace, RunSpec
+from toolkit.runs.storage.backing import why_whole
 from toolkit.runs.storage.going_on import (
     Taken,
     is_free_of_links,
@@ -64,6 +65,13 @@ class Place:
     """Held where somebody else made the folder and there is no section to hold."""
     layer: Layer | None = None
     """What the setup made, which is shown there as well."""
+    whole: Path | None = None
+    """Where this process reaches all files of an overlay, while its jail is open."""
+
+    @property
+    def reached(self) -> Path:
+        """The folder as tools on the host reach it."""
+        return self.whole or self.folder
 
     @property
     def start(self) -> str:
@@ -75,7 +83,7 @@ class Place:
     @property
     def working_folder(self) -> Path:
         """The host folder behind the agent's working directory."""
-        top, below = self.locate(".") or (self.folder, ".")
+        top, below = self.locate(".") or (self.reached, ".")
         return top / below
 
     def locate(self, path: str) -> tuple[Path, str] | None:
@@ -85,19 +93,21 @@ class Place:
             raise ToolError(f"{safe_name(path)} is shown from the host, read-only: a tool cannot take it")
         for part, inside in sorted(self.parts, key=lambda pair: -len(pair[1])):
             if wanted.is_relative_to(inside):
-                return self.folder / part, str(wanted.relative_to(inside))
+                return self.reached / part, str(wanted.relative_to(inside))
         return None
 
     def to_agent(self, path: Path) -> str | None:
         """What the agent calls a host path; None for one it cannot see."""
         for part, inside in sorted(self.parts, key=lambda pair: -len(Path(pair[0]).parts)):
-            if path.is_relative_to(self.folder / part):
-                return str(PurePosixPath(inside, path.relative_to(self.folder / part)))
+            for top in dict.fromkeys((self.reached, self.folder)):
+                if path.is_relative_to(top / part):
+                    return str(PurePosixPath(inside, path.relative_to(top / part)))
         return None
 
     def names(self) -> list[tuple[str, str]]:
         """The host folders that the agent knows by another name, each with that name, the innermost first."""
-        pairs = [(self.folder / part, inside) for part, inside in self.parts]
+        tops = dict.fromkeys((self.reached, self.folder))
+        pairs = [(top / part, inside) for top in tops for part, inside in self.parts]
         known = {os.path.normpath(way): inside for path, inside in pairs for way in (path, path.resolve())}
         others = [(host, inside) for host, inside in known.items() if host != inside]
         return sorted(others, key=lambda one: -len(one[0]))
@@ -207,7 +217,7 @@ def find_place(spec: RunSpec, stored: RunFolder, layer: Layer | None = None) -> 
         _lend(given, toolchain)
         given.show_over({} if layer is None else layer.over())
     if claimed:
-        given.prepare(parent=stored.folder, keep=True)
+        given.prepare(parent=stored.folder, keep=True, no_overlay=why_whole(spec), home=spec.home)
     _lend(given, toolchain)  # over the copies that a section has which was prepared before
     if not is_fresh:
         given.show_over({} if layer is None else layer.over())
@@ -321,9 +331,8 @@ def _toolchain(section: WorkspaceSection, spec: RunSpec, layer: Layer | None) ->
     """The tools of the projects that are mounted, but for those that a layer has in their place."""
     if not spec.toolchain or spec.transport is not None:
         return Toolchain()
-    projects = [Path(mount.host_path).resolve() for mount in section.mounts]
     covered = {} if layer is None else layer.covered(section)
-    return find_toolchain([one for one in projects if one.is_dir()], covered=covered)
+    return find_toolchain([one for one in section.projects if one.is_dir()], covered=covered)
 
 
 def _lend(section: WorkspaceSection, toolchain: Toolchain) -> None:
@@ -367,8 +376,15 @@ def _layout(
         path=tuple(_lent_only(map(as_seen, toolchain.path), lent)),
         environment={name: as_seen(value) for name, value in toolchain.environment.items()},
         own_git=all(mount.git != "copy" for mount in section.mounts),
+        **_layers(section),
     )
     return layout if layer is None else layer.shown_in(layout, section)
+
+
+def _layers(section: WorkspaceSection) -> dict[str, Any]:
+    """What shows through the section's folder, where something does."""
+    layers = section.layers if section.is_prepared else None
+    return {} if layers is None else {"below": (layers[0],), "work": layers[1]}
 
 
 def _below(tops: Iterable[Path], toolchain: Toolchain) -> set[str]:

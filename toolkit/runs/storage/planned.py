@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from toolkit.runs.agents import shown_folders
 from toolkit.runs.layers.wanted import SetupPlan, plan_setup
 from toolkit.runs.spec import InPlace, RunSpec
+from toolkit.runs.storage.backing import why_whole
 from toolkit.runs.storage.place import GIT_HISTORY, lent_rows, plan_place
 from toolkit.sandbox import JailLimits, Layout, find_api, usable_readable
 from toolkit_workspace import WorkspaceSection
@@ -61,6 +62,8 @@ class RunPlan:
     """What would be tried again; None where nothing is."""
     branch: str | None = None
     """The branch that would be made at the end."""
+    backend: tuple[str, str] | None = None
+    """How the files would get into the workspace, 'copy' or 'overlay', and why; None where nothing is copied."""
 
     @property
     def start(self) -> str:
@@ -103,6 +106,7 @@ class RunPlan:
             "setup": None if self.setup is None else self.setup.to_json(),
             **self._job(),
             "copied": copied,
+            "backend": None if self.backend is None else {"used": self.backend[0], "why": self.backend[1]},
             "warnings": self.warnings(),
         }
 
@@ -150,4 +154,11 @@ def plan_run(spec: RunSpec) -> RunPlan:
         protect=tuple(str(path) for path in spec.protect),
         retry=spec.retry,
         branch=spec.branch,
+        backend=_backend(spec, copied),
     )
+
+
+def _backend(spec: RunSpec, copied: Plan | None) -> tuple[str, str] | None:
+    if copied is None or not isinstance(spec.workspace, WorkspaceSection):
+        return None
+    return spec.workspace.plan_backend(copied, no_overlay=why_whole(spec), home=spec.home)

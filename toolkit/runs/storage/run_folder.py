@@ -19,32 +19,33 @@ A run whose lock is free and whose last turn has not finished has crashed.
 
 from __future__ import annotations
 
+import contextlib
 import errno
-import hashlib
 import os
 import re
-import secrets
-import shutil
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolkit._base.files import state_home, write_whole
+from toolkit._base.handles import remove_folder
 from toolkit._base.locks import take_lock
 from toolkit._base.unborn import unborn_name
 from toolkit._base.words import size_text
 from toolkit.errors import RunError
 from toolkit.runs.outcome.events import as_line
-from toolkit.runs.outcome.result import RunResult
-from toolkit.runs.prompts import Attachment, own_text
-from toolkit.runs.spec import RunSpec
 
 if TYPE_CHECKING:
+    from toolkit.runs.outcome.result import RunResult
+    from toolkit.runs.prompts import Attachment
+    from toolkit.runs.spec import RunSpec
     from toolkit.runs.storage.place import Place
     from toolkit_workspace import Changes
 
 ATTACHMENTS = "attachments"
 DELIVERY = "delivery.json"
+LAST = "last"
+"""What people call the run that began last; no run has this id."""
 SETUP_LOG = "setup.log"
 FORMAT = 1
 """The version of this layout, kept in every run.json."""
@@ -82,6 +83,8 @@ class RunFolder:
 
     def asked(self, spec: RunSpec) -> None:
         """Write down what was asked for."""
+        from toolkit.runs.prompts import own_text
+
         self._facts = {
             "format": FORMAT,
             "run": spec.run_id,
@@ -117,6 +120,8 @@ class RunFolder:
         self._facts["mounts"] = place.mounts()
         self._facts["inside"] = place.start
         self._facts["lent"] = place.lent()
+        if place.section is not None:
+            self._facts["backend"] = list(place.section.filled_by)
         if place.layer is not None:
             layer = place.layer
             facts = {"command": layer.command, "key": layer.key, "places": list(layer.places), "bytes": layer.size}
@@ -125,6 +130,8 @@ class RunFolder:
 
     def attach(self, found: Attachment) -> dict[str, Any]:
         """Keep a picture or document of a prompt, once for all turns; where it is, relative to the run's folder."""
+        import hashlib
+
         folder = self.folder / ATTACHMENTS
         folder.mkdir(mode=0o700, exist_ok=True)
         suffix = re.sub(r"[^a-z0-9]", "", found.media_type.rpartition("/")[2].lower())[:8] or "bin"
@@ -179,6 +186,8 @@ def cannot_store(error: OSError, place: Path, what: str = "the run") -> RunError
 
 def _free(place: Path) -> str:
     """How much is free where a path is, or would be; nothing where that cannot be told."""
+    import shutil
+
     while not place.exists() and place != place.parent:
         place = place.parent
     try:
@@ -194,7 +203,7 @@ def new_run(spec: RunSpec) -> RunFolder:
         RunError: there is a run of that id, or a folder that cannot be made.
     """
     home = runs_home(spec.home)
-    unborn = home / unborn_name(f"{spec.run_id}.{secrets.token_hex(4)}")
+    unborn = home / unborn_name(f"{spec.run_id}.{os.urandom(4).hex()}")
     stored: RunFolder | None = None
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -203,7 +212,8 @@ def new_run(spec: RunSpec) -> RunFolder:
         stored.asked(spec)
         stored.placed(home / spec.run_id)
     except OSError as error:
-        shutil.rmtree(unborn, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            remove_folder(unborn)
         if stored is not None:
             stored.let_go()
         if error.errno in (errno.EEXIST, errno.ENOTEMPTY):

@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import json
 import os
-import secrets
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -16,11 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 from toolkit._base.handles import remove_folder
 from toolkit._base.locks import Lock, take_lock
 from toolkit.errors import RunError
-from toolkit.runs.delivery import DeliveryOptions, deliver_run, pull_request
 from toolkit.runs.outcome.events import Event
 from toolkit.runs.outcome.fold import result_of
 from toolkit.runs.outcome.result import RunResult
-from toolkit.runs.sessions.transcripts import forget, sessions_home
 from toolkit.runs.storage.event_log import EventFile, Following, last_turn_has_finished
 from toolkit.runs.storage.run_folder import ATTACHMENTS, DELIVERY, FORMAT, SETUP_LOG
 
@@ -28,6 +25,7 @@ if TYPE_CHECKING:
     from claude_agent_sdk import SessionStore
 
     from toolkit.runs.checkpoints import Checkpoint, Rewound
+    from toolkit.runs.delivery import DeliveryOptions
     from toolkit_workspace import WorkspaceSection
     from toolkit_workspace.applying import Applied
     from toolkit_workspace.changes import Changes
@@ -75,7 +73,12 @@ class StoredRun:
                 where=[str(self.folder / "run.json")],
                 fix="Update the toolkit to look at it",
             )
-        return facts
+        return facts | {"workspace": str(self._moved(place))} if (place := facts.get("workspace")) else facts
+
+    def _moved(self, place: str) -> Path:
+        """Where its workspace is: beside it, as it was, where all runs were copied to another place."""
+        here = self.folder.parent / Path(place).parent.name / Path(place).name
+        return here if here.is_dir() else Path(place)
 
     @property
     def state(self) -> State:
@@ -198,17 +201,29 @@ class StoredRun:
             RunError: it is still running, it has no copy, or the agent's commits cannot be packed.
             WorkspaceError: there is no repository, the branch exists, or changes do not fit; nothing was written.
         """
+        from toolkit.runs.delivery import deliver_run
+
         with self._workspace() as section:
             return deliver_run(section, self.facts, self.result(), name=name, **options)
 
     def mails(self, **options: Unpack[DeliveryOptions]) -> Delivered:
         """The same commits as mails for `git am`, in `mailbox`; raises as `branch`, and for several repositories."""
+        from toolkit.runs.delivery import deliver_run
+
         with self._workspace() as section:
             return deliver_run(section, self.facts, self.result(), as_mailbox=True, **options)
 
     def pull_request(self) -> str:
         """A summary in Markdown: what, why, verified by whom, cost, changed files, what to look at twice."""
+        from toolkit.runs.delivery import pull_request
+
         return pull_request(self.facts, self.result(), self.changes())
+
+    @property
+    def has_repository(self) -> bool:
+        """Whether a mount lies in a git repository of the host, so that its changes can become a branch."""
+        hosts = [Path(str(mount[0])) for mount in self.facts.get("mounts") or ()]
+        return any((folder / ".git").exists() for host in hosts for folder in (host, *host.parents))
 
     @property
     def delivery(self) -> dict[str, Any] | None:
@@ -277,7 +292,7 @@ class StoredRun:
             self._refuse_used_workspace()
             self._refuse_guests("it cannot be removed")
             # Out of sight first: a removal that is interrupted leaves no half run behind.
-            gone = self.folder.with_name(f".{self.id}.{secrets.token_hex(4)}.gone")
+            gone = self.folder.with_name(f".{self.id}.{os.urandom(4).hex()}.gone")
             try:
                 self.folder.rename(gone)
                 remove_folder(gone)
@@ -346,7 +361,9 @@ class StoredRun:
         facts = self.facts
         place = facts.get("workspace")
         if place is None:
-            raise RunError(f"run {self.id} ended before its workspace was ready")
+            stayed = (facts.get("returned") or {}).get("left_there")
+            what = "left its files on the worker" if stayed else "ended before its workspace was ready"
+            raise RunError(f"run {self.id} {what}", where=[stayed] if stayed else [])
         if not Path(place).is_dir():
             raise RunError(f"the workspace of run {self.id} was removed", where=[place])
         if not facts.get("copied"):
@@ -442,6 +459,8 @@ def stored_in(folder: Path) -> list[StoredRun]:
 
 def forget_unused(sessions: set[str], folder: Path) -> None:
     """Forget those of `sessions` that no run in the folder of all runs belongs to."""
+    from toolkit.runs.sessions.transcripts import forget, sessions_home
+
     used = {run.session for run in stored_in(folder)}
     for session in sessions - used:
         forget(sessions_home(folder.parent), session)

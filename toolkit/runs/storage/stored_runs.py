@@ -8,7 +8,6 @@ its events are all there, and its result is rebuilt from them.
 from __future__ import annotations
 
 import contextlib
-import logging
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -16,8 +15,7 @@ from pathlib import Path
 from toolkit._base.handles import remove_folder
 from toolkit._base.unborn import UNBORN, is_stillborn
 from toolkit.errors import RunError
-from toolkit.runs.fields import LAST
-from toolkit.runs.storage.run_folder import runs_home
+from toolkit.runs.storage.run_folder import LAST, runs_home
 from toolkit.runs.storage.stored_run import State, StoredRun, forget_unused, stored_in
 
 __all__ = [
@@ -31,7 +29,6 @@ __all__ = [
     "run_of_session",
 ]
 
-_log = logging.getLogger("toolkit.runs")
 _LEFT_OVER = 3600.0
 """Seconds after which a half-removed folder belongs to nobody."""
 
@@ -49,7 +46,7 @@ def list_runs(
             found.append((float(run.facts["began"]), run))
         except (RunError, KeyError, TypeError, ValueError) as error:
             problem = error if isinstance(error, RunError) else run.damaged("run.json", repr(error))
-            (on_damaged or (lambda damage: _log.warning("%s", damage)))(problem)
+            (on_damaged or _warn)(problem)
     return [run for _, run in sorted(found, key=lambda pair: pair[0], reverse=True)]
 
 
@@ -110,7 +107,7 @@ def remove_older_than(seconds: float, home: Path | str | None = None) -> list[st
         try:
             run.remove(forgetting=False)
         except RunError as error:
-            _log.warning("%s", error)
+            _warn(error)
         else:
             removed.append(run.id)
             sessions |= {session} if session is not None else set()
@@ -142,3 +139,9 @@ def _sweep(home: Path, now: float) -> None:
         with contextlib.suppress(OSError):
             if now - rest.stat().st_mtime > _LEFT_OVER and not StoredRun(rest).is_running():
                 remove_folder(rest)
+
+
+def _warn(error: RunError) -> None:
+    import logging
+
+    logging.getLogger("toolkit.runs").warning("%s", error)

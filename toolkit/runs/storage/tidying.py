@@ -34,6 +34,8 @@ class Tidied:
     why: str
     """Which bound it is over, or what keeps it."""
     gone: bool
+    kept_copy: tuple[str, ...] | None = None
+    """The host paths that a copy kept for overlays is of; `run` is its name then. None for the copy of a run."""
 
 
 def size_of(run: StoredRun) -> int:
@@ -73,7 +75,18 @@ def tidy_copies(
         if needed is None and not dry_run:
             needed = _drop(run)
         done.append(Tidied(run.id, size, why if needed is None else needed, gone=needed is None))
-    return done
+    return [*done, *_tidy_kept(most_bytes, most_seconds, dry_run=dry_run, home=home)]
+
+
+def _tidy_kept(most_bytes: int, most_seconds: float, *, dry_run: bool, home: Path | str | None) -> list[Tidied]:
+    """The same for copies that are kept for overlays: what no workspace lies over may go."""
+    from toolkit_workspace.pristine import KeptCopies
+
+    copies = KeptCopies(home)
+    if not copies.folder.is_dir():
+        return []
+    done = copies.tidy(most_bytes=most_bytes, most_seconds=most_seconds, dry_run=dry_run)
+    return [Tidied(one.name, one.size, one.why, one.gone, one.mounts) for one in done]
 
 
 def _has_copy(run: StoredRun) -> bool:

@@ -112,7 +112,9 @@ class Controls:
                 raise OptionError("servers", what, fix="Give it when the run starts: run(…, tools=[box])")
         self._servers.check_later(checked)
         # The CLI drops every server that is not listed, also those of this process.
-        listed = {**{name: {"type": "sdk", "name": name} for name in self._boxes}, **as_configured(checked)}
+        ours = {name: {"type": "sdk", "name": name} for name in self._boxes}
+        listed = {**ours, **as_configured(checked, is_heard=self._servers.are_heard)}
+        self._servers.replacing(checked)
         request = {"subtype": "mcp_set_servers", "servers": listed}
         answer = await asked("the servers cannot be set", ask(client, request))
         errors = dict(answer.get("errors") or {})

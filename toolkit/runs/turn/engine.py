@@ -31,17 +31,19 @@ from toolkit.runs.spec import RunSpec
 from toolkit.runs.storage.place import Place
 from toolkit.runs.turn.controls import Controls
 from toolkit.runs.turn.ends import TurnEnd, debug_of, end_of, finished
-from toolkit.runs.turn.options import confine_run, make_options, native_tools, offered, session_options
+from toolkit.runs.turn.options import confine_run, native_tools, offered, run_options, sdk_options_of, session_options
 from toolkit.runs.turn.process import PATIENCE, CLIProcess
 from toolkit.runs.turn.refusals import GateRefusals
-from toolkit.runs.turn.servers import Servers, check_patterns
+from toolkit.runs.turn.servers import Definitions, Servers, check_patterns
 from toolkit.runs.turn.translate import Translator, Work
-from toolkit.tools import Budget, Deadline, Toolbox, ToolContext
+from toolkit.tools import Budget, Deadline, ToolContext
 
 if TYPE_CHECKING:
     from claude_agent_sdk import ClaudeSDKClient, ResultMessage
 
+    from toolkit.sandbox import Confinement
     from toolkit.telemetry import RunTrace
+    from toolkit.tools import Toolbox
     from toolkit.tools.asking import Asking
 
 TICK = 5.0
@@ -77,6 +79,7 @@ class Engine:
         trace: RunTrace | None = None,
         processes_before: int = 0,
         checkpoints: Checkpoints | None = None,
+        definitions: Definitions | None = None,
     ) -> None:
         self._spec = spec
         self._boxes = boxes
@@ -91,6 +94,8 @@ class Engine:
         self._asked = 0
         """The prompts sent to this process."""
         self._try = Try()
+        self._sent: tuple[Asked, str, float] | None = None
+        """The prompt that was sent before its turn began, its message id, and when that was."""
         self._greeted = 0
         self.greeted = asyncio.Event()
         """Set once the CLI has told how it runs, or a turn has ended without that."""
@@ -108,7 +113,7 @@ class Engine:
         self._session: str | None = None
         self._translator = Translator(spec.run_id, time.time, processes_before)
         self._refusals = GateRefusals(lambda **data: self._tell("gate", "refused", spec.run_id, **data))
-        self._servers = Servers(spec, self._tell)
+        self._servers = Servers(spec, self._tell, definitions)
         self._native = native_tools(spec, approvals.policy)
         names = [box.name for box in boxes]
         self.controls = Controls(approvals, names, self._servers, offered(self._native, boxes))
@@ -133,11 +138,14 @@ class Engine:
             self._translator.judged = self.guard.judged
         approvals.doubt = self._servers.doubt
 
-    async def open(self) -> None:
+    async def open(self, first: Asked | None = None) -> None:
         """Start the CLI, with the session it is to go on with.
 
+        `first` is what its first turn asks: where nothing has to be asked of the CLI before, it is sent while the SDK
+        is still being loaded. What comes of it waits for the turn.
+
         Raises:
-            UnconfinedError: the jail is not certain; nothing was started.
+            UnconfinedError: the jail is not certain; nothing was sent.
             NoSessionError: there is no such session.
             ServerFailedError: a server that the run needs did not start.
             OptionError: a pattern about a server that means none of its tools.
@@ -146,26 +154,48 @@ class Engine:
         spec = self._spec
         more = await session_options(spec, self._home, self._place.start)
         if spec.transport is None:
-            await self._process.enter(confine_run(spec, self._native, self._place, self._home))
-            assert self._process.jail is not None
-            self._process.jail.gate.on_refused = self._refusals.take
-        options = make_options(
-            spec,
-            self._boxes,
-            self.guard,
-            self._approvals,
-            native=self._native,
-            jail=self._process.jail,
-            folder=self._place.folder,
-            make_context=self._context,
-            stderr=self._process.hear,
-            more=more,
-            variables=None if self._trace is None else self._trace.variables(),
-        )
+            given = await self._begin(more, first)
+        else:
+            given = self._options(None, more)
+        options = sdk_options_of(given, spec, self._boxes, self._context)
         await self._process.start(options, spec.transport)
         if spec.transport is None:  # a transport that starts nothing has no servers to wait for
             await self._servers.start(self.client, self._home)
         await check_patterns(self.client, spec, self._approvals.policy)
+
+    async def _begin(self, more: Mapping[str, Any], first: Asked | None) -> dict[str, Any]:
+        """Start the CLI in its jail, and send it the first prompt if that can be; the SDK is loaded meanwhile."""
+        spec = self._spec
+        jail = confine_run(spec, self._native, self._place, self._home, self._servers.hear)
+
+        def given() -> dict[str, Any]:
+            jail.gate.on_refused = self._refusals.take
+            return self._options(jail, more)
+
+        # A session that goes on may have a call left over, and servers are asked what they offer before anything.
+        has_prompt = first is not None and spec.resume is None and not self._boxes and not spec.servers
+        is_alone = not spec.servers and not spec.plugins
+        await self._process.enter(jail, given, is_alone=is_alone, has_prompt=has_prompt)
+        if first is not None and has_prompt:
+            message = str(uuid.uuid4())
+            if await self._process.say({**_frame(first, message), "client_composed": True}):
+                self._sent = (first, message, time.monotonic())
+        await self._process.loaded()
+        return given()
+
+    def _options(self, jail: Confinement | None, more: Mapping[str, Any]) -> dict[str, Any]:
+        return run_options(
+            self._spec,
+            self._boxes,
+            self.guard,
+            self._approvals,
+            native=self._native,
+            jail=jail,
+            folder=self._place.folder,
+            stderr=self._process.hear,
+            more=more,
+            variables=None if self._trace is None else self._trace.variables(),
+        )
 
     async def close(self) -> None:
         """End the process and everything in its jail; nothing survives."""
@@ -207,11 +237,11 @@ class Engine:
         self._asked += 1
         self._try = this or Try(self._asked)
         self._prompt = {"prompt": prompt.text, "attachments": list(attachments)}
-        self.prompts.append(str(uuid.uuid4()))
+        sent_as, began = self._message_of(prompt)
+        self.prompts.append(sent_as)
         self.deadline = self._try.deadline
         self.guard.begin_turn()
         self._approvals.begin()
-        began = time.monotonic()
         if not self._try.has_begun:
             self.checkpoints.begin_turn(self._try.turn, self.prompts[-1])
         pump, ticking = asyncio.create_task(self._pump(prompt)), asyncio.create_task(self._tick())
@@ -235,6 +265,16 @@ class Engine:
             if self._process.jail is not None:
                 self._process.jail.tidy()
         return self._turn_end(message, end, round((time.monotonic() - began) * 1000))
+
+    @property
+    def head_start(self) -> float:
+        """Seconds since the prompt of the next turn was sent; 0 where it was not."""
+        return 0.0 if self._sent is None else time.monotonic() - self._sent[2]
+
+    def _message_of(self, prompt: Asked) -> tuple[str, float]:
+        """The message id of a prompt, and when it was sent; both are known of one that was sent already."""
+        sent, self._sent = self._sent, None
+        return sent[1:] if sent is not None and sent[0] is prompt else (str(uuid.uuid4()), time.monotonic())
 
     def _turn_end(self, message: ResultMessage | None, end: End, ms: int) -> TurnEnd:
         reported = (message.model_usage, message.total_cost_usd) if message is not None else (None, None)
@@ -406,6 +446,7 @@ class Engine:
         def on_progress(done: float, total: float | None, message: str | None) -> None:
             self._tell("tool", "progress", call, done=done, total=total, message=message)
 
+        place = self._reached_place()
         return ToolContext(
             call_id=call,
             on_progress=on_progress,
@@ -413,10 +454,15 @@ class Engine:
             deadline=self.deadline,
             budget=self._counted(),
             session=self._session,
-            workspace=self._place.working_folder,
+            workspace=place.working_folder,
             env=dict(self._spec.env),
-            paths=self._place if self._is_read_only(call) else self._place.for_writing(),
+            paths=place if self._is_read_only(call) else place.for_writing(),
         )
+
+    def _reached_place(self) -> Place:
+        """The place as tools of this process reach it: of an overlay, through the jail that has it mounted."""
+        whole = None if self._process.jail is None else self._process.jail.whole
+        return self._place if whole is None else dataclasses.replace(self._place, whole=whole)
 
     def _asking(self, call: str) -> Asking:
         """Who answers what the tool of a call asks: whoever approves the calls of this run."""
@@ -438,8 +484,13 @@ class Engine:
 
 
 async def _frames(prompt: Asked, message: str) -> AsyncIterator[dict[str, Any]]:
-    """The prompt as one frame with an id of ours, so that files can be set back to it."""
-    yield {
+    """The prompt as one frame."""
+    yield _frame(prompt, message)
+
+
+def _frame(prompt: Asked, message: str) -> dict[str, Any]:
+    """The prompt with an id of ours, so that files can be set back to it."""
+    return {
         "type": "user",
         "uuid": message,
         "message": {"role": "user", "content": prompt.content},

@@ -24,13 +24,14 @@ from toolkit.runs.sessions.transcripts import (
 from toolkit.runs.spec import RunSpec
 from toolkit.runs.storage.place import Place
 from toolkit.runs.turn.servers import as_configured
-from toolkit.sandbox import READ_ONLY_TOOLS, TOOLS, Confinement, JailLimits, SpendLimit, confine
-from toolkit.tools import Toolbox, ToolContext
+from toolkit.sandbox import READ_ONLY_TOOLS, TOOLS, Confinement, Heard, JailLimits, SpendLimit, confine
 
 if TYPE_CHECKING:
     from claude_agent_sdk import ClaudeAgentOptions, SessionStore
 
-_MOST_BUFFERED = 64 * 1024 * 1024
+    from toolkit.tools import Toolbox, ToolContext
+
+MOST_BUFFERED = 64 * 1024 * 1024
 """One line of the CLI's output: pictures in tool results are longer than the SDK expects."""
 
 _SWITCHES = {
@@ -41,7 +42,7 @@ _SWITCHES = {
 }
 
 
-def make_options(
+def run_options(
     spec: RunSpec,
     boxes: Iterable[Toolbox],
     guard: Guard,
@@ -50,44 +51,66 @@ def make_options(
     native: list[str],
     jail: Confinement | None,
     folder: Path,
-    make_context: Callable[[str], ToolContext],
     stderr: Callable[[str], None],
     more: Mapping[str, Any],
     variables: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """What the CLI is started with, by the SDK's names; without a jail it is for a transport that starts nothing.
+
+    Nothing of the SDK is in it, nor needed for it: `sdk_options_of` makes the SDK's options of it.
+    """
+    servers: dict[str, Any] = {box.name: {"type": "sdk", "name": box.name} for box in boxes}
+    servers |= as_configured(spec.servers, variables, is_heard=jail is not None)
+    options: dict[str, Any] = {"setting_sources": [], "strict_mcp_config": True, "cwd": folder}
+    if jail is not None:
+        options |= jail.options()
+    policy, shape = approvals.policy, spec.shape()
+    options |= {**more, "permission_mode": policy.cli_mode, "tools": native}
+    options |= {"disallowed_tools": policy.disabled_names(), "can_use_tool": approvals.can_use_tool}
+    if policy.cli_mode == "bypassPermissions":
+        # Said this way the SDK does not warn that nobody will be asked: the mode may be another one later.
+        options |= {"permission_mode": None, "extra_args": {"permission-mode": policy.cli_mode}}
+    if jail is None:
+        options["enable_file_checkpointing"] = True
+    return {
+        **options,
+        **sdk_options(spec),
+        "mcp_servers": servers,
+        "model": spec.model,
+        "system_prompt": _system(spec.system),
+        "max_turns": spec.limits.turns,
+        "max_budget_usd": spec.limits.usd,
+        "output_format": None if shape is None else shape.format(),
+        "hooks": guard.hooks(),
+        "include_partial_messages": True,
+        "verbatim_prompts": True,
+        "max_buffer_size": MOST_BUFFERED,
+        "stderr": stderr,
+    }
+
+
+def sdk_options_of(
+    options: Mapping[str, Any], spec: RunSpec, boxes: Iterable[Toolbox], make_context: Callable[[str], ToolContext]
 ) -> ClaudeAgentOptions:
-    """Options for the CLI in `jail`; without a jail they are for a transport that starts nothing."""
-    from claude_agent_sdk import ClaudeAgentOptions
+    """The same with the SDK's own objects: hooks, subagents, tools of this process, and the store of the session."""
+    from claude_agent_sdk import AgentDefinition, ClaudeAgentOptions, HookMatcher
 
     from toolkit_servers import in_process_config
 
-    servers: dict[str, Any] = {box.name: in_process_config(box, make_context=make_context) for box in boxes}
-    servers |= as_configured(spec.servers, variables)
-    frame: dict[str, Any] = {"setting_sources": [], "strict_mcp_config": True, "cwd": folder}
-    if jail is not None:
-        frame |= jail.options()
-    policy, shape = approvals.policy, spec.shape()
-    frame |= {**more, "permission_mode": policy.cli_mode, "tools": native, "disallowed_tools": policy.disabled_names()}
-    frame["can_use_tool"] = approvals.can_use_tool
-    if policy.cli_mode == "bypassPermissions":
-        # Said this way the SDK does not warn that nobody will be asked: the mode may be another one later.
-        frame |= {"permission_mode": None, "extra_args": {"permission-mode": policy.cli_mode}}
-    if jail is None:
-        frame["enable_file_checkpointing"] = True
-    return ClaudeAgentOptions(
-        **frame,
-        **sdk_options(spec),
-        mcp_servers=servers,
-        model=spec.model,
-        system_prompt=_system(spec.system),
-        max_turns=spec.limits.turns,
-        max_budget_usd=spec.limits.usd,
-        output_format=None if shape is None else shape.format(),
-        hooks=guard.hooks(),
-        include_partial_messages=True,
-        verbatim_prompts=True,
-        max_buffer_size=_MOST_BUFFERED,
-        stderr=stderr,
-    )
+    whole: dict[str, Any] = dict(options)
+    whole["mcp_servers"] = {
+        **options["mcp_servers"],
+        **{box.name: in_process_config(box, make_context=make_context) for box in boxes},
+    }
+    whole["hooks"] = {
+        event: [HookMatcher(one.matcher, list(one.hooks), one.timeout, one.on_failure) for one in matchers]
+        for event, matchers in options["hooks"].items()
+    }
+    agents = options["agents"] or {}
+    whole["agents"] = {name: AgentDefinition(**agent) for name, agent in agents.items()} or None
+    if options.get("session_store"):
+        whole["session_store"] = Kept(spec.store or default_store(spec.home))
+    return ClaudeAgentOptions(**whole)
 
 
 def native_tools(spec: RunSpec, policy: Policy) -> list[str]:
@@ -106,7 +129,7 @@ def offered(native: Iterable[str], boxes: Iterable[Toolbox]) -> list[str]:
 
 
 async def session_options(spec: RunSpec, home: Path, start: str) -> dict[str, Any]:
-    """The SDK's options for the session: kept outside, laid out in the jail's home where one is resumed.
+    """The options for the session: kept outside, laid out in the jail's home where one is resumed.
 
     Raises:
         NoSessionError: there is no such session.
@@ -118,8 +141,8 @@ async def session_options(spec: RunSpec, home: Path, start: str) -> dict[str, An
         more |= {"resume": session, "fork_session": spec.fork}
     if spec.transport is not None:
         return more
-    store: SessionStore = spec.store or default_store(spec.home)
     if spec.resume is not None:
+        store: SessionStore = spec.store or default_store(spec.home)
         head = await head_of(store, session, spec.home)
         if spec.at is not None:
             more["resume_session_at"] = await last_entry_of(store, session, spec.at)
@@ -131,11 +154,11 @@ async def session_options(spec: RunSpec, home: Path, start: str) -> dict[str, An
             await asyncio.to_thread(home.mkdir, mode=0o700)
             await lay_out(store, session, home, start, upto=more.get("resume_session_at"))
     # Kept as it happens, not at the end of a turn: a conversation can be resumed whose launcher was killed in one.
-    return {**more, "session_store": Kept(store), "session_store_flush": "eager", "env": jail_config()}
+    return {**more, "session_store": True, "session_store_flush": "eager", "env": jail_config()}
 
 
-def confine_run(spec: RunSpec, native: list[str], place: Place, home: Path) -> Confinement:
-    """The jail for a run, not entered yet."""
+def confine_run(spec: RunSpec, native: list[str], place: Place, home: Path, heard: Heard) -> Confinement:
+    """The jail for a run, not entered yet. What its servers say is `heard`."""
     tokens = spec.limits.tokens
     return confine(
         place.folder,
@@ -154,6 +177,9 @@ def confine_run(spec: RunSpec, native: list[str], place: Place, home: Path) -> C
         allow_control_files=spec.allow_control_files,
         settings=spec.settings,
         layout=replace(place.layout, environment={**place.layout.environment, **_SWITCHES}),
+        pace=spec.pace,
+        books=spec.books,
+        heard=heard,
     )
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolkit._base.handles import remove_folder
+from toolkit.runs.turn.early import StartedCLI, command_line, initialize_request, is_held, load_sdk, variables
 from toolkit.sandbox import Confinement
 
 if TYPE_CHECKING:
@@ -31,24 +32,76 @@ class CLIProcess:
         """The last lines the CLI wrote there: often the only place that names a cause."""
         self._client: ClaudeSDKClient | None = None
         self.jail: Confinement | None = None
+        self._cli: StartedCLI | None = None
+        self._loading: asyncio.Future[None] | None = None
         self._told_tokens = 0
 
-    async def enter(self, jail: Confinement) -> None:
-        """Open the jail that it is to run in.
+    async def enter(
+        self, jail: Confinement, options: Callable[[], Mapping[str, Any]], *, is_alone: bool, has_prompt: bool
+    ) -> None:
+        """Open the jail, and start the CLI in it while it is proven and the SDK is loaded; nothing is sent yet.
+
+        A CLI that is not alone starts programs of others as it starts: it waits until the jail is proven. Where a
+        prompt can be sent at once, the SDK is loaded after it, while the model thinks: until then the CLI needs the
+        processor.
 
         Raises:
-            UnconfinedError: the jail is not certain; nothing was started.
+            UnconfinedError: the jail is not certain; whatever ran in it is gone.
+            ClaudeSDKError: the CLI could not be started.
         """
+
+        async def start() -> None:
+            given = options()
+            self._cli = cli = StartedCLI(self.hear, given["max_buffer_size"])
+            command = [str(given["cli_path"]), *command_line(given)]
+            folder = Path(given["cwd"])
+            try:
+                await cli.start(command, folder, variables(given, folder))
+                self._stack.push_async_callback(cli.close)
+                if not has_prompt:
+                    self._load()
+                await cli.ask(initialize_request(given))
+            except OSError as error:
+                raise await _not_started(error) from error
+
+        if is_alone:
+            jail.when_open = start
         self.jail = await self._stack.enter_async_context(jail)
+        if not is_alone:
+            await start()
+
+    async def say(self, prompt: dict[str, Any]) -> bool:
+        """Send the first prompt, if the CLI has shown that it asks before every call; else it is for the client to."""
+        assert self._cli is not None
+        if not is_held(await self._cli.answer()):
+            return False
+        try:
+            await self._cli.say(prompt)
+        except OSError:
+            return False  # it has ended, and the client will say how
+        return True
+
+    async def loaded(self) -> None:
+        """Wait until the SDK is loaded."""
+        await self._load()
+
+    def _load(self) -> asyncio.Future[None]:
+        if self._loading is None:
+            self._loading = asyncio.ensure_future(asyncio.to_thread(load_sdk))
+        return self._loading
 
     async def start(self, options: ClaudeAgentOptions, transport: Transport | None) -> None:
-        """Start it.
+        """Connect the SDK's client: to the CLI that was started, or to a transport of the caller's.
 
         Raises:
-            ClaudeSDKError: it could not be started.
+            ClaudeSDKError: it could not be connected.
         """
         from claude_agent_sdk import ClaudeSDKClient
 
+        if self._cli is not None:
+            from toolkit.runs.turn.early.handed_over import HandedOver
+
+            transport = HandedOver(self._cli)
         take_options = getattr(transport, "take_options", None)
         if take_options is not None:  # a FakeCLI has no command line to read them from
             take_options(options)
@@ -113,3 +166,10 @@ class CLIProcess:
             task.exception()
         else:
             task.cancel()
+
+
+async def _not_started(error: OSError) -> Exception:
+    await asyncio.to_thread(load_sdk)
+    from claude_agent_sdk import CLIConnectionError
+
+    return CLIConnectionError(f"the CLI could not be started: {error}")

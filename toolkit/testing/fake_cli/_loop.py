@@ -41,9 +41,13 @@ class AgentLoop:
         self._user_frames = 0
         self._denials: list[Frame] = []
         self._calls: list[ToolCall] = []
+        self._said: list[ToolCall] = []
+        """Those whose results the host was told, in that order."""
         self._streaming: Mapping[str, Any] | None = None
         self._interrupted = False
         self._nudged = False
+        self._goes_on = False
+        """Whether the model was made to go on when it wanted to end."""
         self._tries = 0
         self._turns = 1
         self._cuts = 0
@@ -88,6 +92,9 @@ class AgentLoop:
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
         reminder = [{"type": "text", "text": f"<system-reminder>\n{added}\n</system-reminder>"}] if added else []
         missing = [_missing(call) for call in _unanswered(self._cli.messages)]
+        if missing and self._cli.messages[-1]["role"] == "user":  # the results of the calls beside them
+            missing, before = [], [*missing, *self._cli.messages[-1]["content"]]
+            self._cli.messages[-1] = {**self._cli.messages[-1], "content": before}
         self._cli.messages.append({"role": "user", "content": [*missing, *blocks, *reminder]})
         await self._cli.perform(len(self._cli.script.requests))
         while (end := await self._one_call()) is None:
@@ -114,7 +121,7 @@ class AgentLoop:
             self._turns += 1
         else:
             self._tell_results()
-            end = self._after_tools()
+            end = await self._after_tools()
             self._turns += 1
         await self._cli.perform(len(self._cli.script.requests))
         return end
@@ -146,6 +153,7 @@ class AgentLoop:
             for block in whole["content"]
             if block["type"] == "tool_use"
         ]
+        self._said = []
         self._streaming = whole
         tools: asyncio.Task[None] | None = None
         for blocks_sent, event in events(whole, turn.chunk):
@@ -186,8 +194,8 @@ class AgentLoop:
         if call is None:
             return
         waits = any(before.block is None for before in self._calls[: self._calls.index(call)])
-        if self._caller.refuses_at_once(call, only_if_missing=waits) and not waits:
-            self._say_result(call)
+        if self._caller.refuses_at_once(call, only_if_missing=waits):
+            self._say_what_is_done()
 
     async def _run_tools(self) -> None:
         """Run the calls of one message in order, those that only read side by side."""
@@ -200,12 +208,22 @@ class AgentLoop:
                     raise asyncio.CancelledError
 
     async def _run(self, call: ToolCall) -> None:
-        """Run a call; the host hears of its result when it has heard of those before it."""
+        """Run a call, and tell the host of results."""
         await self._caller.run(call)
-        if self._is_over_budget():
-            return
-        for done in itertools.takewhile(lambda one: one.block is not None or one.stage == "deferred", self._calls):
-            self._say_result(done)
+        await asyncio.sleep(0)  # what is refused beside it is refused first
+        if not self._is_over_budget():
+            self._say_what_is_done()
+
+    def _say_what_is_done(self) -> None:
+        """The results so far, in order; only a call that runs alone holds back those behind it."""
+        is_first = True
+        for call in self._calls:
+            if call.block is not None:
+                self._say_result(call)
+            elif call.stage != "deferred":
+                if is_first and not self._caller.reads_only(call):
+                    return
+                is_first = False
 
     def _withhold(self, whole: Frame) -> None:
         """The model was stopped: what it asked for is not done, and the second time the CLI gives up."""
@@ -239,8 +257,8 @@ class AgentLoop:
         self._cli.say(frame)
         return {**_frames.success(words, reason="api_error", stop="stop_sequence"), "is_error": True}
 
-    def _after_tools(self) -> Frame | None:
-        self._cuts = 0
+    async def _after_tools(self) -> Frame | None:
+        self._cuts, self._blank = 0, False
         deferred = [call for call in self._calls if call.stage == "deferred"]
         if deferred:
             waits = {name: getattr(deferred[-1], name) for name in ("id", "name", "input")}
@@ -248,6 +266,8 @@ class AgentLoop:
         stops = any(call.stops for call in self._calls)
         done = next((call for call in self._calls if call.structured is not None), None)
         if done is not None:
+            if not stops:
+                await self._stop_hooks()  # they are told, and have no say
             words, reason = _frames.compact(done.structured), "hook_stopped" if stops else "completed"
             return {**_frames.success(words, reason=reason, stop="tool_use"), "structured_output": done.structured}
         if stops:
@@ -264,7 +284,7 @@ class AgentLoop:
     async def _without_tools(self, whole: Frame) -> Frame | None:
         """The model wants nothing more: nudge, let the Stop hooks object, or end."""
         words = "".join(block.get("text", "") for block in whole["content"][-1:])
-        hook = await self._caller.hooks.run("Stop", {"stop_hook_active": False, "last_assistant_message": words})
+        hook = await self._stop_hooks(words)
         nudges = self._cli.settings.schema is not None and not self._nudged
         objects = hook.get("decision") == "block"
         if nudges:
@@ -273,8 +293,13 @@ class AgentLoop:
         if objects:
             self._tell(f"Stop hook feedback:\n{hook.get('reason', '')}", isSynthetic=True)
         if nudges or objects:
+            self._goes_on = True
             return self._out_of_turns(whole["stop_reason"])
         return _frames.success(words, stop=whole["stop_reason"])
+
+    async def _stop_hooks(self, words: str | None = None) -> Frame:
+        said = {} if words is None else {"last_assistant_message": words}
+        return await self._caller.hooks.run("Stop", {"stop_hook_active": self._goes_on, **said})
 
     def _out_of_turns(self, stop: str) -> Frame | None:
         if not (limit := self._cli.settings.given.max_turns) or self._turns < limit:
@@ -297,7 +322,7 @@ class AgentLoop:
         """One frame for every call's result, and one message for the model with all of them."""
         for call in self._calls:
             self._say_result(call)
-        if results := [call.block for call in self._calls if call.block is not None]:
+        if results := [call.block for call in self._said if call.block is not None]:
             self._cli.messages.append({"role": "user", "content": results})
 
     def _say_result(self, call: ToolCall) -> None:
@@ -305,6 +330,7 @@ class AgentLoop:
         if call.block is None or call.told:
             return
         call.told = True
+        self._said.append(call)
         self._user_frames += 1
         if call.denied:
             self._denials.append({"tool_name": call.name, "tool_use_id": call.id, "tool_input": call.input})
@@ -334,6 +360,8 @@ class AgentLoop:
             self._tell_results()
             self._tell("[Request interrupted by user for tool use]")
             reason, stop = "aborted_tools", "tool_use"
+            if (end := self._out_of_turns(stop)) is not None:
+                return {**end, "terminal_reason": reason}
         words = f"[ede_diagnostic] result_type=user last_content_type=n/a stop_reason={stop or 'null'}"
         return _frames.error("error_during_execution", reason, words, stop=stop)
 

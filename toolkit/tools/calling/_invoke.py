@@ -23,7 +23,7 @@ from toolkit.tools.workspace_path import in_call
 
 if TYPE_CHECKING:
     from toolkit.tools.served import Served
-    from toolkit.tools.tool import Tool
+    from toolkit.tools.typed_tool import Tool
 
 T = TypeVar("T")
 _log = logging.getLogger("toolkit.tools")

@@ -85,8 +85,9 @@ class Root:
 
     def __init__(self, folder: Path, known_as: str | None = None) -> None:
         try:
-            real = Path(folder).expanduser().resolve(strict=True)
-            self.handle = os.open(real, PATH_HANDLE | os.O_DIRECTORY)
+            # Opened as it is named: what an overlay shows has no other name on the host.
+            self.handle = os.open(Path(folder).expanduser(), PATH_HANDLE | os.O_DIRECTORY)
+            real = Path(f"/proc/self/fd/{self.handle}").readlink()
         except (OSError, RuntimeError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise TargetError(

@@ -29,7 +29,8 @@ class RunAsking:
         form = question.form
         shown = {"url": question.url} if form is None else {"form": form.schema}
         asked = {"question": question.text, **shown}
-        decision = await self._approvals.consult(self._tool, asked, self._call, question.text)
+        fields = None if form is None else form.schema
+        decision = await self._approvals.consult(self._tool, asked, self._call, question.text, fields)
         if decision is None:
             raise CannotAsk(f"nobody attends this run, so nobody can be asked: {question.text}")
         if not decision.allows:

@@ -1,14 +1,14 @@
 """The servers of a run: whether each started, what they offer, and whether that stays so.
 
 They are asked before the first prompt is sent. A server that does not start ends the run,
-unless it is optional. A tool that a server did not have then needs a person's approval: the CLI
-takes a changed list of tools at once, and offers the new ones to the model without a word.
+unless it is optional. A tool that a server did not have then, or had otherwise, needs a person's
+approval: the CLI takes a changed list of tools at once, and offers it to the model without a word.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
+import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,11 +16,15 @@ from typing import TYPE_CHECKING, Any
 from toolkit.errors import RunError
 from toolkit.runs.agents import tool_names
 from toolkit.runs.asking.policy import Policy
+from toolkit.runs.asking.subjects import Doubt
 from toolkit.runs.boxes import make_offer
 from toolkit.runs.kinds import OptionError
 from toolkit.runs.spec import RunSpec
+from toolkit.runs.turn.servers.addresses import is_heard, servers_at
+from toolkit.runs.turn.servers.definitions import Definitions
 from toolkit.runs.turn.servers.log import server_stderr
-from toolkit.sandbox import loopback_port
+from toolkit.runs.turn.servers.names import ODD, tool_name
+from toolkit.sandbox import loopback_port, relayed
 
 if TYPE_CHECKING:
     from claude_agent_sdk import ClaudeSDKClient
@@ -31,7 +35,6 @@ _POLL = 0.05
 _STDERR_PATIENCE = 2.0
 """Seconds until the CLI has written down what a server said as it died."""
 _STDERR_LINES = 5
-_ODD = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class ServerFailedError(RunError):
@@ -48,7 +51,8 @@ class ServerFailedError(RunError):
         elif is_remote:
             lines.append("from inside the jail only domains allowed by name can be reached")
             mend = "Allow its domain, or start it with a command"
-        fix = f'{mend}, or let the run do without it: servers={{"{server}": {{…, "optional": True}}}}'
+        without = f'--optional-server {server}, in Python servers={{"{server}": {{…, "optional": True}}}}'
+        fix = f"{mend}, or let the run do without it: {without}"
         super().__init__(f"the server '{server}' did not start: {why}", where=lines, fix=fix)
         self.server = server
         self.why = why
@@ -70,14 +74,16 @@ def _failed_again(
 class Servers:
     """Those of `servers=`, from their start on. `tell` takes the events about them."""
 
-    def __init__(self, spec: RunSpec, tell: Callable[..., None]) -> None:
+    def __init__(self, spec: RunSpec, tell: Callable[..., None], definitions: Definitions | None = None) -> None:
         self._spec = spec
-        self._configs = spec.servers
+        self._configs = self._listening = spec.servers
         self._tell = tell
+        self._definitions = definitions or Definitions()
         self._known: dict[str, set[str]] = {}
         """The tools that each had when the run began, by the names that the model uses."""
-        self._new: set[str] = set()
+        self._told: set[tuple[str, str | None]] = set()
         self._failed: list[ServerFailedError] = []
+        self._has_begun = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -88,6 +94,11 @@ class Servers:
     def required(self) -> set[str]:
         """The names of those without which there is no run."""
         return {name for name, config in self._configs.items() if not config.get("optional")}
+
+    @property
+    def are_heard(self) -> bool:
+        """Whether they run, and stdio ones say what they say by way of this process."""
+        return self._spec.transport is None
 
     async def start(self, client: ClaudeSDKClient, home: Path) -> None:
         """Wait until each has started or failed, and remember what they offer.
@@ -104,8 +115,10 @@ class Servers:
             servers = {}
         for name, config in self._configs.items():
             found = servers.get(name, {"status": "failed", "error": "it does not answer"})
-            self._known[name] = {_tool_name(name, tool["name"]) for tool in found.get("tools", ())}
-            if found.get("status") != "connected":
+            self._known[name] = {tool_name(name, tool["name"]) for tool in found.get("tools", ())}
+            if found.get("status") == "connected":
+                self._known[name] = self._definitions.known.setdefault(name, self._known[name])
+            else:
                 failed = await _failure(name, config, found, home)
                 self._failed.append(failed)
                 if name in self.required:
@@ -131,60 +144,89 @@ class Servers:
         except TimeoutError:
             servers = {}
         told = {name: servers.get(name, {}).get("tools", ()) for name in configs}
-        self._known = {name: {_tool_name(name, tool["name"]) for tool in tools} for name, tools in told.items()}
-        self._configs = dict(configs)
+        self._known = {name: {tool_name(name, tool["name"]) for tool in tools} for name, tools in told.items()}
+        self._definitions.known = dict(self._known)
+        self._configs = self._listening = dict(configs)
+
+    def hear(self, server: str, line: bytes) -> bool:
+        """Take a message of a server, by its name or address, that the CLI has not read yet; False keeps it back."""
+        for name in servers_at(server, self._listening) if "/" in server else [server]:
+            listed = self._definitions.hear(name, line)
+            if listed is None:
+                return False
+            if listed and self._has_begun:
+                with contextlib.suppress(OSError):  # a full disk: the next event of the turn says so
+                    self.look(listed)
+        return True
+
+    def replacing(self, configs: Mapping[str, Mapping[str, Any]]) -> None:
+        """These are about to be set: what is known of one that is another now is forgotten."""
+        self._definitions.forget(
+            [name for name in {*self._configs, *configs} if self._configs.get(name) != configs.get(name)]
+        )
+        self._listening = {**self._configs, **configs}
 
     def begin(self) -> None:
         """A turn has begun: tell of the servers that the run does without."""
+        self._has_begun = True
         failed, self._failed = self._failed, []
         for one in failed:
             self._tell("server", "failed", one.server, error=one.why, stderr=one.stderr)
 
     def look(self, tools: Iterable[str]) -> None:
-        """Tell of the tools among these that their server did not have when the run began."""
-        new: dict[str, list[str]] = {}
+        """Tell of the tools among these that their server did not have when the run began, or had otherwise."""
+        found: dict[str, list[str]] = {}
         for tool in tools:
-            server = self._is_new(tool)
-            if server is not None and tool not in self._new:
-                self._new.add(tool)
-                new.setdefault(server, []).append(tool)
-        for server, names in new.items():
+            server = self._server_of(tool)
+            if server is None or self._why(server, tool) is None:
+                continue
+            seen = (tool, self._definitions.now(server, tool))
+            if seen not in self._told:
+                self._told.add(seen)
+                found.setdefault(server, []).append(tool)
+        for server, names in found.items():
             self._tell("server", "changed", server, tools=names)
 
-    def doubt(self, tool: str) -> str | None:
+    def doubt(self, tool: str) -> Doubt | None:
         """Why a call of this tool needs a person's approval, whatever the policy says; None where it does not."""
-        server = self._is_new(tool)
-        if server is None:
+        server = self._server_of(tool)
+        why = None if server is None else self._why(server, tool)
+        if server is None or why is None:
             return None
         self.look([tool])
-        return f"the server '{server}' did not have it when the run began"
+        return Doubt(f"the server '{server}' {why}", self._definitions.now(server, tool))
 
-    def _is_new(self, tool: str) -> str | None:
-        """The server of a tool that it did not have when the run began."""
-        servers = [name for name in self._known if tool.startswith(_tool_name(name, ""))]
-        return None if not servers or any(tool in self._known[name] for name in servers) else max(servers, key=len)
+    def _why(self, server: str, tool: str) -> str | None:
+        """What there is to say against a tool of a server; None where it is as it was when the run began."""
+        if tool not in self._known[server]:
+            return "did not have it when the run began"
+        if self.are_heard and is_heard(self._configs.get(server, {})) and self._definitions.has_changed(server, tool):
+            return "has changed it since the run began"
+        return None
+
+    def _server_of(self, tool: str) -> str | None:
+        """The server that a tool belongs to: of several that it may be of by its name, one that has it."""
+        servers = [name for name in self._known if tool.startswith(tool_name(name, ""))]
+        having = [name for name in servers if tool in self._known[name]]
+        return max(having or servers, key=len, default=None)
 
 
 def as_configured(
-    servers: Mapping[str, Mapping[str, Any]], variables: Mapping[str, str] | None = None
+    servers: Mapping[str, Mapping[str, Any]], variables: Mapping[str, str] | None = None, *, is_heard: bool
 ) -> dict[str, dict[str, Any]]:
     """The configurations as the CLI takes them, without what is only for us, and with `args`, which it always reads.
 
-    `variables` are for the servers that it starts; what a configuration itself says of one wins.
+    `variables` are for the servers that it starts; what a configuration itself says of one wins. With `is_heard`
+    these say what they say by way of this process.
     """
     found = {}
     for name, one in servers.items():
         found[name] = {key: kept for key, kept in one.items() if key != "optional"}
         if one.get("type", "stdio") == "stdio":
-            found[name] = {"args": [], **found[name]}
+            found[name] = relayed(name, found[name]) if is_heard else {"args": [], **found[name]}
             if variables:
                 found[name]["env"] = {**variables, **found[name].get("env", {})}
     return found
-
-
-def _tool_name(server: str, tool: str) -> str:
-    """The name of a server's tool as the model uses it."""
-    return f"mcp__{_ODD.sub('_', server)}__{_ODD.sub('_', tool)}"
 
 
 async def _failure(name: str, config: Mapping[str, Any], found: Mapping[str, Any], home: Path) -> ServerFailedError:
@@ -192,7 +234,7 @@ async def _failure(name: str, config: Mapping[str, Any], found: Mapping[str, Any
     stderr = ""
     if config.get("type", "stdio") == "stdio":
         end = asyncio.get_running_loop().time() + _STDERR_PATIENCE
-        while not (stderr := await asyncio.to_thread(server_stderr, home, _ODD.sub("-", name))):
+        while not (stderr := await asyncio.to_thread(server_stderr, home, ODD.sub("-", name))):
             if asyncio.get_running_loop().time() > end:
                 break
             await asyncio.sleep(_POLL)  # the CLI does not say when
