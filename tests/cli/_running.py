@@ -113,6 +113,15 @@ class Terminal:
         """Press keys; \\x03 is Ctrl-C, which the terminal turns into a signal for all that runs in it."""
         os.write(self._fd, keys.encode())
 
+    def resize(self, columns: int, lines: int) -> None:
+        """Make the window larger or smaller; the kernel tells the program."""
+        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+    @property
+    def modes(self) -> list[Any]:
+        """How the terminal treats what is typed: echo, lines, signals."""
+        return termios.tcgetattr(self._fd)
+
     def end(self) -> int:
         """Wait for the end of the command; its exit code."""
         end = time.monotonic() + _BOUND

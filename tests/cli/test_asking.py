@@ -35,12 +35,12 @@ class Person:
         try:
             asking = asyncio.create_task(TerminalApprover(theirs, display)(question))
             for answer in answers:
-                await asyncio.wait_for(self._asked.wait(), 5)
+                await asyncio.wait_for(self._asked.wait(), 30)
                 self._asked.clear()
                 display.show(Event("lifecycle", "warning", 1.0, "run-1", "run-1", data={"what": "meanwhile"}))
                 assert self.lines == []
                 os.write(ours, answer.encode())
-            return await asyncio.wait_for(asking, 5)
+            return await asyncio.wait_for(asking, 30)
         finally:
             os.close(theirs)
             os.close(ours)

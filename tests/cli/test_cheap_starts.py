@@ -25,18 +25,18 @@ sys.argv[0] = "toolkit"
 try:
     runpy.run_module("toolkit", run_name="__main__")
 except SystemExit as end:
-    code = end.code
+    code = int(end.code or 0)
 else:
     code = 0
 names = {names!r}
-print("LOADED", code, *(name for name in names if name in sys.modules), file=sys.stderr)
+print("LOADED", code, *(name for name in names or tuple(sys.modules) if name in sys.modules), file=sys.stderr)
 """
 
 
 def _loaded(
     *words: str, cwd: Path, names: tuple[str, ...] = HEAVY, env: dict[str, str] | None = None
 ) -> tuple[str, set[str], str]:
-    """The exit code of a command, which of the modules it has loaded, and what it printed."""
+    """The exit code of a command, which of the modules it has loaded (all, without names), and what it printed."""
     home = {**os.environ, "TOOLKIT_HOME": str(cwd / "toolkit-home"), "COLUMNS": "100", **(env or {})}
     argv = [sys.executable, "-P", "-c", RUN.format(names=names), *words]
     done = subprocess.run(argv, cwd=cwd, env=home, capture_output=True, text=True, timeout=120, check=False)
@@ -100,24 +100,41 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     return desk
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("runs", "list"),
-        ("runs", "show", "last"),
-        ("runs", "diff", "last"),
-        ("runs", "events", "last"),
-        ("workspace", "list"),
-        ("workspace", "plan", "--root", ".", "--mount", "src"),
-        ("sandbox", "check"),
-        ("sandbox", "exec", "--", "true"),
-        ("sandbox", "settings"),
-        ("doctor",),
-    ],
-    ids=" ".join,
+_COMMON = {"toolkit._base", "toolkit.cli", "toolkit.errors", "toolkit.workspace"}
+_HEAVY_PARTS = (
+    *("asyncio", "ssl", "logging", "tomllib", "http.client", "subprocess"),
+    *("toolkit.runs.spec", "toolkit.tools", "toolkit_workspace.copying", "toolkit_workspace.changes"),
 )
-def test_looking_at_what_is_there_loads_neither_mcp_nor_the_sdk(desk: Desk, words: tuple[str, ...]) -> None:
-    code, loaded, _ = _loaded(*words, cwd=desk.folder, names=("mcp", "mcp_types", "claude_agent_sdk"))
-    assert loaded == set()
-    if words[0] in ("runs", "workspace"):
+_JAILS = {"logging", "subprocess"}
+"""What the jail needs: other programs, and, for root, a thread with a result."""
+
+LOOKING: dict[str, tuple[set[str], set[str]]] = {
+    "runs list": ({"toolkit.runs"}, set()),
+    "runs show last": ({"toolkit.runs", "toolkit_workspace"}, {"toolkit_workspace.changes"}),
+    "runs diff last": ({"toolkit.runs", "toolkit_workspace"}, {"toolkit_workspace.changes"}),
+    "runs events last": ({"toolkit.runs"}, set()),
+    "workspace list": ({"toolkit_workspace"}, set()),
+    "workspace plan --root . --mount src": ({"toolkit_workspace"}, set()),
+    "sandbox check": ({"toolkit.sandbox"}, _JAILS),
+    "sandbox exec -- true": ({"toolkit.sandbox", "toolkit_workspace"}, _JAILS),
+    "doctor": ({"toolkit.doctor", "toolkit.runs", "toolkit.sandbox"}, _JAILS),
+}
+"""The rooms that each command loads, and those of the heavy parts that it may load."""
+
+
+@pytest.mark.parametrize("words", LOOKING)
+def test_looking_at_what_is_there_loads_only_the_rooms_it_looks_into(desk: Desk, words: str) -> None:
+    code, loaded, _ = _loaded(*words.split(), cwd=desk.folder, names=(), env={"TOOLKIT_HOME": str(desk.home)})
+    tops = {name.partition(".")[0] for name in loaded}
+    others = {name for name in tops - sys.stdlib_module_names if not name.startswith(("_", "toolkit"))}
+    rooms = {name for name in loaded if name.count(".") == 1 and name.startswith("toolkit.")} - _COMMON
+    wanted, may = LOOKING[words]
+    assert rooms | {name for name in tops if name.startswith("toolkit_")} == wanted
+    assert others == {"click"}
+    assert {name for name in _HEAVY_PARTS if name in loaded} <= may
+    if words != "doctor":
         assert code == "0"
+
+
+def test_the_settings_of_a_sandbox_are_printed_without_mcp_and_the_sdk(tmp_path: Path) -> None:
+    assert _loaded("sandbox", "settings", cwd=tmp_path, names=("mcp", "mcp_types", "claude_agent_sdk"))[1] == set()

@@ -12,6 +12,7 @@ import pytest
 
 from tests.cli._command import toolkit
 from tests.cli._running import Desk, project
+from tests.readme.people import is_here, person
 from toolkit.doctor import examine
 from toolkit.sandbox import CREDENTIALS
 
@@ -107,3 +108,37 @@ def test_a_program_that_does_not_start_in_the_jail_or_is_missing_is_told_with_it
     python = "<here>/src/.venv/bin/python (virtual environment) does not start: broken"
     assert f"note  agent's python      {python}\n{'':<26}→ Make an environment in the project" in done.out
     assert "ok    agent's history     none: the mount is no git repository\n" in done.out
+
+
+def test_a_folder_with_a_repository_is_looked_at_without_being_named(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    src = project(desk)
+    done = toolkit("doctor", "--json", cwd=src, env=desk.env)
+    names = [finding["name"] for finding in json.loads(done.out)]
+    assert "agent's python" in names
+    outside = toolkit("doctor", "--json", cwd=tmp_path, env=desk.env)
+    assert "agent's python" not in [finding["name"] for finding in json.loads(outside.out)]
+
+
+def test_a_project_file_that_nobody_accepted_is_named_and_not_obeyed(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    (desk.src / "toolkit.toml").write_text('profile = "read-only"\n', encoding="utf-8")
+    done = toolkit("doctor", cwd=desk.src, env=desk.env)
+    assert "note  toolkit.toml        not accepted on this machine, so the following is without it\n" in done.out
+    assert "agent's git" in done.out
+
+
+def test_an_environment_whose_interpreter_is_out_of_reach_is_none_of_the_users(tmp_path: Path) -> None:
+    if not is_here("plain user"):
+        pytest.skip("this process cannot act as a plain user")
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    (closed / "python").touch(mode=0o755)
+    with person("plain user") as reader:
+        project_folder = reader.home / "shop"
+        (project_folder / ".venv" / "bin").mkdir(parents=True)
+        (project_folder / ".venv" / "pyvenv.cfg").write_text("home = /usr/bin\n", encoding="ascii")
+        (project_folder / ".venv" / "bin" / "python").symlink_to(closed / "python")
+        done = reader.types("toolkit doctor --mount .", project_folder)
+    assert "Traceback" not in done.stderr
+    assert "agent's git" in done.stdout

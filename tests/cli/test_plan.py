@@ -117,7 +117,7 @@ def test_the_launchers_own_part_is_planned_and_what_cannot_be_is_refused(tmp_pat
     ]
     git(shop, "branch", "agent/x")
     taken = desk.toolkit("run", "--plan", *job, "--branch", "agent/x")
-    assert (taken.code, taken.out) == (1, "")
+    assert (taken.code, taken.out) == (2, "")
     assert "there is a branch agent/x already" in taken.err
     whole = desk.toolkit("run", "--plan", "--mount", "shop", "--protect", "shop")
     assert (whole.code, "'shop' is all that the agent has to work in" in whole.err) == (2, True)

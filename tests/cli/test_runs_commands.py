@@ -263,9 +263,9 @@ def test_a_mistyped_command_ends_with_2(words: list[str], desk: Desk) -> None:
 
 def test_what_does_not_exist_is_named(desk: Desk, tmp_path: Path) -> None:
     done = desk.toolkit("runs", "show", "zzz")
-    assert (done.code, done.err.splitlines()[0]) == (1, "there is no run 'zzz'")
+    assert (done.code, done.err.splitlines()[0]) == (2, "there is no run 'zzz'")
     ambiguous = desk.toolkit("runs", "show", "aa")
-    assert (ambiguous.code, "'aa' is the beginning of 2 runs" in ambiguous.err) == (1, True)
+    assert (ambiguous.code, "'aa' is the beginning of 2 runs" in ambiguous.err) == (2, True)
     empty = Desk(tmp_path)
     assert (told(empty), empty.toolkit("runs").err) == (
         [],

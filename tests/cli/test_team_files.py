@@ -86,6 +86,7 @@ class Image:
         for folder in ("tmp", "etc", "srv", "run/secrets"):
             jail += ["--bind", str(self.root / folder), f"/{folder}"]
         jail += ["--bind", str(self.root), str(self.root)]
+        jail += ["--ro-bind", sys.prefix, sys.prefix]  # where the dependencies lie: it may be below /tmp
         jail += ["--uid", str(self.user), "--gid", str(self.user), "--chdir", self.workdir, "--clearenv"]
         for key, value in {"PATH": self.path, "LANG": "C.UTF-8", **self.env}.items():
             jail += ["--setenv", key, value]

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, async_playwright
+from playwright.async_api import Browser, async_playwright, expect
 
 from tests.report._browser import FLAGS, Opened
+
+expect.set_options(timeout=30_000)  # a bound, for machines that have other things to do
 
 
 @pytest.fixture(autouse=True)

@@ -57,7 +57,7 @@ def test_open_hands_the_page_to_the_browser(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["no-such-run"], 1, "there is no run 'no-such-run'"),
+        (["no-such-run"], 2, "there is no run 'no-such-run'"),
         (["run-written", "-o", "missing/folder/page.html"], 1, "the report cannot be written"),
         (["run-written", "-o", "toolkit-home/runs/run-written/lock/page.html"], 1, "the report cannot be written"),
         (["run-written", "--live"], 1, "run run-written has ended"),

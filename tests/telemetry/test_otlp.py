@@ -86,6 +86,7 @@ async def test_a_run_arrives_at_a_collector(receiver: Receiver) -> None:
 
 
 async def test_a_collector_that_is_not_there_costs_no_run(caplog: pytest.LogCaptureFixture) -> None:
+    others = set(threading.enumerate())
     gone = Receiver()
     gone.close()
     telemetry = Telemetry.otlp(gone.url)
@@ -94,7 +95,10 @@ async def test_a_collector_that_is_not_there_costs_no_run(caplog: pytest.LogCapt
     before = time.monotonic()
     await asyncio.to_thread(telemetry.close)
     assert time.monotonic() - before < 60  # bounded, and no thread of it goes on to retry
-    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("Otel")] == []
+    own = [thread for thread in threading.enumerate() if thread.name.startswith("Otel") and thread not in others]
+    for thread in own:
+        thread.join(20)
+    assert [thread.name for thread in own if thread.is_alive()] == []
 
 
 def test_an_endpoint_that_is_no_url_is_refused_in_words() -> None:

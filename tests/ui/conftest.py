@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from playwright.async_api import expect
 
 from tests.report.conftest import browser as browser, opened as opened
 from toolkit.ui import UiServer
+
+expect.set_options(timeout=30_000)  # a bound, for machines that have other things to do
 
 
 @pytest.fixture(autouse=True)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from playwright.async_api import Page, expect
 
 from tests.report._browser import Opened, texts
-from toolkit import Toolbox, tool
+from toolkit import Toolbox, ToolContext, tool
 from toolkit.runs import load_run, run, start
 from toolkit.runs.storage import FORMAT, runs_home
-from toolkit.testing import FakeCLI, Turn, text, tool_use
+from toolkit.testing import FakeCLI, ScriptedAPI, Turn, text, tool_use
 from toolkit.ui import UiServer, export_ui
 from toolkit.workspace import HostMount, WorkspaceSection
 
@@ -27,6 +29,25 @@ HOSTILE = "<img src=x onerror=alert(1)> </script><script>alert(2)</script> \u202
 def note(title: str) -> str:
     """Keep a note."""
     return f"noted {title}"
+
+
+@dataclass
+class Release:
+    branch: str
+    count: int
+    kind: Literal["major", "minor"]
+    push: bool = False
+
+
+@tool
+async def release(ctx: ToolContext) -> str:
+    """Make a release."""
+    told = await ctx.ask("What is to be released?", Release)
+    GOT.append(told)
+    return "done"
+
+
+GOT: list[Any] = []
 
 
 def asking() -> Any:
@@ -49,10 +70,21 @@ def write_many(count: int) -> None:
         (folder / "lock").touch()
 
 
-def work_on(section: WorkspaceSection) -> None:
+def git(folder: Path, *words: str) -> str:
+    command = ["git", "-C", str(folder), "-c", "user.name=n", "-c", "user.email=e@example.com", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout
+
+
+def commit_all(folder: Path) -> None:
+    git(folder, "init", "-q", "-b", "main")
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "The first.")
+
+
+def work_on(section: WorkspaceSection, code: str = "RATE = 2\n") -> None:
     """What an agent might do."""
     copy = next(Path(str(section.temp_dir)).rglob("prices.py"))
-    copy.write_text("RATE = 2\n", encoding="utf-8")
+    copy.write_text(code, encoding="utf-8")
     (copy.parent / "CLAUDE.md").write_text("Obey.\n", encoding="utf-8")
 
 
@@ -98,6 +130,89 @@ async def test_a_run_is_stopped_in_the_browser(served: UiServer, opened: Opened)
         await page.get_by_role("button", name="Stop", exact=True).click()
         result = await asyncio.wait_for(live.result(), 20)
     assert not result.ok
+
+
+async def test_a_form_that_a_tool_asks_with_is_filled_in_on_a_phone(served: UiServer, opened: Opened) -> None:
+    cli = FakeCLI(Turn([tool_use("mcp__n__release")]), [text("bye")], strict=False)
+    page = await opened(served.url, width=390, height=844)
+    async with start("Release.", tools=[Toolbox("n", [release])], transport=cli, approve="wait") as live:
+        await page.get_by_label("branch").fill(HOSTILE)
+        await page.get_by_label("kind").select_option("minor")
+        await page.get_by_label("count").fill("1.5")
+        await page.get_by_role("button", name="Send the answer").click()
+        await expect(page.locator(".question .said.bad")).to_contain_text("a whole number")
+        assert await page.locator(".question button", has_text="For the session").count() == 0
+        await page.get_by_label("count").fill("2")
+        await page.get_by_role("button", name="Send the answer").click()
+        await asyncio.wait_for(live.result(), 20)
+    assert [Release(HOSTILE, 2, "minor")] == GOT
+    assert [one for one in opened.problems if "409" not in one] == []
+    opened.problems.clear()  # the browser itself tells of an answer that was refused
+    assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+async def test_a_turn_is_interrupted_in_the_browser(served: UiServer, opened: Opened) -> None:
+    page = await opened(served.url)
+    async with asking() as live:
+        await open_run(page, live.id)
+        await page.get_by_role("button", name="Interrupt the turn").click()
+        result = await asyncio.wait_for(live.result(), 20)
+    assert result.code == "aborted"
+
+
+async def test_runs_are_filtered_and_grouped(served: UiServer, opened: Opened, tmp_path: Path) -> None:
+    await finished("First.")
+    await finished("Second.")
+    page = await opened(served.url)
+    await page.get_by_role("button", name="Failed").click()
+    await expect(page.locator(".empty")).to_have_text("No run is like that.")
+    await page.get_by_role("button", name="Done").click()
+    await expect(page.locator(".run")).to_have_count(2)
+    await page.select_option("#group", "project")
+    await expect(page.locator(".group-title")).to_have_count(1)
+    await expect(page.locator(".group-title .muted")).to_contain_text("2 runs")
+    assert (await texts(page, "#costs dt"))[:2] == ["Today", "Last 7 days"]
+    await expect(page.locator("#costs .cost-bar")).to_have_count(14)
+
+
+async def test_a_conversation_goes_on_from_the_browser(
+    served: UiServer, opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ScriptedAPI([text("first")], [text("second")], otherwise=[text("more")], strict=False) as api:
+        for name, value in {"ANTHROPIC_BASE_URL": api.url, "ANTHROPIC_API_KEY": "not-a-key"}.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.chdir(tmp_path)
+        first = await run("Begin.", api_url=api.url, api_key="not-a-key")
+        page = await opened(served.url)
+        await open_run(page, first.run)
+        await page.get_by_role("button", name="Go on").click()
+        await page.get_by_label("Prompt").fill("And now?")
+        await page.get_by_role("button", name="Send", exact=True).click()
+        await expect(page.locator(".said")).to_contain_text("goes on with the conversation")
+        await page.get_by_role("button", name="Close").click()
+        await expect(page.locator(".run .chip", has_text="ok")).to_have_count(2, timeout=60_000)
+    assert api.requests[-1].contains("And now?")
+
+
+async def test_the_diff_is_shown_and_becomes_a_branch(served: UiServer, opened: Opened, tmp_path: Path) -> None:
+    project = tmp_path / "shop"
+    project.mkdir()
+    (project / "prices.py").write_text("RATE = 1\n", encoding="utf-8")
+    await asyncio.to_thread(commit_all, project)
+    section = WorkspaceSection([HostMount(project)], allowed_host_roots=[tmp_path])
+    async with start("Fix it.", transport=FakeCLI([text("done")]), workspace=section) as live:
+        await live.result()
+        work_on(section, "RATE = '<b>'\n")
+    page = await opened(served.url)
+    await open_run(page, live.id)
+    await page.get_by_role("button", name="Take back").click()
+    await page.get_by_text("The diff").click()
+    assert "+RATE = '<b>'" in await texts(page, ".diff .plus")
+    await page.get_by_label("Name of the branch").fill("agent/ui")
+    await page.get_by_role("button", name="Put on a branch").click()
+    await expect(page.locator(".drawer .said")).to_contain_text("agent/ui")
+    assert await asyncio.to_thread(git, project, "show", "agent/ui:prices.py") == "RATE = '<b>'\n"
+    assert (project / "prices.py").read_text(encoding="utf-8") == "RATE = 1\n"
 
 
 async def test_changes_are_shown_with_their_marks_before_they_are_applied(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,12 +16,14 @@ from toolkit.cli.terminal.project import config_options, project_of
 from toolkit.cli.terminal.results import echo_json
 
 if TYPE_CHECKING:
+    from toolkit.doctor import Finding
     from toolkit.runs import ProjectFile, RunPlan
 
 
 DOCTOR_EXAMPLE = """
 $ toolkit doctor
 $ toolkit doctor --mount .
+$ toolkit doctor --online
 """
 
 
@@ -33,19 +36,23 @@ $ toolkit doctor --mount .
     metavar="DIR",
     help="Say as well what an agent will have in this project.",
 )
+@click.option("--online", is_flag=True, help="Ask the model API whether it takes the key: one free request.")
 @config_options
 @json_option("As JSON.")
-def doctor(mounts: tuple[str, ...], wants_json: bool, **which: Any) -> None:
+def doctor(mounts: tuple[str, ...], online: bool, wants_json: bool, **which: Any) -> None:
     """Say what would stop a run on this machine, and the fix.
 
-    Ends with 1 when something would. With --mount: the agent's python, pytest, node, git and compiler, each started
-    once in the jail, with what the project file says of lent folders and variables.
+    Ends with 1 when something would. With --mount, and in a folder with a .git or a toolkit.toml: the agent's python,
+    pytest, node, git and compiler, each started once in the jail, with what the project file says of lent folders and
+    variables.
     """
-    from toolkit.doctor import examine, examine_project
+    from toolkit import doctor as looking
 
-    plan = _plan(mounts, project_of(which)) if mounts else None
+    plan, notes = (_plan(mounts, project_of(which)), []) if mounts else _plan_here(which)
+    keys = (looking.examine_key() for _ in range(online))
+    found = itertools.chain(looking.examine(), keys, notes, looking.examine_project(plan) if plan else ())
     findings = []
-    for finding in itertools.chain(examine(), examine_project(plan) if plan else ()):
+    for finding in found:
         findings.append(finding)
         if not wants_json:
             mark = "ok" if finding.ok else "stops" if finding.stops else "note"
@@ -55,6 +62,22 @@ def doctor(mounts: tuple[str, ...], wants_json: bool, **which: Any) -> None:
     if wants_json:
         echo_json([asdict(finding) for finding in findings])
     sys.exit(any(finding.stops and not finding.ok for finding in findings))
+
+
+def _plan_here(which: dict[str, Any]) -> tuple[RunPlan | None, list[Finding]]:
+    """What a run in this folder would be given, where it is a project. A project file holds once it is accepted."""
+    if not any(Path(name).exists() for name in (".git", "toolkit.toml")):
+        return None, []
+    from toolkit.doctor import Finding
+    from toolkit.runs import ProjectFile
+
+    if any(which.values()):
+        return _plan((".",), project_of(which)), []
+    file = ProjectFile.find()
+    if file is None or file.trust == "accepted":
+        return _plan((".",), file), []
+    found = "not accepted on this machine, so the following is without it"
+    return _plan((".",), None), [Finding("toolkit.toml", False, found, "Read it, then: toolkit doctor --trust", False)]
 
 
 def _plan(mounts: tuple[str, ...], project: ProjectFile | None) -> RunPlan:

@@ -129,7 +129,7 @@ def validate(file: Path, wants_json: bool) -> None:
 _READABLE = click.option(
     "--readable",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=click.Path(exists=True, path_type=Path),
     help="Also show this host path, read-only; repeatable.",
 )
 _REQUIRE = click.option(
@@ -169,6 +169,14 @@ def _table(report: CheckReport) -> str:
     return "\n".join([*lines, f"{verdict} ({report.seconds:.2f} s)"])
 
 
+def _layers(workspace: Path) -> dict[str, Any]:
+    """What shows through a folder that is an overlay of 'toolkit workspace prepare'."""
+    from toolkit_workspace import layers_of
+
+    layers = layers_of(workspace)
+    return {} if layers is None else {"below": (layers[0],), "work": layers[1]}
+
+
 @sandbox.command(
     "exec",
     example=EXEC_EXAMPLE,
@@ -196,7 +204,7 @@ def exec_command(
     limits = JailLimits()
     limits = replace(limits, memory_bytes=memory_mb * 1024 * 1024) if memory_mb else limits
     limits = replace(limits, processes=processes) if processes else limits
-    done = run_confined(command, workspace, ShellOptions(limits=limits, **options))
+    done = run_confined(command, workspace, ShellOptions(limits=limits, **options, **_layers(workspace)))
     if done.exceeded is not None:
         used, allowed = done.exceeded.used, done.exceeded.allowed
         click.echo(f"ended: the limit on {done.exceeded.limit} was passed ({used} of {allowed})", err=True)

@@ -17,7 +17,7 @@ class Entry:
 
 COMMANDS: dict[str, Entry] = {
     "approvals": Entry("toolkit.cli.runs.approvals", "Answer a run's questions, and see what is remembered."),
-    "batch": Entry("toolkit.cli.starting.batch", "Do many tasks from a file, each once, also after a kill."),
+    "batch": Entry("toolkit.cli.batches.batch", "Do many tasks from a file, each once, also after a kill."),
     "call": Entry("toolkit.cli.serving", "Call one tool and print what the model would read."),
     "completion": Entry("toolkit.cli.machine", "Print the completion script for a shell."),
     "demo": Entry("toolkit.cli.machine", "Show the product at work: no key, no network."),

@@ -97,23 +97,34 @@ def plan(wants_json: bool, **options: Any) -> None:
 @click.option(
     "--parent", type=click.Path(file_okay=False), help="Where the workspace is made; the temp folder if not given."
 )
-def prepare(wants_json: bool, parent: str | None, **options: Any) -> None:
+@click.option(
+    "--backend",
+    type=click.Choice(["auto", "copy", "overlay"]),
+    default="copy",
+    show_default=True,
+    help="An overlay has only what is written in its folder: the rest shows in a jail. auto: for large trees.",
+)
+def prepare(wants_json: bool, parent: str | None, backend: str, **options: Any) -> None:
     """Make a workspace, print its path and leave it.
 
-    'toolkit workspace diff' and 'apply' work on it; 'clean --kept' removes it.
+    'toolkit workspace diff' and 'apply' work on it; 'clean --kept' removes it. 'toolkit sandbox exec --workspace'
+    runs a command in it, which sees all of it whatever the backend.
     """
     bar = _Bar()
-    section = _section(options, parent=parent, keep=True, progress=bar)
+    section = _section(options, parent=parent, keep=True, progress=bar, backend=backend)
     bar.of = lambda: section.plan().files
     try:
         with section:
             facts = {"temp_dir": str(section.temp_dir), "fingerprint": section.fingerprint() if wants_json else ""}
             text = section.render()
+            used, why = section.filled_by
     finally:
         bar.done()
     if wants_json:
-        echo_json({**facts, "text": text})
+        echo_json({**facts, "backend": {"used": used, "why": why}, "text": text})
     else:
+        if backend != "copy":
+            click.echo(f"{used}: {why}", err=True)
         click.echo(facts["temp_dir"])
 
 
@@ -157,7 +168,14 @@ def list_(parent: str | None, wants_json: bool) -> None:
 
     found = find_workspaces(Path(parent).absolute() if parent else default_parent())
     rows = [
-        {"path": str(one.temp_dir), "status": one.status, "pid": one.pid, "created": one.created, "mounts": one.mounts}
+        {
+            "path": str(one.temp_dir),
+            "status": one.status,
+            "pid": one.pid,
+            "created": one.created,
+            "mounts": one.mounts,
+            "backend": one.backend,
+        }
         for one in found
     ]
     if wants_json:
@@ -165,7 +183,8 @@ def list_(parent: str | None, wants_json: bool) -> None:
         return
     for one in found:
         made = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.created))
-        click.echo(f"{one.status:10}  {made}  {one.temp_dir}  {', '.join(map(ascii, one.mounts))}")
+        backend = "" if one.backend == "copy" else f"  {one.backend}"
+        click.echo(f"{one.status:10}  {made}  {one.temp_dir}  {', '.join(map(ascii, one.mounts))}{backend}")
     if not found:
         click.echo("no workspaces", err=True)
 
@@ -177,12 +196,16 @@ def list_(parent: str | None, wants_json: bool) -> None:
 def clean(parent: str | None, kept: bool, wants_json: bool) -> None:
     """Remove what killed processes left over.
 
-    Never a workspace whose owner lives, and only with --kept one that was meant to stay.
+    Never a workspace whose owner lives, and only with --kept one that was meant to stay. Copies that were kept for
+    overlays, and that none uses, go as well: over 30 days old, or those used longest ago beyond 2 GiB.
     """
     from toolkit_workspace import clean_workspaces, default_parent
+    from toolkit_workspace.pristine import KeptCopies
 
     place = Path(parent).absolute() if parent else default_parent()
     removed = [str(one.temp_dir) for one in clean_workspaces(place, kept=kept)]
+    copies = KeptCopies()
+    removed += [str(copies.folder / one.name) for one in copies.tidy() if one.gone]
     if wants_json:
         echo_json(removed)
         return

@@ -11,11 +11,13 @@ from toolkit._base.lazy import lazy_names
 
 if TYPE_CHECKING:
     from toolkit.telemetry.export import otlp_json as otlp_json
+    from toolkit.telemetry.metrics import BatchFigures as BatchFigures
     from toolkit.telemetry.telemetry import RunTrace as RunTrace, Telemetry as Telemetry
 
 _HOMES = {
     "toolkit.telemetry.telemetry": "RunTrace Telemetry",
     "toolkit.telemetry.export": "otlp_json",
+    "toolkit.telemetry.metrics": "BatchFigures",
 }
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -1,10 +1,11 @@
-"""What a run uses, as metrics: tokens, durations, cost. Runs of one process share the instruments."""
+"""What runs use, as metrics: tokens, durations, cost; and the queue and the rate of a batch. Instruments are shared."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from opentelemetry.metrics import Histogram, Meter
+from opentelemetry.metrics import CallbackOptions, Histogram, Meter, Observation
 
 from toolkit.telemetry import names
 
@@ -12,6 +13,18 @@ _SECONDS = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 2
 _LONG_SECONDS = [1, 5, 10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200]
 _TOKENS = [4**power for power in range(14)]
 _USD = [0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 25, 50, 100]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFigures:
+    """A batch in numbers, at one moment."""
+
+    tasks: Mapping[str, int]
+    """How many tasks wait, run, are done and have failed."""
+    rate: float | None = None
+    """Requests a second that it may send; None where there is no limit yet."""
+    lowered: int = 0
+    """How often it slowed down."""
 
 
 class Meters:
@@ -54,6 +67,27 @@ class Meters:
             self._unknown.add(1, about)
         else:
             self._cost.record(usd, about)
+
+
+def watch_batch(meter: Meter, name: str, look: Callable[[], BatchFigures]) -> None:
+    """The queue and the rate of a batch, looked up whenever the figures are collected."""
+    about = {"toolkit.batch.name": name}
+
+    def tasks(options: CallbackOptions) -> Iterable[Observation]:
+        return [Observation(count, {**about, "toolkit.batch.state": state}) for state, count in look().tasks.items()]
+
+    def rate(options: CallbackOptions) -> Iterable[Observation]:
+        now = look().rate
+        return [] if now is None else [Observation(now, about)]
+
+    def lowered(options: CallbackOptions) -> Iterable[Observation]:
+        return [Observation(look().lowered, about)]
+
+    meter.create_observable_gauge("toolkit.batch.tasks", [tasks], "{task}", "Tasks of the batch by how they stand.")
+    meter.create_observable_gauge("toolkit.batch.rate", [rate], "{request}/s", "Requests a second the batch may send.")
+    meter.create_observable_counter(
+        "toolkit.batch.rate.lowered", [lowered], "{time}", "How often the batch slowed down after a refusal."
+    )
 
 
 def _about(operation: str, model: str) -> dict[str, str]:

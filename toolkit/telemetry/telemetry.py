@@ -8,7 +8,7 @@ OTEL_… variables; it needs the extra `otel`.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
     from toolkit.runs import Event
-    from toolkit.telemetry.metrics import Meters
+    from toolkit.telemetry.metrics import BatchFigures, Meters
 
 _FLUSH_MS = 5_000
 _NAME = "toolkit"
@@ -64,6 +64,14 @@ class Telemetry:
         lineage = Lineage.of(run)
         told = captures_contents(os.environ) if self.contents is None else self.contents
         return RunTrace(run, lineage, RunSpans(run, lineage, tracer, self._meters[0], contents=told))
+
+    def watch_batch(self, name: str, look: Callable[[], BatchFigures]) -> None:
+        """Have the queue and the rate of a batch collected with the metrics; `look` gives them at any time."""
+        from opentelemetry import metrics
+
+        from toolkit.telemetry.metrics import watch_batch
+
+        watch_batch(metrics.get_meter(_NAME, "", self.meter_provider), name, look)
 
     def flush(self) -> None:
         """Hand on what was collected, within five seconds a provider; one that cannot is left alone."""

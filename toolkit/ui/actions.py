@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from toolkit.errors import RunError
 from toolkit.runs import Decision, ProjectFile, StoredRun
 from toolkit.runs.asking import RunClient
 
+_MOST_DIFF = 300_000
 _CHOICES = {"allow": "ALLOW_ONCE", "session": "ALLOW_SESSION", "project": "ALLOW_PROJECT", "deny": "DENY"}
 
 
@@ -24,8 +26,16 @@ def answer(run: StoredRun, said: dict[str, Any]) -> dict[str, Any]:
     kind: Any = _CHOICES[choice]
     with RunClient(run.folder) as client:
         message = str(said.get("message") or "")
-        client.answer(str(said.get("id")), Decision(kind, message, stop=said.get("stop") is True))
+        decision = Decision(kind, message, stop=said.get("stop") is True)
+        client.answer(str(said.get("id")), decision, fields=_fields(said.get("fields")))
     return {"said": f"answered: {choice}"}
+
+
+def _fields(given: Any) -> dict[str, str] | None:
+    """What was typed into a form."""
+    if given is not None and not (isinstance(given, dict) and all(isinstance(one, str) for one in given.values())):
+        raise RunError("the fields of a form are texts")
+    return given
 
 
 def stop(run: StoredRun, said: dict[str, Any]) -> dict[str, Any]:
@@ -35,10 +45,21 @@ def stop(run: StoredRun, said: dict[str, Any]) -> dict[str, Any]:
     return {"said": "the run was told to stop"}
 
 
+def interrupt(run: StoredRun, said: dict[str, Any]) -> dict[str, Any]:
+    """End the turn under way; a program that talks with the run may go on."""
+    with RunClient(run.folder) as client:
+        client.interrupt()
+    return {"said": "the turn was interrupted"}
+
+
 def changes(run: StoredRun, said: dict[str, Any]) -> dict[str, Any]:
     """What would be taken back, with the marks that deserve a look first."""
     found = run.changes()
-    return {"files": found.to_json(), "summary": found.summary() if found else "No changes."}
+    return {
+        "files": found.to_json(),
+        "summary": found.summary() if found else "No changes.",
+        "diff": found.patch().decode("utf-8", "replace")[:_MOST_DIFF] if found else "",
+    }
 
 
 def apply(run: StoredRun, said: dict[str, Any]) -> dict[str, Any]:
@@ -79,6 +100,7 @@ def resume(run: StoredRun, said: dict[str, Any]) -> dict[str, Any]:
     assert process.stdin is not None
     process.stdin.write(prompt.encode("utf-8", "replace"))
     process.stdin.close()
+    threading.Thread(target=process.wait, daemon=True, name=f"after {run.id}").start()  # so that no zombie stays
     return {"said": "a new run goes on with the conversation"}
 
 
@@ -97,6 +119,7 @@ ACTIONS: dict[str, Callable[[StoredRun, dict[str, Any]], dict[str, Any]]] = {
     "apply": apply,
     "branch": branch,
     "changes": changes,
+    "interrupt": interrupt,
     "resume": resume,
     "stop": stop,
 }

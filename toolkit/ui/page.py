@@ -9,12 +9,13 @@ from typing import Any
 from toolkit.report import in_one_scope, page_of, policy_of, shared_part
 
 _SHARED = ("text.js", "figures.js", "theme.js")
-_OWN = ("costs.js", "list.js", "drawer.js", "main.js")
+_OWN = ("batches.js", "costs.js", "list.js", "drawer.js", "questions.js", "main.js")
 
 
-def make_ui_page(rows: list[dict[str, Any]], *, live: bool) -> str:
-    """The page with these rows; `live` lets it follow its server and act on runs."""
-    return page_of(_own("page.html"), _style(), _script(), {"rows": rows, "live": live}, live=live)
+def make_ui_page(rows: list[dict[str, Any]], batches: list[dict[str, Any]], *, live: bool) -> str:
+    """The page with these rows and lines; `live` lets it follow its server and act on runs."""
+    data = {"rows": rows, "batches": batches, "live": live}
+    return page_of(_own("page.html"), _style(), _script(), data, live=live)
 
 
 def ui_policy() -> str:

@@ -14,7 +14,8 @@ import secrets
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import quote
 
 import uvicorn
 from starlette.applications import Starlette
@@ -25,11 +26,16 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolkit.errors import RunError, ToolkitError
 from toolkit.report import embedded, ending, event_data, live_data, make_page, policy, render_report
+from toolkit.report.batches import batch_data, batch_policy, make_batch_page
 from toolkit.runs import StoredRun, load_run
 from toolkit.ui.actions import ACTIONS
+from toolkit.ui.batches import BatchLines
 from toolkit.ui.metrics import metrics_text
 from toolkit.ui.page import make_ui_page, ui_policy
 from toolkit.ui.table import RunTable
+
+if TYPE_CHECKING:
+    from toolkit.fleets.looking import BatchTable
 
 _TICK = 0.5
 """Seconds between two looks at the runs."""
@@ -55,7 +61,9 @@ class UiServer:
         self._table = RunTable(home)
         self._news = asyncio.Condition()
         self._version = 0
-        self._log: list[tuple[int, list[dict[str, Any]], list[str]]] = []
+        self._batches = BatchLines(home)
+        self._log: list[tuple[int, str, Any]] = []
+        """What was told, with its number and the name of its event; the latest last."""
         self._tasks: list[asyncio.Task[Any]] = []
         self._is_over = False
 
@@ -75,6 +83,7 @@ class UiServer:
             raise RunError(f"port {self.port} cannot be used: {error.strerror}", fix="Leave --port out") from error
         self.port = listener.getsockname()[1]
         await asyncio.to_thread(self._table.look)
+        await asyncio.to_thread(self._batches.look)
         config = uvicorn.Config(
             _Door(self._app(), self),
             log_config=None,
@@ -122,6 +131,7 @@ class UiServer:
             Route("/{token}/", self._index),
             Route("/{token}/changes", self._stream),
             Route("/{token}/metrics", self._metrics),
+            Route("/{token}/batch/{batch}/", self._batch),
             Route("/{token}/run/{run}/", self._report),
             Route("/{token}/run/{run}/events", self._events),
             Route("/{token}/run/{run}/{action}", self._act, methods=["POST"]),
@@ -129,11 +139,20 @@ class UiServer:
         return Starlette(routes=routes, exception_handlers={ToolkitError: _in_words})
 
     async def _index(self, request: Request) -> Response:
-        page = await asyncio.to_thread(make_ui_page, self._table.rows(), live=True)
+        page = await asyncio.to_thread(make_ui_page, self._table.rows(), self._batches.lines(), live=True)
         return _page(page, ui_policy())
 
     async def _metrics(self, request: Request) -> Response:
-        return PlainTextResponse(metrics_text(self._table.rows()), media_type="text/plain; version=0.0.4")
+        text = metrics_text(self._table.rows(), self._batches.lines())
+        return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
+
+    async def _batch(self, request: Request) -> Response:
+        table = self._batches.table(request.path_params["batch"])
+
+        def page() -> str:
+            return make_batch_page(batch_data(table, lambda run: _address(table, run)))
+
+        return _page(await asyncio.to_thread(page), batch_policy())
 
     async def _report(self, request: Request) -> Response:
         run = self._run(request)
@@ -164,14 +183,15 @@ class UiServer:
         """Every row first, then what changes."""
         version = self._version
         yield f"event: all\ndata: {embedded(self._table.rows())}\n\n"
+        yield f"event: batches\ndata: {embedded(self._batches.lines())}\n\n"
         while not self._is_over:
             async with self._news:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._news.wait(), _PATIENCE)
             fresh = [entry for entry in self._log if entry[0] > version]
             version = self._version
-            for _, rows, gone in fresh:
-                yield f"event: some\ndata: {embedded({'rows': rows, 'gone': gone})}\n\n"
+            for _, name, data in fresh:
+                yield f"event: {name}\ndata: {embedded(data)}\n\n"
             yield ": still here\n\n"
 
     async def _watch(self) -> None:
@@ -179,10 +199,15 @@ class UiServer:
             await asyncio.sleep(_TICK)  # files of other processes set no event of ours
             rows, gone = await asyncio.to_thread(self._table.look)
             if rows or gone:
-                self._version += 1
-                self._log = [*self._log[-200:], (self._version, rows, gone)]
-                async with self._news:
-                    self._news.notify_all()
+                await self._tell("some", {"rows": rows, "gone": gone})
+            if await asyncio.to_thread(self._batches.look):
+                await self._tell("batches", self._batches.lines())
+
+    async def _tell(self, name: str, data: Any) -> None:
+        self._version += 1
+        self._log = [*self._log[-200:], (self._version, name, data)]
+        async with self._news:
+            self._news.notify_all()
 
     def _run(self, request: Request) -> StoredRun:
         name: str = request.path_params["run"]
@@ -224,6 +249,11 @@ class _Door:
             await PlainTextResponse(refusal, 403)(scope, receive, with_headers)
             return
         await self._app(scope, receive, with_headers)
+
+
+def _address(table: BatchTable, run: str) -> str | None:
+    """Where the report of a batch's run is, seen from the page of the batch."""
+    return f"../../run/{quote(run, safe='')}/" if table.stored(run).folder.is_dir() else None
 
 
 async def _in_words(request: Request, error: Exception) -> Response:

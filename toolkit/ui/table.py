@@ -1,6 +1,7 @@
 """All stored runs as rows, kept up to date by looking only at what changed.
 
-A run that has ended is read once, one that goes on at every look. A thousand ended runs cost a few stats each.
+A run that has ended is read once, one that goes on at every look. Of ended runs only the folder is looked at: what is
+added or replaced in it changes its time. Every twentieth look is at the files themselves, to be sure.
 """
 
 from __future__ import annotations
@@ -20,12 +21,15 @@ from toolkit.runs.storage import runs_home
 
 _TITLE = 200
 _PROMPT = 4_000
+_THOROUGH = 20
 
 
 @dataclass(slots=True)
 class _Kept:
     """What is known of one run, and what it was read from."""
 
+    changed_ns: int
+    """When something was last added to its folder, taken away or replaced."""
     stamp: tuple[Any, ...]
     row: dict[str, Any]
     is_over: bool
@@ -37,20 +41,28 @@ class RunTable:
     def __init__(self, home: Path | str | None = None) -> None:
         self._folder = runs_home(home)
         self._kept: dict[str, _Kept] = {}
+        self._looks = 0
 
     def look(self) -> tuple[list[dict[str, Any]], list[str]]:
         """The rows that are new or differ since the last look, and the ids that are gone."""
         changed, seen = [], set()
-        for run in self._stored():
-            seen.add(run.id)
-            before = self._kept.get(run.id)
-            stamp = _stamp(run)
-            if before is not None and before.is_over and before.stamp == stamp:
+        self._looks += 1
+        is_thorough = self._looks % _THOROUGH == 0
+        for name, changed_ns in self._folders():
+            seen.add(name)
+            before = self._kept.get(name)
+            is_over = before is not None and before.is_over
+            if is_over and before is not None and before.changed_ns == changed_ns and not is_thorough:
                 continue
-            now = _read(run, stamp)
+            run = StoredRun(self._folder / name)
+            stamp = _stamp(run)
+            if is_over and before is not None and before.stamp == stamp:
+                before.changed_ns = changed_ns
+                continue
+            now = _read(run, stamp, changed_ns)
             if before is None or before.row != now.row:
                 changed.append(now.row)
-            self._kept[run.id] = now
+            self._kept[name] = now
         gone = [name for name in self._kept if name not in seen]
         for name in gone:
             del self._kept[name]
@@ -60,14 +72,16 @@ class RunTable:
         """Every row as it was at the last look, the latest first."""
         return sorted((kept.row for kept in self._kept.values()), key=lambda row: row["began"], reverse=True)
 
-    def _stored(self) -> Iterable[StoredRun]:
+    def _folders(self) -> Iterable[tuple[str, int]]:
+        """The names of the runs, each with the time of its folder."""
         try:
             entries = list(os.scandir(self._folder))
         except FileNotFoundError:
             return
         for entry in entries:
             if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False):
-                yield StoredRun(Path(entry.path))
+                with contextlib.suppress(FileNotFoundError):
+                    yield entry.name, entry.stat(follow_symlinks=False).st_mtime_ns
 
 
 def _stamp(run: StoredRun) -> tuple[Any, ...]:
@@ -82,13 +96,13 @@ def _stamp(run: StoredRun) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def _read(run: StoredRun, stamp: tuple[Any, ...]) -> _Kept:
+def _read(run: StoredRun, stamp: tuple[Any, ...], changed_ns: int) -> _Kept:
     try:
         row = _row(run)
     except (ToolkitError, KeyError, TypeError, ValueError, OSError) as error:
         said = error.what if isinstance(error, ToolkitError) else f"{type(error).__name__}: {error}"
         row = {"id": run.id, "state": "damaged", "began": 0.0, "title": safe_line(said, _TITLE), "questions": []}
-    return _Kept(stamp, row, is_over=row["state"] not in ("running",))
+    return _Kept(changed_ns, stamp, row, is_over=row["state"] not in ("running",))
 
 
 def _row(run: StoredRun) -> dict[str, Any]:

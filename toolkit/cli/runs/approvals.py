@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolkit._base.words import safe_text
-from toolkit.cli.terminal.command import RUN, Group, json_option
+from toolkit.cli.terminal.command import NAMED, RUN, Group, json_option
 
 if TYPE_CHECKING:
     from toolkit.runs import StoredRun
@@ -33,6 +33,7 @@ def approvals() -> None:
 def watch(run: StoredRun, wants_json: bool) -> None:
     """Show a run's questions and answers as they happen."""
     from toolkit.cli.terminal.display import about_to_happen
+    from toolkit.cli.terminal.forms import form_lines
     from toolkit.runs.asking import RunClient
     from toolkit.runs.outcome import as_line
 
@@ -46,32 +47,49 @@ def watch(run: StoredRun, wants_json: bool) -> None:
                 continue
             asked = said["asked"]
             click.echo(safe_text(f"{asked['id']}  {asked['tool']}  {asked['reason']}").replace("\n", " "))
-            for line in about_to_happen(asked["tool"], asked["input"]):
+            for line in (
+                form_lines(asked["form"]) if asked.get("form") else about_to_happen(asked["tool"], asked["input"])
+            ):
                 click.echo(f"    {line}")
-            click.echo(safe_text(f"    session, project and always remember {asked['remembers']}"))
+            if "ALLOW_SESSION" in asked["suggestions"]:
+                click.echo(safe_text(f"    session, project and always remember {asked['remembers']}"))
 
 
 @approvals.command(
-    example="$ toolkit approvals answer last ask-1 allow\n$ toolkit approvals answer last ask-2 deny -m 'Not that.'",
+    example="$ toolkit approvals answer last ask-1 allow\n$ toolkit approvals answer last ask-2 deny -m 'Not that.'\n"
+    "$ toolkit approvals answer last ask-3 allow --set branch=main --set push=no",
 )
 @RUN
 @click.argument("question")
 @click.argument("choice", type=click.Choice(list(_CHOICES)))
 @click.option("-m", "--message", default="", help="What the model reads when you refuse.")
 @click.option("--stop", is_flag=True, help="Refuse, and end the run.")
-def answer(run: StoredRun, question: str, choice: str, message: str, stop: bool) -> None:
+@click.option(
+    "--set",
+    "fields",
+    type=NAMED,
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Fill in a field of the form that a tool asks with; those left out have their defaults.",
+)
+def answer(
+    run: StoredRun, question: str, choice: str, message: str, stop: bool, fields: tuple[tuple[str, str], ...]
+) -> None:
     """Answer a question of a run.
 
-    RUN is the run's id, the beginning of one, or 'last'; QUESTION is its id, as 'watch' shows it.
+    RUN is the run's id, the beginning of one, or 'last'; QUESTION is its id, as 'watch' shows it, with the fields of
+    its form where it has one.
     """
     from toolkit.runs import Decision
     from toolkit.runs.asking import RunClient
 
     if stop and choice != "deny":
         raise click.UsageError("--stop goes with deny")
+    if fields and choice != "allow":
+        raise click.UsageError("--set goes with allow")
     kind: Any = _CHOICES[choice]
     with RunClient(run.folder) as client:
-        client.answer(question, Decision(kind, message, stop))
+        client.answer(question, Decision(kind, message, stop), fields=dict(fields))
 
 
 @approvals.command("list", example="$ toolkit approvals list")

@@ -6,7 +6,7 @@ import dataclasses
 
 import click
 
-from toolkit._base.words import count_text, size_text
+from toolkit._base.words import count_text, safe_name, size_text
 from toolkit.cli.terminal.command import Bytes, Duration, command, json_option
 from toolkit.cli.terminal.results import as_json, take_stdout, write_result
 
@@ -22,7 +22,7 @@ $ toolkit runs clean --older-than 7d --larger-than 500M --dry-run
 @click.option("--dry-run", is_flag=True, help="Say what would go, and remove nothing.")
 @json_option("Print it as JSON.")
 def clean(older_than: float | None, larger_than: int | None, dry_run: bool, wants_json: bool) -> None:
-    """Remove the workspaces of old runs, and keep the rest of them.
+    """Remove the workspaces of old runs, and keep the rest of them; and copies kept for overlays that none uses.
 
     A copy stays while its run lives, while a later run works in it, and while it holds changes that were not
     applied. 'toolkit run' does the same at its end with the default bounds. To remove whole runs: toolkit runs remove.
@@ -40,7 +40,8 @@ def clean(older_than: float | None, larger_than: int | None, dry_run: bool, want
         return
     for one in done:
         word = ("would go" if dry_run else "removed") if one.gone else "stays"
-        write_result(stdout, f"{word:<9} {one.run}  {size_text(one.size):>9}  {one.why}")
+        what = one.run if one.kept_copy is None else f"the kept copy of {', '.join(map(safe_name, one.kept_copy))}"
+        write_result(stdout, f"{word:<9} {what}  {size_text(one.size):>9}  {one.why}")
     if not done:
         click.echo("no copy is over a bound", err=True)
 
@@ -51,7 +52,8 @@ def tidy_afterwards() -> None:
 
     gone = [one for one in tidy_copies() if one.gone]
     for one in gone:
-        click.echo(f"the copy of run {one.run} was removed: {one.why}", err=True)
+        what = f"the copy of run {one.run}" if one.kept_copy is None else f"the kept copy {one.run}"
+        click.echo(f"{what} was removed: {one.why}", err=True)
     if gone:
         size = size_text(sum(one.size for one in gone))
         click.echo(f"{count_text(len(gone), 'copy')} with {size}; the runs themselves are kept", err=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolkit._base.words import count_text, duration_text, safe_line, safe_name, safe_text, size_text
-from toolkit.cli.terminal.command import Bytes, Duration, Group, json_option
+from toolkit.cli.terminal.command import Bytes, Duration, Group, json_option, mistyped_if_refused
 from toolkit.cli.terminal.results import as_json, take_stdout, write_result
 from toolkit.errors import ToolkitError
 
@@ -80,7 +80,8 @@ def show(layer: str, verify: bool, wants_json: bool) -> None:
     stdout = take_stdout()
     from toolkit.runs.layers import Layers
 
-    found = Layers().find(layer)
+    with mistyped_if_refused():
+        found = Layers().find(layer)
     wrong = found.differing() if verify else []
     if wants_json:
         data = {**found.to_json(), **({"differing": wrong} if verify else {})}
@@ -113,7 +114,8 @@ def clean(
     if max_size is not None:
         removed, in_use = layers.shrink(max_size), []
     else:
-        chosen = [layers.find(name) for name in names] if names else layers.all(on_damaged=_complain)
+        with mistyped_if_refused():
+            chosen = [layers.find(name) for name in names] if names else layers.all(on_damaged=_complain)
         if unused_for is not None:
             chosen = [layer for layer in chosen if time.time() - layer.used >= unused_for]
         removed = [layer for layer in chosen if layers.remove(layer)]

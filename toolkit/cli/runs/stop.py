@@ -19,7 +19,8 @@ _LOOK = 0.1
 @command(example="$ toolkit runs stop last")
 @RUN
 @click.option("--wait", type=Duration(), default="30s", show_default=True, metavar="TIME", help="For the run to end.")
-def stop(run: StoredRun, wait: float) -> None:
+@click.option("--turn", is_flag=True, help="End only the turn under way; a program that has more to say goes on.")
+def stop(run: StoredRun, wait: float, turn: bool) -> None:
     """End RUN: the turn under way is interrupted, and what it gave is kept.
 
     The run ends as it does after Ctrl-C, wherever it was started.
@@ -27,6 +28,9 @@ def stop(run: StoredRun, wait: float) -> None:
     from toolkit.runs.asking import RunClient
 
     with RunClient(run.folder) as client:
+        if turn:
+            client.interrupt()
+            return
         client.stop()
     end = time.monotonic() + wait
     while run.is_running():

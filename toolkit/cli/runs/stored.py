@@ -144,7 +144,15 @@ def _table(rows: list[dict[str, Any]]) -> str:
 
 
 def _story(run: StoredRun, state: str, facts: dict[str, Any], result: RunResult[Any]) -> list[str]:
-    from toolkit.cli.terminal.display import attempts_lines, branch_lines, ending, gate_refusals, lent_lines, totals
+    from toolkit.cli.terminal.display import (
+        attempts_lines,
+        backend_lines,
+        branch_lines,
+        ending,
+        gate_refusals,
+        lent_lines,
+        totals,
+    )
     from toolkit.runs.outcome import detail_lines
 
     began = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(facts["began"]))
@@ -155,7 +163,7 @@ def _story(run: StoredRun, state: str, facts: dict[str, Any], result: RunResult[
     lines += [f"workspace  {facts['workspace']}"] if "workspace" in facts else []
     lines += [f"inside     {safe_line(facts['inside'], 200)}"] if facts.get("inside") else []
     lines += _setup(run, facts, result)
-    lines += lent_lines(facts)
+    lines += [*backend_lines(facts), *lent_lines(facts)]
     lines += [f"branch     {line}" for line in branch_lines(result.delivery)] if result.delivery else []
     limits = ", ".join(f"{name} {value:g}" for name, value in (facts.get("limits") or {}).items())
     lines += [f"limits     {limits}"] if limits else []
@@ -205,7 +213,7 @@ def _changed(run: StoredRun, state: str) -> list[str]:
     except ToolkitError as error:
         known = run.changed_files()
         return ["", f"{len(known)} files were changed; {error.what}"] if known else []
-    return ["", changes.summary(), *next_steps(run.id, changes)] if changes else []
+    return ["", changes.summary(), *next_steps(run, changes)] if changes else []
 
 
 def _indented(text: str) -> list[str]:

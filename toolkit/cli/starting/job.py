@@ -27,6 +27,7 @@ job_options = with_options(
         metavar="N",
         help="Try again up to N times when the model API or the agent's process fails.",
     ),
+    title="Verification",
 )
 """Each is a part of `RunSpec`."""
 

@@ -1,9 +1,8 @@
-"""The options of `toolkit run` about the agent's surroundings: what is lent, where it is, its variables and servers."""
+"""The options of `toolkit run` about the agent's surroundings: what is copied and lent, where it is, its variables."""
 
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,36 +10,78 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolkit._base.words import safe_name
-from toolkit.cli.terminal.command import NAMED, Bytes, check_roots, with_options
+from toolkit.cli.terminal.command import MOUNT, NAMED, check_roots, with_options
 
 if TYPE_CHECKING:
     from toolkit.runs import InPlace, ProjectFile
     from toolkit.workspace import HostMount, WorkspaceSection
 
 GIT = ("lend", "copy", "none")
+BACKENDS = ("auto", "copy", "overlay")
 
-place_options = with_options(
-    click.option("--lend", multiple=True, metavar="DIR", help="Show this folder of a mount instead of copying it."),
+file_options = with_options(
     click.option(
-        "--toolchain/--no-toolchain",
-        default=None,
-        help="Lend virtual environment, node_modules and interpreter.  [default: toolchain]",
+        "--mount", "mounts", type=MOUNT, multiple=True, metavar="HOST[:WHERE]", help="Copy this into the workspace."
     ),
-    click.option("--at", metavar="PATH", help="Where the agent finds the mounts; at their own paths if not given."),
+    click.option(
+        "--allow-root",
+        "roots",
+        type=click.Path(exists=True, file_okay=False),
+        multiple=True,
+        metavar="DIR",
+        help="Where mounts may come from.  [default: .]",
+    ),
+    click.option("--exclude", "excludes", multiple=True, metavar="PATTERN", help="Leave behind, as in a .gitignore."),
+    click.option("--gitignore/--no-gitignore", default=None, help="Also leave behind what .gitignore files say."),
+    click.option(
+        "--leave-out-secrets/--with-secrets",
+        default=None,
+        help="Leave behind what usually holds credentials: .env, keys …",
+    ),
     click.option(
         "--git",
         type=click.Choice(GIT),
         help="A mount's history: lend it, copy .git as it is, or leave it out.  [default: lend]",
     ),
-    click.option("--readable", multiple=True, metavar="PATH", help="Show this host path as well, read-only."),
+    click.option("--lend", multiple=True, metavar="DIR", help="Show this folder of a mount instead of copying it."),
+    click.option(
+        "--backend",
+        type=click.Choice(BACKENDS),
+        help="Copy the mounts, or lay what is written over a copy that is kept.  [default: auto]",
+    ),
+    click.option("--at", metavar="PATH", help="Where the agent finds the mounts; at their own paths if not given."),
+    click.option(
+        "--in-place",
+        type=click.Path(exists=True, file_okay=False),
+        metavar="DIR",
+        help="Let the agent change this folder itself: no copy, nothing to apply or undo.",
+    ),
+    title="Files",
+)
+place_options = with_options(
+    click.option(
+        "--toolchain/--no-toolchain",
+        default=None,
+        help="Lend virtual environment, node_modules and interpreter.  [default: toolchain]",
+    ),
+    click.option(
+        "--folder",
+        "folders",
+        multiple=True,
+        metavar="DIR",
+        help="A host folder that its commands and file tools may read.",
+    ),
+    click.option(
+        "--readable",
+        multiple=True,
+        metavar="PATH",
+        help="A host file or folder that only its commands may read, such as a program's data.",
+    ),
     click.option(
         "--env", "variables", type=NAMED, multiple=True, metavar="NAME=VALUE", help="A variable for its commands."
     ),
     click.option("--env-from", "taken", multiple=True, metavar="NAME", help="A variable as it is set here."),
-    click.option(
-        "--server", "servers", type=NAMED, multiple=True, metavar="NAME=COMMAND", help="An MCP server inside the jail."
-    ),
-    click.option("--memory", type=Bytes(), metavar="SIZE", help="Most memory for all of it together: 8GB."),
+    title="Further things of this machine",
 )
 """Each is a part of `RunSpec` or of its mounts."""
 
@@ -69,14 +110,15 @@ def workspace_of(given: dict[str, Any], project: ProjectFile | None = None) -> W
         return None
     roots = given["roots"] or (project.roots() if project and not given["mounts"] else ["."])
     at = given["at"] or (project.said("at") if project else None)
-    section = WorkspaceSection(_lending(mounts, given["lend"]), allowed_host_roots=roots, at=at)
+    backend: Any = given["backend"] or "auto"
+    section = WorkspaceSection(_lending(mounts, given["lend"]), allowed_host_roots=roots, at=at, backend=backend)
     check_roots(section, "--allow-root")
     Layout(places=tuple((part.landing, part.inside) for part in section.places.parts))
     return section
 
 
 def _refuse_without_mounts(given: dict[str, Any]) -> None:
-    for option in ("lend", "at", "git"):
+    for option in ("lend", "at", "git", "backend"):
         if given[option]:
             raise click.UsageError(f"--{option} is about what is mounted: write --mount as well")
 
@@ -113,7 +155,7 @@ def _lending(mounts: Sequence[HostMount], folders: Iterable[str]) -> list[HostMo
     return lending
 
 
-def variables_of(given: dict[str, Any]) -> dict[str, str]:
+def _variables(given: dict[str, Any]) -> dict[str, str]:
     """The variables for the agent: those that were written, and those that were asked for by name."""
     found: dict[str, str] = {}
     taken = []
@@ -128,17 +170,11 @@ def variables_of(given: dict[str, Any]) -> dict[str, str]:
     return found
 
 
-def servers_of(given: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The MCP servers, as a run takes them."""
-    found: dict[str, dict[str, Any]] = {}
-    for name, command in given["servers"]:
-        try:
-            words = shlex.split(command)
-        except ValueError as error:
-            raise click.UsageError(f"--server {safe_name(name)}: its command cannot be read: {error}") from None
-        if not words:
-            raise click.UsageError(f"--server {safe_name(name)}: there is no command; write NAME=COMMAND")
-        if name in found:
-            raise click.UsageError(f"two servers are called {safe_name(name)}: give one another name")
-        found[name] = {"type": "stdio", "command": words[0], "args": words[1:]}
-    return found
+def surroundings_of(given: dict[str, Any]) -> dict[str, Any]:
+    """What else of this machine the agent has, as a run takes it."""
+    return {
+        "toolchain": given["toolchain"],
+        "folders": given["folders"],
+        "readable": given["readable"],
+        "env": _variables(given),
+    }

@@ -25,6 +25,7 @@ setup_options = with_options(
     click.option(
         "--setup-env", "setup_variables", type=NAMED, multiple=True, metavar="NAME=VALUE", help="A variable for it."
     ),
+    title="Setup",
 )
 """Each is a part of `Setup`."""
 

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import click
 from click.shell_completion import CompletionItem
 
 from toolkit._base.files import state_home
 from toolkit._base.words import read_duration, read_size
-from toolkit.errors import WorkspaceSecurityError
+from toolkit.errors import ToolkitError, WorkspaceSecurityError
 
 if TYPE_CHECKING:
     from toolkit.runs import StoredRun
     from toolkit.workspace import WorkspaceSection
 
 Option = Callable[[Callable[..., None]], Callable[..., None]]
+_TITLES: WeakKeyDictionary[click.Parameter, str] = WeakKeyDictionary()
+"""What an option stands under in the help; those that are not here stand under "Options"."""
 
 
 class CommandWithExample(click.Command):
@@ -29,6 +33,19 @@ class CommandWithExample(click.Command):
         kwargs["context_settings"] = {"help_option_names": ["-h", "--help"], **given}
         super().__init__(*args, **kwargs)
         self.example = example.strip()
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options below their titles, in the order in which these are first used."""
+        below: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
+            if record is not None:
+                below.setdefault(_TITLES.get(param, "Options"), []).append(record)
+        if len(below["Options"]) == 1 < len(below):  # only --help
+            below["Other"] = below.pop("Options")
+        for title, records in below.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the example."""
@@ -47,12 +64,14 @@ def command(*, example: str) -> Callable[[Callable[..., None]], CommandWithExamp
     return click.command(cls=CommandWithExample, example=example)
 
 
-def with_options(*options: Option) -> Option:
-    """Several options as one decorator, in the order they are named."""
+def with_options(*options: Option, title: str = "") -> Option:
+    """Several options as one decorator, in the order they are named; `title` is what they stand under in the help."""
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         for option in reversed(options):
             function = option(function)
+            if title:
+                _TITLES[function.__click_params__[-1]] = title  # type: ignore[attr-defined]
         return function
 
     return decorate
@@ -164,6 +183,16 @@ def check_roots(section: WorkspaceSection, option: str) -> WorkspaceSection:
     return section
 
 
+@contextmanager
+def mistyped_if_refused() -> Iterator[None]:
+    """Let what is refused in here be a usage error: somebody named a thing that there is not."""
+    try:
+        yield
+    except ToolkitError as error:
+        error.exit_code = 2
+        raise
+
+
 class _StoredRun(click.ParamType["StoredRun"]):
     """A stored run: by its id, the beginning of one, or 'last'."""
 
@@ -172,7 +201,8 @@ class _StoredRun(click.ParamType["StoredRun"]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> StoredRun:
         from toolkit.runs import load_run
 
-        return load_run(value)
+        with mistyped_if_refused():
+            return load_run(value)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """The ids that begin so, and 'last'; only names are looked at, so that it is quick."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import json
-import shutil
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -14,7 +12,7 @@ import click
 from toolkit._base.words import cost_text, count_text, duration_text, safe_line, safe_name, safe_text, size_text
 
 if TYPE_CHECKING:
-    from toolkit.runs import Event, RunResult
+    from toolkit.runs import Event, RunResult, StoredRun
     from toolkit.workspace import Changes
 
 _CLEAR = "\r\x1b[K"
@@ -34,6 +32,8 @@ class Display:
         say: Callable[[str], None] = lambda text: click.echo(text, err=True, nl=False),
         clock: Callable[[], float] = time.time,
     ) -> None:
+        import shutil
+
         self._terminal = terminal
         self._asks_here = asks_here
         self._say = say
@@ -70,7 +70,9 @@ class Display:
         elif event.name == "server.failed":
             self._line(f"goes on without the server '{event.id}', which did not start: {data['error']}")
         elif event.name == "server.changed":
-            self._line(f"the server '{event.id}' has new tools, which need approval: {', '.join(data['tools'])}")
+            self._line(
+                f"the server '{event.id}' has new or changed tools, which need approval: {', '.join(data['tools'])}"
+            )
         elif event.name == "lifecycle.warning":
             self._line(f"warning: {data['what']}")
         elif event.name == "gate.refused" and (data["what"], data["rule"]) not in self._refused:
@@ -94,7 +96,7 @@ class Display:
 
     def show_lent(self, facts: Mapping[str, Any]) -> None:
         """What of the host the run was lent."""
-        for line in lent_lines(facts):
+        for line in (*backend_lines(facts), *lent_lines(facts)):
             self._line(line)
 
     def tick(self) -> None:
@@ -164,11 +166,21 @@ class Display:
             self._is_drawn = False
 
 
+AS_QUICK = "a copy is as quick"
+
+
 def setup_line(setup: Mapping[str, Any]) -> str:
     """What a setup came to."""
     how = f"done in {duration_text(setup['ms'])}" if setup["made"] else "not needed"
     places = ", ".join(setup["places"]) or "nothing in the mounts"
     return safe_text(f"setup      {how}: layer {setup['key'][:12]} has {places}, {size_text(setup['bytes'])}")
+
+
+def backend_lines(facts: Mapping[str, Any]) -> list[str]:
+    """How the files of a run got into its workspace, where that is not by a plain copy of few files."""
+    used, why = facts.get("backend") or ("copy", "")
+    said = {"copy": "a copy of their own", "overlay": "an overlay"}.get(used, safe_text(used))
+    return [f"files      {said}: {safe_text(why)}".replace("\n", " ")] if why and not why.endswith(AS_QUICK) else []
 
 
 def lent_lines(facts: Mapping[str, Any]) -> list[str]:
@@ -197,12 +209,19 @@ def summary(result: RunResult[Any], *, kept: bool = True) -> list[str]:
         lines += [safe_text(line) for line in f"warning: {result.unstored}".splitlines()]
     if result.changes:
         lines += ["", result.changes.summary()]
-        lines += next_steps(result.run, result.changes) if kept else []
+        lines += next_steps(_stored(result), result.changes) if kept and result.folder is not None else []
     if result.delivery is not None:
         lines += ["", *branch_lines(result.delivery)]
     if not result.ok:
         lines += ["", f"More: toolkit runs show {result.run}"]
     return lines
+
+
+def _stored(result: RunResult[Any]) -> StoredRun:
+    from toolkit.runs import StoredRun
+
+    assert result.folder is not None
+    return StoredRun(result.folder)
 
 
 def branch_lines(delivery: Mapping[str, Any]) -> list[str]:
@@ -278,12 +297,14 @@ def attempts_lines(result: RunResult[Any]) -> list[str]:
     return lines
 
 
-def next_steps(run: str, changes: Changes) -> list[str]:
+def next_steps(run: StoredRun, changes: Changes) -> list[str]:
     """The commands that go on from the changes of a run; none where all of them are ignored."""
     if all(change.ignored for change in changes):
         return []
-    steps = {"Look": "diff", "Take": "apply", "Or as a branch": "branch"}
-    return ["", *(f"{what}: toolkit runs {command} {run}" for what, command in steps.items())]
+    steps = {"Look": "diff", "Take": "apply"}
+    if run.has_repository and not (run.delivery or {}).get("branches"):
+        steps["Or as a branch"] = "branch"
+    return ["", *(f"{what}: toolkit runs {command} {run.id}" for what, command in steps.items())]
 
 
 def totals(result: RunResult[Any]) -> str:
@@ -299,6 +320,8 @@ def about_to_happen(tool: str, arguments: Mapping[str, Any]) -> list[str]:
     if tool == "Bash":
         lines = str(arguments.get("command", "")).split("\n")
     elif tool == "Edit":
+        import difflib
+
         old, new = str(arguments.get("old_string", "")), str(arguments.get("new_string", ""))
         diff = list(difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=2))[2:]
         everywhere = " (everywhere in it)" if arguments.get("replace_all") else ""

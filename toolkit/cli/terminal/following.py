@@ -16,6 +16,7 @@ import click
 
 from toolkit._base.words import count_text, safe_line, safe_text
 from toolkit.cli.terminal.display import Display, about_to_happen
+from toolkit.cli.terminal.forms import fill_in
 from toolkit.runs import Decision, LiveRun, Question, RunResult, RunSpec, load_run, start
 
 _SECOND = 1.0
@@ -126,6 +127,9 @@ class TerminalApprover:
         async with self._turn:
             self._display.hold()
             try:
+                if question.form is not None:
+                    _say(f"\n{safe_text(question.title)}\n")
+                    return await fill_in(question.form, self._say_afresh, self._typed)
                 return Decision(await self._ask(question))  # type: ignore[arg-type]
             finally:
                 self._display.go_on()
@@ -140,10 +144,8 @@ class TerminalApprover:
         what = safe_line(question.remembers, 80)
         keys = f"y = once; n = no; to remember {what}: s = in this session, p = in this project, a = always"
         for _ in range(_TRIES):
-            with contextlib.suppress(termios.error):  # what was typed before the question could be seen
-                termios.tcflush(self._terminal, termios.TCIFLUSH)
-            _say(f"Run it? {keys} [n] ")
-            answer = await self._line()
+            self._say_afresh(f"Run it? {keys} [n] ")
+            answer = (await self._typed() or "").strip().lower()
             if answer in _KEYS:
                 return _KEYS[answer]
             if answer == "v":
@@ -152,8 +154,14 @@ class TerminalApprover:
                 break
         return "DENY"
 
-    async def _line(self) -> str:
-        """The next line that is typed; empty at the end of the input."""
+    def _say_afresh(self, text: str) -> None:
+        """Ask, and forget what was typed before the question could be seen."""
+        with contextlib.suppress(termios.error):
+            termios.tcflush(self._terminal, termios.TCIFLUSH)
+        _say(text)
+
+    async def _typed(self) -> str | None:
+        """The next line that is typed, without its end; None at the end of the input."""
         loop = asyncio.get_running_loop()
         typed: asyncio.Future[bytes] = loop.create_future()
 
@@ -166,7 +174,8 @@ class TerminalApprover:
 
         loop.add_reader(self._terminal, on_input)
         try:
-            return (await typed).decode(errors="replace").strip().lower()
+            line = await typed
+            return line.decode(errors="replace").rstrip("\r\n") if line else None
         finally:
             loop.remove_reader(self._terminal)
 

@@ -10,7 +10,12 @@ from typing import Any
 from toolkit.errors import ToolkitError
 
 _OPTIONS = {
+    "agents": "--agents",
+    "allow_control_files": "--allow-control-file",
+    "allow_servers": "--allow-server",
     "api_headers": "--api-header",
+    "api_url": "--api-url",
+    "approval_timeout": "--approval-timeout",
     "at": "--at",
     "betas": "--beta",
     "branch": "--branch",
@@ -19,29 +24,40 @@ _OPTIONS = {
     "fallback_model": "--fallback-model",
     "folders": "--folder",
     "model": "--model",
+    "native": "--native",
     "plugins": "--plugin",
     "policy": "--policy",
     "protect": "--protect",
     "readable": "--readable",
+    "require": "--require",
     "resume": "--resume",
     "retry": "--retry",
+    "safe": "--safe",
     "servers": "--server",
     "settings": "--settings",
     "setup": "--setup",
+    "system": "--system",
     "thinking": "--thinking",
+    "trace": "--trace",
     "verify": "--verify",
 }
 _LIMITS = {
+    "cpu_seconds": "--max-cpu",
+    "file_bytes": "--max-file",
     "memory_bytes": "--memory",
+    "processes": "--max-processes",
     "seconds": "--deadline",
+    "tmp_bytes": "--max-tmp",
     "tokens": "--max-tokens",
     "turns": "--max-turns",
     "usd": "--max-usd",
+    "workspace_bytes": "--max-workspace",
 }
 _OPTION = re.compile(r"([a-z_]+)(?:\[[^\]]*\])?(?:='([^']*)')?(?=[: ])")
 _LIMIT = re.compile(r"(?:Limits\(|limit )([a-z_]+)=([^\s)]+)\)?")
 _PART = re.compile(r"prompt\[(\d+)\]")
 _PYTHON = re.compile(r"\w=|\w\(")
+_ALLOWING = re.compile(r'allow_servers=\["([^"]*)"\]')
 _FIXES = {
     "at": "Write for example: --at /work",
     "env": "Leave it out",
@@ -69,5 +85,6 @@ def in_own_words(error: ToolkitError, given: Mapping[str, Any]) -> str:
     elif written is not None and written[1] in _OPTIONS:
         value = "" if written[2] is None else f" {shlex.quote(written[2])}"
         name, what = written[1], f"{_OPTIONS[written[1]]}{value}{what[written.end() :]}"
-    fix = _FIXES.get(name, "") if _PYTHON.search(error.fix) else error.fix
+    fix = _ALLOWING.sub(r"--allow-server \1", error.fix)
+    fix = _FIXES.get(name, "") if _PYTHON.search(fix) else fix
     return "\n  ".join([what, *error.where, *([fix] if fix else [])])

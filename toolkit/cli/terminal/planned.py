@@ -43,6 +43,9 @@ def _copied(plan: RunPlan) -> Iterator[str]:
         yield f"copies     {safe_name(mount.host_path)}: {size}, which the agent finds at {at}"
         for line in mount.left_lines(most=12):
             yield f"             {line}"
+    if plan.backend is not None:
+        used, why = plan.backend
+        yield f"files      {'an overlay' if used == 'overlay' else 'a copy of their own'}{f': {why}' if why else ''}"
 
 
 def _setup(plan: RunPlan) -> Iterator[str]:

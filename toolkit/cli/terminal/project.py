@@ -25,6 +25,7 @@ config_options = with_options(
     ),
     click.option("--no-config", is_flag=True, help="Obey no project file."),
     click.option("--trust", is_flag=True, help="Accept the project file as it is now, without being asked."),
+    title="Project file",
 )
 """The options of every command that obeys a project file."""
 
@@ -37,18 +38,21 @@ def project_of(given: dict[str, Any]) -> ProjectFile | None:
     """
     from pathlib import Path
 
-    from toolkit.runs import ProjectFile
+    from toolkit.runs.projects import find_file
 
     if given["no_config"]:
         if given["config"] is not None:
             raise click.UsageError("--config names a project file and --no-config wants none: write one of them")
         return None
     named = given["config"]
-    file = ProjectFile.find() if named is None else ProjectFile.read(named)
-    if file is None:
+    found = find_file() if named is None else named
+    if found is None:
         if given["trust"]:
             raise click.UsageError("--trust accepts a project file, and there is none here: toolkit init writes one")
         return None
+    from toolkit.runs import ProjectFile
+
+    file = ProjectFile.read(found)
     shown = safe_name(typed_path(file.path, Path.cwd()))
     if file.trust != "accepted":
         _show(file, shown)

@@ -177,7 +177,7 @@ const TAKERS = new Map(
       newItem(model, event, "warning", key, {
         data: {
           what:
-            "The server '" + str(event.id) + "' has new tools, which need approval: " +
+            "The server '" + str(event.id) + "' has new or changed tools, which need approval: " +
             (Array.isArray(data.tools) ? data.tools : []).map(str).join(", "),
         },
       }),

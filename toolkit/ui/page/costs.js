@@ -102,7 +102,7 @@ function drawDays(box, days) {
     picture.append(bar);
     if (isToday || place === 0 || place === 7)
       picture.append(
-        svg("text", { x: x + wide / 2, y: CHART.height - 4, class: "tick", "text-anchor": "middle" }, name),
+        svg("text", { x: isToday ? x + wide : x + wide / 2, y: CHART.height - 4, class: "tick", "text-anchor": isToday ? "end" : "middle" }, name),
       );
   });
   fill(box, picture);

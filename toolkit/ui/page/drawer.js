@@ -35,43 +35,6 @@ function doing(word, place, work, tone) {
   return button;
 }
 
-function questionBox(row, question) {
-  const place = h("p.said", {});
-  const answer = (choice, more) => async () => {
-    await act(row.id, "answer", { id: question.id, choice, ...more });
-    return "answered";
-  };
-  const input = typeof question.input === "object" ? JSON.stringify(question.input, null, 1) : str(question.input);
-  return h(
-    "div.question",
-    { "data-question": question.id },
-    h("p", {}, h("b", {}, named(question.tool)), " ", question.reason || ""),
-    h("p.path", {}, named(row.title || row.id)),
-    h("pre", {}, input),
-    h("p.muted", {}, "For the session or the project remembers " + str(question.remembers)),
-    h(
-      "div.buttons",
-      {},
-      doing("Allow once", place, answer("allow"), "main"),
-      doing("For the session", place, answer("session")),
-      doing("For the project", place, answer("project")),
-      doing("Deny", place, answer("deny"), "danger"),
-      doing("Deny and stop", place, answer("deny", { stop: true }), "danger"),
-    ),
-    place,
-  );
-}
-
-function showWaiting(state) {
-  const box = at("waiting");
-  const waiting = [...state.rows.values()].flatMap((row) => row.questions.map((question) => [row, question]));
-  const key = waiting.map(([row, question]) => row.id + "/" + question.id).join(" ");
-  if (state.live && key === state.waitingKey) return;
-  state.waitingKey = key;
-  box.hidden = !waiting.length;
-  fill(box, state.live ? waiting.map(([row, question]) => questionBox(row, question)) : null);
-}
-
 function openDrawer(state, id) {
   state.selected = id;
   const row = state.rows.get(id);
@@ -108,9 +71,10 @@ function actionsFor(state, row, report) {
   const open = report ? h("a.button.main", { href: report }, "Open the report") : null;
   if (!state.live || row.state === "damaged") return h("div.buttons", {}, open, close);
   const stop = row.state === "running" ? doing("Stop", place, async () => (await act(row.id, "stop")).said, "danger") : null;
+  const interrupt = row.state === "running" ? doing("Interrupt the turn", place, async () => (await act(row.id, "interrupt")).said) : null;
   const take = row.state !== "running" && row.copied && row.files ? h("button.button", { type: "button", click: () => reviewChanges(row, more, place) }, "Take back " + many(row.files, "file")) : null;
   const resume = row.state !== "running" && row.session ? h("button.button", { type: "button", click: () => askMore(row, more, place) }, "Go on") : null;
-  return [h("div.buttons", {}, open, take, resume, stop, close), more, place];
+  return [h("div.buttons", {}, open, take, resume, interrupt, stop, close), more, place];
 }
 
 /* The changed files with their marks come first; then they can be applied or put on a branch. */
@@ -138,6 +102,7 @@ async function reviewChanges(row, box, place) {
         h("li", {}, h("span", {}, h("span.kind." + file.kind, {}, file.kind + " "), h("code.path", {}, named(file.path)), file.ignored ? " (ignored by the project)" : ""), [file.planted, ...file.suspicious].filter(Boolean).map((why) => h("span.why", {}, why))),
       ),
     ),
+    found.diff ? h("details", {}, h("summary", {}, "The diff"), h("pre.diff", {}, diffLines(found.diff))) : null,
     h("p", {}, name),
     h(
       "div.buttons",
@@ -146,6 +111,12 @@ async function reviewChanges(row, box, place) {
       doing("Put on a branch", place, async () => (await act(row.id, "branch", { name: name.value.trim() })).said),
     ),
   );
+}
+
+/* Each line in the colour of what it does; the text is only ever text. */
+function diffLines(diff) {
+  const tone = (line) => (/^(diff|index|---|\+\+\+|@@)/.test(line) ? "head" : line[0] === "+" ? "plus" : line[0] === "-" ? "minus" : "same");
+  return diff.split("\n").slice(0, 5000).map((line) => h("span." + tone(line), {}, named(line), "\n"));
 }
 
 function askMore(row, box, place) {

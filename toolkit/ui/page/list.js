@@ -51,8 +51,10 @@ function arrange(state) {
       if (!groups.has(name)) groups.set(name, []);
       groups.get(name).push(row);
     }
+    const lines = state.group === "batch" ? state.batches : new Map();
+    if (!words.length && state.filter === "all") for (const name of lines.keys()) if (!groups.has(name)) groups.set(name, []);
     for (const [name, some] of groups) {
-      put({ title: name, some }, TITLE);
+      put({ title: name, some, line: lines.get(name) }, TITLE);
       some.forEach((row) => put({ row }, ROW));
     }
   }
@@ -102,7 +104,7 @@ function drawSeen(state) {
 }
 
 function drawItem(state, item) {
-  const element = item.row ? drawRun(state, item.row) : drawTitle(item);
+  const element = item.row ? drawRun(state, item.row) : item.line ? drawBatch(state, item.line) : drawTitle(item);
   element.style.top = item.top + "px";
   return element;
 }

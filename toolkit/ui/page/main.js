@@ -2,7 +2,7 @@
 
 function start() {
   const data = JSON.parse(at("data").textContent);
-  const state = { rows: new Map(), live: data.live, query: "", filter: "all", group: "", items: [], drawn: new Map(), selected: null };
+  const state = { rows: new Map(), batches: byName(data.batches), live: data.live, query: "", filter: "all", group: "", items: [], drawn: new Map(), selected: null };
   for (const row of data.rows) state.rows.set(row.id, row);
   setUpTheme();
   setUpTools(state);
@@ -14,6 +14,10 @@ function start() {
   }).observe(at("costs").parentElement);
   if (data.live) follow(state);
   document.documentElement.dataset.ready = "yes";
+}
+
+function byName(lines) {
+  return new Map(lines.map((line) => [line.batch, line]));
 }
 
 function refresh(state) {
@@ -53,6 +57,10 @@ function follow(state) {
     const told = JSON.parse(event.data);
     for (const row of told.rows) state.rows.set(row.id, row);
     for (const id of told.gone) state.rows.delete(id);
+    soon();
+  });
+  source.addEventListener("batches", (event) => {
+    state.batches = byName(JSON.parse(event.data));
     soon();
   });
   source.addEventListener("error", () => fill(at("footer"), "The server does not answer: what is shown may be old."));

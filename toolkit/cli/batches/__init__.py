@@ -1,0 +1,1 @@
+"""The commands about batches: many tasks from a file, how they stand, and working them off."""
