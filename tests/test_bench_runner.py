@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.bench import __main__ as runner
-from tests.bench._common import Pair, Row, first_missing, interleave, left_open
+from tests.bench._common import Pair, Row, end_of, first_missing, interleave, left_open, run_to_end
 
 
 def test_a_ratio_over_its_bound_is_named_and_fails_the_run(capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,3 +69,14 @@ def test_both_sides_are_timed_alternately_after_the_warmup() -> None:
     assert (len(pair.ours), len(pair.theirs)) == (2, 2)
     assert sorted(order[2:4]) == ["o", "t"]
     assert order[2:4] == order[4:6][::-1]
+
+
+def test_a_process_that_does_not_end_is_killed_and_named() -> None:
+    with pytest.raises(subprocess.TimeoutExpired):
+        end_of(subprocess.Popen(["sleep", "60"]), 0.05)
+
+
+def test_a_command_that_fails_is_an_error_unless_its_code_is_an_answer(tmp_path: Path) -> None:
+    run_to_end(["false"], cwd=tmp_path, env=os.environ, check=False)
+    with pytest.raises(subprocess.CalledProcessError):
+        run_to_end(["false"], cwd=tmp_path, env=os.environ)

@@ -69,13 +69,6 @@ def test_the_headings_that_a_page_links_to_are_there(page: str) -> None:
     assert missing == []
 
 
-def test_the_readme_is_right_about_the_first_command(tmp_path: Path) -> None:
-    (tmp_path / "tools.py").write_text(blocks("README.md")[0], encoding="utf-8")
-    command = [sys.executable, "-m", "toolkit", "call", "tools.py", "word_count", "text=three short words"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout == "3\n"
-
-
 @pytest.mark.parametrize("page", ["docs/how-it-works.md", "docs/words.md", "CONTRIBUTING.md"])
 def test_the_files_and_folders_a_page_names_are_there(page: str) -> None:
     """Each is named from the project's root, from the workspace's package, or as a neighbour of the one before it."""

@@ -12,9 +12,14 @@ import gc
 import os
 import shutil
 import statistics
+import subprocess
+import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -132,3 +137,51 @@ def child_env(extra: Mapping[str, str] | None = None) -> dict[str, str]:
         "COVERAGE_PROCESS_START",
     )
     return {**{key: value for key, value in os.environ.items() if key not in slow}, **(extra or {})}
+
+
+@contextmanager
+def killed_after(process: subprocess.Popen[Any], seconds: float) -> Iterator[None]:
+    """Bound what waits for a process without a timeout of its own.
+
+    `Popen.wait(timeout)` polls with growing pauses of up to 50 ms, which would be most of what a start takes.
+
+    Raises:
+        TimeoutExpired: it was killed.
+    """
+    late = threading.Event()
+
+    def end_it() -> None:
+        late.set()
+        process.kill()
+
+    watchdog = threading.Timer(seconds, end_it)
+    watchdog.daemon = True
+    watchdog.start()
+    try:
+        yield
+    finally:
+        watchdog.cancel()
+    if late.is_set():
+        raise subprocess.TimeoutExpired(process.args, seconds)
+
+
+def end_of(process: subprocess.Popen[Any], seconds: float) -> int:
+    """The exit code of a process, at the moment it ends; raises as `killed_after` does."""
+    with killed_after(process, seconds):
+        return process.wait()
+
+
+def run_to_end(
+    command: Sequence[str], *, cwd: Path | str, env: Mapping[str, str], check: bool = True, seconds: float = 60.0
+) -> None:
+    """Run a command to its end, with nothing to read and nobody to read it.
+
+    Raises:
+        CalledProcessError: it failed, where that is checked.
+        TimeoutExpired: it was killed.
+    """
+    nothing = subprocess.DEVNULL
+    process = subprocess.Popen(command, cwd=cwd, env=env, stdin=nothing, stdout=nothing, stderr=nothing)
+    code = end_of(process, seconds)
+    if check and code != 0:
+        raise subprocess.CalledProcessError(code, command)

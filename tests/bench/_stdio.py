@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.bench._common import child_env
+from tests.bench._common import child_env, end_of
 
 HERE = Path(__file__).parent
 OURS = [sys.executable, "-m", "toolkit", "serve"]
@@ -58,7 +58,7 @@ class Peer:
         assert self.process.stdout is not None
         with contextlib.suppress(OSError):
             self.process.stdin.close()
-        self.process.wait(BOUND)
+        end_of(self.process, BOUND)
         self.process.stdout.close()
 
     @property

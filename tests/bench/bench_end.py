@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 
-from tests.bench._common import Row
+from tests.bench._common import Row, end_of
 from tests.bench._stdio import BOUND, HERE, OURS, Peer, call, request
 
 
@@ -26,7 +26,7 @@ def _seconds_to_end(tool: str) -> float:
             peer.ask(request("ping", request_id=3))
     start = time.perf_counter()
     peer.process.stdin.close()
-    peer.process.wait(BOUND)
+    end_of(peer.process, BOUND)
     taken = time.perf_counter() - start
     peer.close()
     return taken

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import tempfile
 import time
@@ -10,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.bench._common import Pair, Row, child_env
+from tests.bench._common import Pair, Row, child_env, run_to_end
 from toolkit.sandbox import find_cli
 from toolkit.testing import ScriptedAPI, text
 
@@ -63,5 +62,5 @@ def _until_asked(command: Sequence[str], folder: Path, env: Mapping[str, str], a
     """Seconds from the start of a command to its first request; it is seen through to its end."""
     arrivals.at.clear()
     began = time.perf_counter()
-    subprocess.run(command, cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=True)
+    run_to_end(command, cwd=folder, env=env, seconds=120)
     return arrivals.at[0] - began

@@ -38,7 +38,7 @@ def main() -> Iterator[Row]:
             asyncio.run(_confined(workspace, api.url, home, sandbox=True))
 
         yield interleave(jailed, plain, rounds=ROUNDS).row("jail, a whole run / plain CLI", 1.1)
-        yield interleave(proven, plain, rounds=ROUNDS).row("jail, its check and the nested sandbox / plain CLI", 1.5)
+        yield interleave(proven, plain, rounds=ROUNDS).row("jail, its check and the nested sandbox / plain CLI", 1.25)
 
         def checked() -> None:
             proof._PASSED.clear()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from tests.bench._common import Row, child_env, interleave
+from tests.bench._common import Row, child_env, interleave, run_to_end
 from toolkit.runs import run
 from toolkit.testing import FakeCLI, Turn, text
 from toolkit.workspace import HostMount, WorkspaceSection
@@ -57,12 +56,5 @@ def _stored_run(folder: Path) -> dict[str, str]:
 
 def _run(command: Sequence[str], folder: str | None = None, env: dict[str, str] | None = None) -> None:
     # Away from the project, so that an editable install is found as users find it.
-    subprocess.run(
-        command,
-        env=child_env(env),
-        cwd=folder or tempfile.gettempdir(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        timeout=60,
-        check=folder is None,  # `doctor` says by its code what it has found
-    )
+    # `doctor` says by its code what it has found.
+    run_to_end(command, cwd=folder or tempfile.gettempdir(), env=child_env(env), check=folder is None)

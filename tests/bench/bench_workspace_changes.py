@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.bench._common import Row, interleave
+from tests.bench._common import Row, interleave, killed_after
 from toolkit.workspace import HostMount, WorkspaceSection
 
 FILES = 25_000
@@ -25,23 +25,28 @@ ROUNDS = 15
 def main() -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
         top = Path(folder)
-        _make_tree(top / "host")
+        make_small_files(top / "host")
         shutil.copytree(top / "host", top / "repository")
-        _git(top / "repository", "init", "-q")
-        _git(top / "repository", "add", "-A")
-        _git(top / "repository", "-c", "user.name=b", "-c", "user.email=b@b", "commit", "-q", "-m", "base")
+        make_repository(top / "repository")
         with WorkspaceSection([HostMount(top / "host", "src")], [top], parent=top) as ws:
             ws.snapshot("start")  # also waits until the bytes are kept, so that nothing runs beside the clock
-            edited = _edit(ws.temp_dir / "src")
-            assert _edit(top / "repository") == edited
-            assert len(ws.changes()) == len(_status(top / "repository").splitlines()) == EDITS
-            pair = interleave(ws.changes, lambda: _status(top / "repository"), rounds=ROUNDS)
+            edited = edit(ws.temp_dir / "src")
+            assert edit(top / "repository") == edited
+            assert len(ws.changes()) == len(status(top / "repository").splitlines()) == EDITS
+            pair = interleave(ws.changes, lambda: status(top / "repository"), rounds=ROUNDS)
             yield pair.row(f"changes() after {EDITS} edits in {FILES:,} files / git status", 1.5)
             pair = interleave(lambda: ws.snapshot("s"), lambda: _write_tree(top / "repository"), rounds=5)
             yield pair.row(f"snapshot() after {EDITS} edits in {FILES:,} files / git add + write-tree", 1.5)
 
 
-def _make_tree(root: Path) -> None:
+def make_repository(folder: Path) -> None:
+    """Everything in a folder as one commit."""
+    _git(folder, "init", "-q")
+    _git(folder, "add", "-A")
+    _git(folder, "-c", "user.name=b", "-c", "user.email=b@b", "commit", "-q", "-m", "base")
+
+
+def make_small_files(root: Path) -> None:
     rng = random.Random(4)
     for number in range(FILES // PER_FOLDER):
         folder = root / f"package{number % 40}" / f"module{number % 200}" / f"part{number}"
@@ -50,7 +55,7 @@ def _make_tree(root: Path) -> None:
             (folder / f"file_{file}.py").write_bytes(rng.randbytes(rng.randrange(100, 4000)).hex().encode())
 
 
-def _edit(root: Path) -> list[str]:
+def edit(root: Path) -> list[str]:
     """Change half of the chosen files, remove a quarter and add a quarter, the same in every copy."""
     rng = random.Random(5)
     files = sorted(root.rglob("*.py"))
@@ -66,19 +71,16 @@ def _edit(root: Path) -> list[str]:
 
 
 def _git(folder: Path, *arguments: str, **environment: str) -> str:
-    done = subprocess.run(
-        ["git", *arguments],
-        cwd=folder,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    return done.stdout
+    words, env = ["git", *arguments], {**os.environ, **environment}
+    with subprocess.Popen(words, cwd=folder, env=env, text=True, stdout=subprocess.PIPE) as git:
+        assert git.stdout is not None
+        with killed_after(git, 120):
+            said, code = git.stdout.read(), git.wait()
+    assert code == 0, words
+    return said
 
 
-def _status(folder: Path) -> str:
+def status(folder: Path) -> str:
     return _git(folder, "status", "--porcelain", "--untracked-files=all")
 
 

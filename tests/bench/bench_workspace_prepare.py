@@ -32,7 +32,7 @@ EXCLUDE = ("node_modules/", "*.pyc", "build/")
 
 
 def main() -> Iterator[Row]:
-    top = Path(tempfile.mkdtemp(prefix="bench-workspace-", dir=_roomy_memory()))
+    top = Path(tempfile.mkdtemp(prefix="bench-workspace-", dir=roomy_memory()))
     try:
         make_tree(top / "tree", FILES, average=8_000)
         yield _copies(top, (), ["cp", "-a"]).row(f"prepare {FILES:,} files / cp -a", 1.0, unit="s")
@@ -55,7 +55,7 @@ def main() -> Iterator[Row]:
         subprocess.run(["rm", "-rf", top], check=True)
 
 
-def _roomy_memory() -> str | None:
+def roomy_memory() -> str | None:
     memory = "/dev/shm"
     return memory if os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 4 << 30 else None
 

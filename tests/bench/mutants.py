@@ -66,7 +66,12 @@ ROOMS = {
     "policy": Room(
         "toolkit/runs", "Policy", ("tests/runs/test_policy.py", "tests/runs/test_approvals.py"), "tests/runs"
     ),
-    "guard": Room("toolkit/runs", "Guard", ("tests/runs/test_guard.py", "tests/runs/test_policy.py"), "tests/runs"),
+    "guard": Room(
+        "toolkit/runs",
+        "Guard",
+        ("tests/runs/test_guard.py", "tests/runs/test_policy.py", "tests/runs/test_agents.py"),
+        "tests/runs",
+    ),
     "gate policy": Room(
         "toolkit/sandbox",
         "check_route",
@@ -89,6 +94,7 @@ ROOMS = {
         "workspace",
         "Move",
         (
+            "tests/workspace/test_moves.py",
             "tests/workspace/test_journal.py",
             "tests/workspace/test_applying.py",
             "tests/workspace/test_applying_races.py",
@@ -99,7 +105,11 @@ ROOMS = {
     "versions": Room(
         "workspace",
         "HostVersion",
-        ("tests/workspace/test_journal.py", "tests/workspace/test_applying.py"),
+        (
+            "tests/workspace/test_journal.py",
+            "tests/workspace/test_applying.py",
+            "tests/workspace/test_interrupted_applying.py",
+        ),
         "tests/workspace",
     ),
     "usage": Room("toolkit/runs", "TurnUsage", ("tests/runs/test_meter.py", "tests/runs/test_turns.py"), "tests/runs"),
@@ -134,6 +144,28 @@ EXPLAINED: dict[tuple[str, str], str] = {
         'if above is not None and (above.old is None or above.old.kind != "d"):',
         'if above is not None and (above.old is None or above.old.kind != "d"): return None → pass',
     ): "the host is asked in vain then: nothing is found below what is no folder",
+    (
+        'if above is not None and (above.old is None or above.old.kind != "d"):',
+        "above.old.kind != \"d\" → (above.old.kind == 'd')",
+    ): "what lies in a folder that becomes something else goes by steps of its own",
+    (
+        "for depth in range(1, len(parts)):",
+        "1 → 0",
+    ): "no step is about the mount itself where something lies beneath it",
+    (
+        'going.sort(key=lambda case: (case.change.type == "folder", -case.path.count(b"/")))',
+        "\"folder\" → 'folderx'",
+    ): "the deepest first is enough: what is in a folder lies deeper than it",
+    ("return self.goal is None", "return self.goal is None → return None"): "removing what is not there does nothing",
+    ("return self.goal is None", "self.goal is None → (self.goal is not None)"): "there is nothing to change then",
+    (
+        "def __init__(self, run: str, attempt: int = 0) -> None:",
+        "0 → (-1)",
+    ): "in a run it is always said which process it is",
+    (
+        "if os.geteuid() != 0:",
+        "if os.geteuid() != 0: return HostVersion(kind, mode) → pass",
+    ): "whoever may not give a file away keeps it: that is no failure",
     (_INCLUDED, "0 → 1"): _NEVER_READ,
     (_INCLUDED, "0 → (-1)"): _NEVER_READ,
     ("return False", "return False → return None"): _ONLY_ASKED,

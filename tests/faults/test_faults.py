@@ -89,3 +89,12 @@ def test_a_trace_is_read_back_as_calls() -> None:
     (call,) = calls_in("cai\tfsync\t/a b\n")
     assert (call.name, call.path) == ("fsync", "/a b")
     assert [fault for fault in FAULTS if call.suits(fault)] == ["kill", "EIO", "ENOSPC", "EINTR"]
+
+
+@pytest.mark.parametrize("fault", ["EIO", "EMFILE"])
+def test_a_run_whose_folder_takes_no_socket_is_refused_in_words(fault: str, playing: Player) -> None:
+    calls = enumerate(playing.calls("log"), 1)
+    points = {number for number, call in calls if call.path.endswith(("/run-1", "/run.sock"))}
+    tried = [playing.play("log", fault, point) for point in points.intersection(playing.points("log", fault))]
+    assert tried
+    assert [str(one) for one in tried if one.broken] == []
