@@ -138,6 +138,7 @@ def test_when_the_scheduler_is_killed_the_caller_waits_for_another_and_every_tas
     batch = Batch.begin("b", [*tasks(1, "Slow"), *tasks(4)[1:]])
     with caller(batch, fleet) as process:
         until(lambda: slow_calls(tmp_path))
+        until(lambda: sum(not one.is_open for one in batch.standings().values()) == 3)
         fleet.kill("scheduler")
         (tmp_path / "slow" / "go").touch()
         for name in ("w1", "w2"):  # Dask ends a worker that lost its scheduler; whoever started it starts it again

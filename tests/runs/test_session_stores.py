@@ -47,6 +47,20 @@ async def test_parallel_appends_lose_nothing(make_store: Callable[[], Any]) -> N
     assert len(await store.load(KEY)) == 30
 
 
+async def test_many_who_open_a_new_database_at_once_all_get_it(tmp_path: Path) -> None:
+    for number in range(20):
+        stores = [SqliteSessionStore(tmp_path / f"{number}.db") for _ in range(8)]
+        await asyncio.gather(*(store.append(KEY, [{"type": "user"}]) for store in stores))
+        assert len(await stores[0].load(KEY) or []) == 8
+
+
+async def test_a_database_that_was_removed_is_made_again(tmp_path: Path) -> None:
+    store = SqliteSessionStore(tmp_path / "db")
+    await store.append(KEY, [{"type": "user"}])
+    (tmp_path / "db").unlink()
+    assert await store.load(KEY) is None
+
+
 def _damage(folder: Path) -> None:
     [file] = folder.rglob("*.jsonl")
     with file.open("ab") as out:

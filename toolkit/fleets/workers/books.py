@@ -23,6 +23,8 @@ from toolkit.runs.storage import runs_home
 
 BOOKS = "books.json"
 """The account in a run's folder."""
+UNHEARD = "unheard"
+"""A file in the folder of a run that nobody could be told of: nothing was sent, so its result is no end of its task."""
 _NEXT = "next"
 _ALONE = 60.0
 """Seconds for which nobody is told after nobody could be."""
@@ -35,6 +37,8 @@ class Books:
         self.account = Account()
         self.has_gate = False
         """Whether the gate tells of each call (`toolkit.sandbox.Bookkeeper`); else the run's events do."""
+        self.is_unheard = False
+        """Whether nobody could be told that the run begins, so that it did not."""
         self._store = store
         self._claim = claim
         self._holder = holder
@@ -55,7 +59,13 @@ class Books:
         if not self.has_gate:
             self.account = self.account.booked(_NEXT, None)
         said = self._said({"began": time.time(), "used": self.account.to_data(), **self._holder})
-        await asyncio.to_thread(self._store.create, self._begun, said)
+        try:
+            await asyncio.to_thread(self._store.create, self._begun, said)
+        except RunError:
+            self.is_unheard = True
+            with contextlib.suppress(OSError):
+                write_whole(runs_home() / self._claim.run / UNHEARD, "")
+            raise
 
     async def leaves(self, call: int, tokens: int) -> None:
         """A call is about to leave."""

@@ -8,6 +8,7 @@ not waited for: that answer goes back to the caller.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import json
 from collections.abc import Callable
@@ -23,7 +24,7 @@ from toolkit.fleets.store import Store, open_store
 from toolkit.fleets.workers.books import Books
 from toolkit.fleets.workers.kept import Kept, do_kept
 from toolkit.fleets.workers.orders import MARK, Answer, Kind, Order, unpack_spec
-from toolkit.fleets.workers.returning import send_back
+from toolkit.fleets.workers.returning import drop_run, send_back
 from toolkit.fleets.workers.telling import tell_of
 from toolkit.runs import InPlace, RunResult, RunSpec
 from toolkit.runs.batches import end_of, going_on, lost_end
@@ -85,7 +86,18 @@ async def _do(order: Order, worker: Worker, claim: Claim) -> Answer:
         kept = await do_kept(spec, claim, books, worker.is_tied)
     if isinstance(kept, Kept):
         return Answer("held", {"run": claim.run, "why": kept.why}, worker.name)
+    if books.is_unheard:
+        return await _given_back(worker, claim)
     return await _ended(order, worker, claim, kept, books)
+
+
+async def _given_back(worker: Worker, claim: Claim) -> Answer:
+    """Give a task back whose run did not begin because nobody could be told: it has not ended, either."""
+    why = "nobody could be told that it begins, so nothing was sent"
+    with contextlib.suppress(RunError):
+        await asyncio.to_thread(claim.release, why)
+    await asyncio.to_thread(drop_run, claim.run)
+    return Answer("held", {"run": claim.run, "why": why}, worker.name)
 
 
 def _is_only_here(error: ToolkitError, order: Order) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from toolkit.errors import ToolkitError
-from toolkit.fleets.workers.books import kept_account
+from toolkit.fleets.workers.books import UNHEARD, kept_account
 from toolkit.runs import StoredRun
 from toolkit.runs.batches import end_of
 from toolkit.runs.outcome import as_line
@@ -30,9 +30,9 @@ class Told:
 
 
 def tell_of(run: str) -> Told | None:
-    """What this machine knows of a run; None where it has none of that id, or cannot read it."""
+    """What this machine knows of a run; None where it has none of that id that began, or cannot read it."""
     stored = StoredRun(runs_home() / run)
-    if not stored.folder.is_dir():
+    if not stored.folder.is_dir() or (stored.folder / UNHEARD).exists():
         return None
     try:
         state = stored.state

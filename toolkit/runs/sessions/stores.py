@@ -12,13 +12,13 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from claude_agent_sdk import SessionKey, SessionStore, SessionStoreEntry, fold_session_summary
 
-from toolkit._base.locks import hold
+from toolkit._base.locks import hold, take_lock
 from toolkit.runs.sessions.transcripts import digest, transcripts
 
 T = TypeVar("T")
@@ -149,6 +149,8 @@ class SqliteSessionStore(_Summaries):
 
     def __init__(self, path: Path | str) -> None:
         self._path = Path(path)
+        self._made: tuple[int, int] | None = None
+        """The file that is known to have its tables."""
 
     async def append(self, key: SessionKey, entries: Entries) -> None:
         """Add entries to a transcript, each `uuid` once."""
@@ -191,12 +193,28 @@ class SqliteSessionStore(_Summaries):
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
+        if self._made is None or self._made != self._file():
+            self._make()
+        with closing(sqlite3.connect(self._path, timeout=30)) as db, db:
+            yield db
+
+    def _make(self) -> None:
+        """Make the file with its tables, one process and thread at a time: SQLite does not wait for others there."""
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with closing(sqlite3.connect(self._path, timeout=30)) as db:
+        with (
+            take_lock(self._path.with_name(f"{self._path.name}.lock"), wait=True) or nullcontext(),
+            closing(sqlite3.connect(self._path, timeout=30)) as db,
+        ):
             db.execute("PRAGMA journal_mode=WAL")
             db.executescript(_SCHEMA)
-            with db:
-                yield db
+            self._made = self._file()
+
+    def _file(self) -> tuple[int, int] | None:
+        try:
+            status = self._path.stat()
+        except FileNotFoundError:
+            return None
+        return status.st_dev, status.st_ino
 
 
 def _columns(key: SessionKey) -> tuple[str, str, str]:
