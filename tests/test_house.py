@@ -138,7 +138,15 @@ MAY_USE: dict[str, set[str]] = {
         "toolkit_workspace.record",
         "toolkit_workspace.selecting",
     },
-    "toolkit.sandbox": {
+    "toolkit.sandbox": {"toolkit.sandbox.host", "toolkit.sandbox.jail"},
+    "toolkit.sandbox.commands": {
+        "toolkit.sandbox",
+        "toolkit.sandbox.confining",
+        "toolkit.sandbox.gate",
+        "toolkit.sandbox.jail",
+    },
+    "toolkit.sandbox.confining": {
+        "toolkit.sandbox",
         "toolkit.sandbox.gate",
         "toolkit.sandbox.gate.pacing",
         "toolkit.sandbox.host",
@@ -146,7 +154,6 @@ MAY_USE: dict[str, set[str]] = {
         "toolkit.sandbox.lending",
         "toolkit.sandbox.relay",
     },
-    "toolkit.sandbox.commands": {"toolkit.sandbox", "toolkit.sandbox.gate", "toolkit.sandbox.jail"},
     "toolkit.sandbox.gate": {
         "toolkit.sandbox",
         "toolkit.sandbox.gate.pacing",

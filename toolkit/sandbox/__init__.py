@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         ShellRun as ShellRun,
         run_confined as run_confined,
     )
-    from toolkit.sandbox.confinement import (
+    from toolkit.sandbox.confining import (
         LITTER as LITTER,
         Confinement as Confinement,
         checked_env as checked_env,
@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "toolkit.sandbox.checks": "check",
     "toolkit.sandbox.commands": "CommandEnd JailCommand shell",
-    "toolkit.sandbox.confinement": "LITTER Confinement checked_env confine remove_litter",
+    "toolkit.sandbox.confining": "LITTER Confinement checked_env confine remove_litter",
     "toolkit.sandbox.domains": "parse_domains",
     "toolkit.sandbox.gate.gate": "Gate",
     "toolkit.sandbox.gate.pacing.keeping": "Bookkeeper",

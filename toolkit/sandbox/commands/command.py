@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from toolkit.sandbox.bridge import PROXY_PORT, bridge
-from toolkit.sandbox.confinement import see_through
+from toolkit.sandbox.confining import see_through
 from toolkit.sandbox.gate.gate import Gate
 from toolkit.sandbox.gate.refusals import Refusal
 from toolkit.sandbox.jail.folder import JailFolder, sweep
