@@ -33,7 +33,7 @@ class Opened:
         """Open a page and wait until it is drawn."""
         scheme: Any = "dark" if dark else "light"
         context = await self._browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(60_000)
         self._contexts.append(context)
         page = await context.new_page()
         page.on("request", lambda request: self.requests.append(request.url))
