@@ -7,12 +7,14 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.workspace.hostile import a_place, run_as
 from tests.workspace.repositories import delivery, everything, git, prepared, repository, trusting_packer
 from toolkit.errors import WorkspaceConflictError, WorkspaceError, WorkspaceSecurityError
 from toolkit.workspace import HostMount, WorkspaceSection
@@ -110,6 +112,7 @@ def test_odd_names_are_files_like_others(tmp_path: Path) -> None:
 KILLED = """
 import os, signal, subprocess, sys
 sys.path[:0] = sys.argv[1].split(os.pathsep)
+from tests.workspace.hostile import a_place, run_as
 from tests.workspace.repositories import delivery, trusting_packer
 from toolkit.workspace import WorkspaceSection
 
@@ -244,18 +247,21 @@ def test_what_root_delivers_belongs_to_the_repositorys_owner(tmp_path: Path) -> 
     assert strangers == []
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_repository_that_may_not_be_written_is_said_and_left_alone(tmp_path: Path) -> None:
-    repo = repository(tmp_path / "repo")
-    ws = prepared(repo)
-    (ws.temp_dir / "repo/x").write_bytes(b"x\n")
-    (repo / ".git/objects/pack").chmod(0o500)
-    try:
-        with pytest.raises(WorkspaceError, match="cannot be written"):
-            ws.deliver(delivery())
-    finally:
-        (repo / ".git/objects/pack").chmod(0o700)
-    assert git(repo, "branch", "--list") == "* main"
+def test_a_repository_that_may_not_be_written_is_said_and_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    with a_place(plain=True) as place:
+        monkeypatch.setenv("TMPDIR", str(place.top))
+        monkeypatch.setattr(tempfile, "tempdir", None)
+
+        def deliver() -> None:
+            repo = repository(place.top / "repo")
+            ws = prepared(repo)
+            (ws.temp_dir / "repo/x").write_bytes(b"x\n")
+            (repo / ".git/objects/pack").chmod(0o500)
+            with pytest.raises(WorkspaceError, match="cannot be written"):
+                ws.deliver(delivery())
+            assert git(repo, "branch", "--list") == "* main"
+
+        run_as(True, deliver)  # root may write everywhere
 
 
 def test_what_was_applied_is_not_delivered_again(tmp_path: Path) -> None:

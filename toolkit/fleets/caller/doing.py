@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import dataclasses
 import secrets
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -91,6 +92,7 @@ async def work_off_on(
         if fleet.store is not None:
             await asyncio.to_thread(check_store, open_store(fleet.store))
         await cluster.connect()
+        batch.say({"cluster": fleet.address, "at": time.time()})
         try:
             return await _Doing(batch, make, fleet, cluster, on_result, wishes).all(usd, tokens)
         finally:

@@ -48,7 +48,7 @@ class Sender:
                 await self._cluster.find_again(client)
                 await self._on_lost()
             await asyncio.sleep(_PAUSE)
-            return Answer("held", {"why": type(error).__name__})
+            return Answer("lost", {"why": type(error).__name__})
         except Exception as error:  # of the worker: it cannot import what the order names, say
             return f"{type(error).__name__}: {error}"
 
@@ -59,7 +59,7 @@ class Sender:
             while not (await asyncio.wait({coming}, timeout=self._lease / 4))[0]:
                 if not asked & set(await self._cluster.workers()):
                     future.release()
-                    return Answer("held", {"why": "all who could do it are gone"})
+                    return Answer("lost", {"why": "all who could do it are gone"})
             return Answer.of(coming.result())
         finally:
             coming.cancel()

@@ -24,6 +24,8 @@ class TaskRow:
     """The runs that were begun for it, the latest last."""
     machine: str | None = None
     """Where its latest run is done, or was."""
+    worker: str | None = None
+    """The worker of a cluster that does its latest run, or did; None where that is no worker."""
     turns: int | None = None
     """Model calls of its latest run; None where that is not known, or was not looked up."""
     tokens: int | None = 0

@@ -76,6 +76,7 @@ class BatchTable:
             standing.state,
             runs=tuple(standing.runs),
             machine=str(begin.get("machine") or platform.node()),
+            worker=None if (worker := begin.get("worker")) is None else str(worker),
             tokens=standing.tokens,
             cost=known if is_whole else None,
             known_cost=known,

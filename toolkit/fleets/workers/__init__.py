@@ -3,6 +3,19 @@
 from toolkit.fleets.workers.entry import Worker, work_on
 from toolkit.fleets.workers.orders import MARK, Answer, Order, pack_spec
 from toolkit.fleets.workers.returning import Sent, drop_run, send_back
+from toolkit.fleets.workers.stopping import stop_here
 from toolkit.fleets.workers.telling import tell_all
 
-__all__ = ["MARK", "Answer", "Order", "Sent", "Worker", "drop_run", "pack_spec", "send_back", "tell_all", "work_on"]
+__all__ = [
+    "MARK",
+    "Answer",
+    "Order",
+    "Sent",
+    "Worker",
+    "drop_run",
+    "pack_spec",
+    "send_back",
+    "stop_here",
+    "tell_all",
+    "work_on",
+]

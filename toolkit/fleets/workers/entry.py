@@ -22,7 +22,7 @@ from toolkit.fleets.parcels import ParcelError
 from toolkit.fleets.rate import paced_here
 from toolkit.fleets.store import Store, open_store
 from toolkit.fleets.workers.books import Books
-from toolkit.fleets.workers.kept import Kept, do_kept
+from toolkit.fleets.workers.kept import Kept, do_kept, is_cut_off
 from toolkit.fleets.workers.orders import MARK, Answer, Kind, Order, unpack_spec
 from toolkit.fleets.workers.returning import drop_run, send_back
 from toolkit.fleets.workers.telling import tell_of
@@ -31,8 +31,6 @@ from toolkit.runs.batches import end_of, going_on, lost_end
 from toolkit.runs.outcome import as_line, never_began
 from toolkit.runs.storage import runs_home
 
-_CUT_OFF = "aborted"
-"""How a run ends whose process is taken from it: its worker shuts down. Nobody else ends a run of a batch so."""
 _LOOK = 0.1
 """The part of a lease after which a claim is looked at again."""
 
@@ -171,7 +169,7 @@ async def _ended(order: Order, worker: Worker, claim: Claim, result: RunResult[A
         end["tokens"] = max(int(end["tokens"]), books.account.charged)
         if books.account.open:
             end |= {"unknown_calls": len(books.account.open)}
-    if result.code == _CUT_OFF:
+    if is_cut_off(result):
         await asyncio.to_thread(claim.lose, {**lost_end(books.account.to_data(), end), **worker.holder})
         return Answer("lost", {"run": claim.run, "why": result.cause}, worker.name)
     kind: Kind = "ended"

@@ -59,6 +59,14 @@ async def _do(spec: RunSpec, books: Books) -> RunResult[Any]:
         return never_began(spec.run_id, error)
 
 
+def is_cut_off(result: RunResult[Any]) -> bool:
+    """Whether a run's process was taken from it, because its worker shuts down: that is no end of its task.
+
+    What a person ended has the same code, and is one.
+    """
+    return result.code == "aborted" and result.debug.get("error") == asyncio.CancelledError.__name__
+
+
 class _Keeper:
     """Renews a claim in a thread of its own: a tool that blocks the run's loop does not lose the claim."""
 

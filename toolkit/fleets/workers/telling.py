@@ -9,6 +9,7 @@ from typing import Any
 
 from toolkit.errors import ToolkitError
 from toolkit.fleets.workers.books import UNHEARD, kept_account
+from toolkit.fleets.workers.kept import is_cut_off
 from toolkit.runs import StoredRun
 from toolkit.runs.batches import end_of
 from toolkit.runs.outcome import as_line
@@ -21,7 +22,7 @@ class Told:
 
     run: str
     state: str
-    """`running`, `finished` or `crashed`."""
+    """`running`, `finished` or `crashed`; so is one that was cut off as its worker shut down."""
     end: dict[str, Any]
     """What the journal would keep of it: all that is known until now."""
     result: dict[str, Any]
@@ -37,6 +38,7 @@ def tell_of(run: str) -> Told | None:
     try:
         state = stored.state
         result = stored.so_far() if state == "running" else stored.result()
+        state = "crashed" if is_cut_off(result) else state
         return Told(run, state, end_of(result), json.loads(as_line(result.to_data())), kept_account(stored.folder))
     except ToolkitError:
         return None

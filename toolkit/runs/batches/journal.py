@@ -3,7 +3,7 @@
     $TOOLKIT_HOME/batches/NAME/
       tasks.jsonl     the tasks, as they were when the batch began
       batch.json      what holds for the whole batch
-      journal.jsonl   one line a step: a run that begins, a run that came to its end
+      journal.jsonl   one line a step: a run that begins, a run that came to its end, a cluster that is used
       rate.jsonl      what was decided about the rate of its requests
       again/          a word that one more run is wanted, named after the run that it follows
       lock            held by whoever works on it
@@ -131,6 +131,15 @@ class Batch:
             return True
         lock.release()
         return False
+
+    @property
+    def cluster(self) -> str | None:
+        """The address of the cluster that it was last worked off on; None where it never was.
+
+        Raises:
+            RunError: the journal is damaged.
+        """
+        return next((str(said["cluster"]) for said in reversed(self.lines()) if "cluster" in said), None)
 
     def promise(self, task: str, limits: Limits) -> None:
         """The next run of a task may use so much of the limit: all of it counts until it is known what it used."""

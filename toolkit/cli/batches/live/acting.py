@@ -15,19 +15,26 @@ def interrupt(table: BatchTable, row: TaskRow) -> str:
     """End the run under way; what it gave is kept.
 
     Raises:
-        RunError: nothing runs, or not on this machine.
+        RunError: nothing runs, or whoever does it cannot be reached.
     """
     from toolkit.runs.asking import RunClient
 
     if row.state != "running" or row.run is None:
         raise RunError(f"'{row.task}' does not run: it is {row.state}")
     stored = table.stored(row.run)
-    if not stored.folder.is_dir():
-        where = "" if row.machine in (None, platform.node()) else f": it runs on {row.machine}"
-        raise RunError(f"the run of '{row.task}' cannot be reached from here{where}")
-    with RunClient(stored.folder) as client:
-        client.stop()
-    return f"{row.run} was told to stop"
+    if stored.folder.is_dir() and row.machine in (None, platform.node()):
+        with RunClient(stored.folder) as client:
+            client.stop()
+        return f"{row.run} was told to stop"
+    address = None if row.worker is None else table.batch.cluster
+    if row.worker is None or address is None:
+        raise RunError(f"the run of '{row.task}' cannot be reached from here: it runs on {row.machine}")
+    import asyncio
+
+    from toolkit.fleets.engine import stop_there
+
+    asyncio.run(stop_there(address, row.worker, row.run))
+    return f"{row.run} was told to stop, on {row.machine}"
 
 
 def retry(table: BatchTable, row: TaskRow) -> str:
