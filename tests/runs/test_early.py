@@ -22,7 +22,7 @@ from toolkit.runs.live.approving import make_approvals
 from toolkit.runs.turn.early import StartedCLI, command_line, initialize_request, is_held, variables
 from toolkit.runs.turn.early.handed_over import HandedOver
 from toolkit.runs.turn.options import run_options, sdk_options_of
-from toolkit.sandbox import confinement
+from toolkit.sandbox.confining import confinement
 from toolkit.testing import ScriptedAPI, text
 from toolkit.tools import Toolbox, tool
 

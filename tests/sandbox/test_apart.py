@@ -23,7 +23,8 @@ from claude_agent_sdk import (
 from tests.escape import tries
 from tests.sandbox.jails import a_jail, inside, needs_jail
 from toolkit.errors import SandboxError
-from toolkit.sandbox import confine, confinement, python_environment
+from toolkit.sandbox import confine, python_environment
+from toolkit.sandbox.confining import environment as variables
 from toolkit.sandbox.jail.walls import CLI_HOME
 from toolkit.testing import ScriptedAPI, text, tool_use
 
@@ -115,7 +116,7 @@ async def test_a_command_cannot_call_a_host_tool_that_is_denied(workspace: Path,
 @needs_jail
 async def test_without_being_kept_apart_it_could(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bare = {"SHELL": "/bin/bash", "CLAUDE_CODE_SHELL_PREFIX": ""}
-    monkeypatch.setattr(confinement, "_CLI_ENVIRONMENT", {**confinement._CLI_ENVIRONMENT, **bare})
+    monkeypatch.setattr(variables, "_CLI_ENVIRONMENT", {**variables._CLI_ENVIRONMENT, **bare})
     host = _Host()
 
     read = await _play(workspace, host, tool_use("Bash", command=_forging()), settings=_SANDBOX_OFF)
@@ -204,7 +205,7 @@ async def test_a_hook_does_neither(workspace: Path) -> None:
 @needs_jail
 async def test_without_being_kept_apart_a_server_could(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bare = {"SHELL": "/bin/bash", "CLAUDE_CODE_SHELL_PREFIX": ""}
-    monkeypatch.setattr(confinement, "_CLI_ENVIRONMENT", {**confinement._CLI_ENVIRONMENT, **bare})
+    monkeypatch.setattr(variables, "_CLI_ENVIRONMENT", {**variables._CLI_ENVIRONMENT, **bare})
     texts = ("Bash", "true"), ("mcp__beside__run", _tampering()), ("Bash", "true"), ("Bash", "true")
     calls = [tool_use(name, command=text) for name, text in texts]
 
