@@ -63,7 +63,7 @@ def write_report(run: StoredRun, file: Path | str | None = None) -> Path:
 
 def make_page(data: dict[str, Any]) -> str:
     """The whole page for the data of a run."""
-    return page_of(_part("page.html"), _part("style.css"), script(), data, live=data["live"])
+    return page_of("Run report", _part("page.html"), _part("style.css"), script(), data, live=data["live"])
 
 
 def policy(*, live: bool) -> str:
@@ -71,11 +71,12 @@ def policy(*, live: bool) -> str:
     return policy_of(_part("style.css"), script(), live=live)
 
 
-def page_of(frame: str, style: str, code: str, data: Any, *, live: bool) -> str:
+def page_of(title: str, body: str, style: str, code: str, data: Any, *, live: bool) -> str:
     """A page in which nothing runs but `code`; `live` lets it ask its own server."""
+    frame = _part("frame.html")
+    parts = {"policy": policy_of(style, code, live=live), "title": title, "style": style, "body": body, "script": code}
     # The data comes last: what it holds is never searched for a place.
-    parts = {"policy": policy_of(style, code, live=live), "style": style, "script": code, "data": embedded(data)}
-    for name, text in parts.items():
+    for name, text in (parts | {"data": embedded(data)}).items():
         before, found, after = frame.partition("{{" + name + "}}")
         assert found, f"the page has no place for its {name}"
         frame = before + text + after

@@ -15,7 +15,7 @@ _OWN = ("batches.js", "costs.js", "list.js", "drawer.js", "questions.js", "main.
 def make_ui_page(rows: list[dict[str, Any]], batches: list[dict[str, Any]], *, live: bool) -> str:
     """The page with these rows and lines; `live` lets it follow its server and act on runs."""
     data = {"rows": rows, "batches": batches, "live": live}
-    return page_of(_own("page.html"), _style(), _script(), data, live=live)
+    return page_of("Runs", _own("page.html"), _style(), _script(), data, live=live)
 
 
 def ui_policy() -> str:

@@ -14,7 +14,7 @@ _OWN = ("outcomes.js", "charts.js", "failures.js", "tasks.js", "main.js")
 
 def make_batch_page(data: dict[str, Any]) -> str:
     """The whole page for the data of a batch."""
-    return page_of(_own("page.html"), _style(), _script(), data, live=False)
+    return page_of("Batch report", _own("page.html"), _style(), _script(), data, live=False)
 
 
 def batch_policy() -> str:
