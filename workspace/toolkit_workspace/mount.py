@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from toolkit._base.words import safe_name
 from toolkit.errors import WorkspaceError, WorkspaceSecurityError
@@ -88,6 +88,23 @@ class HostMount:
                 fix="Write where it lands: HostMount(…, mount_path='data')",
             )
         return name
+
+    def to_json(self) -> dict[str, Any]:
+        """The mount as it is written down beside a workspace: with paths that mean the same from anywhere."""
+        host_path = os.path.abspath(self.host_path)  # noqa: PTH100 - links in the path must stay
+        return {"host_path": host_path, "landing": self.landing} | {name: getattr(self, name) for name in _WRITTEN}
+
+    @classmethod
+    def from_json(cls, facts: dict[str, Any]) -> HostMount:
+        """The mount that was written down.
+
+        Raises:
+            KeyError: it is not whole.
+        """
+        return cls(facts["host_path"], facts["landing"], **{name: facts[name] for name in _WRITTEN})
+
+
+_WRITTEN = tuple(one.name for one in fields(HostMount) if one.name not in ("host_path", "mount_path"))
 
 
 def without_places(mount: HostMount, places: Iterable[str]) -> HostMount:

@@ -117,7 +117,7 @@ class WorkspaceSection(Reviewed):
             if is_copied(workspace):
                 settle_here(workspace)
             facts = workspace.read_facts()
-            mounts = [_mount_of(one) for one in facts["mounts"]]
+            mounts = [HostMount.from_json(one) for one in facts["mounts"]]
             section = cls(mounts, facts["roots"], parent=workspace.folder.parent, keep=True, at=facts["at"])
             section._shown = Shown.from_json(facts["shown"])
             section._over = {place: Path(host) for host, place in section._shown.over}
@@ -388,7 +388,7 @@ class WorkspaceSection(Reviewed):
     def _facts(self) -> dict[str, Any]:
         pairs = zip(self.mounts, self._summaries, strict=True)
         roots = [os.path.abspath(root) for root in self.allowed_host_roots]  # noqa: PTH100 - links must stay
-        mounts = [_facts_of(mount, summary) for mount, summary in pairs]
+        mounts = [mount.to_json() | {"summary": summary.to_json()} for mount, summary in pairs]
         secrets = [[one.path, one.what, one.pattern] for one in self._secrets]
         shown = self._shown.to_json()
         seen = self.places.to_json() if self._was_inside else None
@@ -533,34 +533,3 @@ def _touched(workspace: Workspace) -> list[str] | None:
         return touched_unkept(workspace)
     except (OSError, WorkspaceError):
         return None
-
-
-def _facts_of(mount: HostMount, summary: MountSummary) -> dict[str, Any]:
-    return {
-        "host_path": os.path.abspath(mount.host_path),  # noqa: PTH100 - links must stay
-        "landing": mount.landing,
-        "include_glob": mount.include_glob,
-        "exclude_glob": mount.exclude_glob,
-        "max_bytes": mount.max_bytes,
-        "follow_symlinks": mount.follow_symlinks,
-        "gitignore": mount.gitignore,
-        "lend": mount.lend,
-        "git": mount.git,
-        "leave_out_secrets": mount.leave_out_secrets,
-        "summary": summary.to_json(),
-    }
-
-
-def _mount_of(facts: dict[str, Any]) -> HostMount:
-    return HostMount(
-        facts["host_path"],
-        facts["landing"],
-        facts["include_glob"],
-        facts["exclude_glob"],
-        facts["max_bytes"],
-        facts["follow_symlinks"],
-        facts["gitignore"],
-        lend=facts["lend"],
-        git=facts["git"],
-        leave_out_secrets=facts["leave_out_secrets"],
-    )
