@@ -15,7 +15,7 @@ from tests.sandbox.jails import needs_jail
 from tests.workspace.overlays import needs_overlay, tree_hash
 from toolkit import Toolbox, tool
 from toolkit.errors import WorkspaceError
-from toolkit.runs import RunResult, RunSpec, Verify, load_run, plan_run, run
+from toolkit.runs import Limits, RunResult, RunSpec, Verify, load_run, plan_run, run
 from toolkit.testing import ScriptedAPI, text, tool_use
 from toolkit.workspace import HostMount, WorkspaceSection
 from toolkit_servers.ready import load_ready
@@ -93,6 +93,17 @@ async def test_an_agent_works_in_it_as_in_a_copy(shop: Path, scripted_api: Start
     stored = load_run(str(done.run))
     assert stored.facts["backend"] == ["copy", ""]
     assert (shop / "app.txt").read_text() == "app as it was\n"
+
+
+async def test_a_removed_file_that_is_held_counts_for_the_size_of_the_workspace(
+    shop: Path, scripted_api: Start
+) -> None:
+    held = (
+        "import os, time; f = open('x', 'wb'); os.unlink('x'); f.write(bytes(150_000_000)); f.flush(); time.sleep(60)"
+    )
+    api = scripted_api(bash(f'python3 -c "{held}"'), [text("not reached")], strict=False)
+    done = await ask(api, "Fill it.", workspace=overlay_of(shop), limits=Limits(workspace_bytes=50_000_000))
+    assert (done.code, "workspace" in str(done.cause)) == ("budget", True)
 
 
 async def test_its_work_is_applied_taken_back_and_delivered_as_a_branch(shop: Path, scripted_api: Start) -> None:

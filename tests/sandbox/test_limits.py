@@ -15,7 +15,7 @@ from toolkit.errors import SandboxError, UnconfinedError
 from toolkit.sandbox import JailLimits, ShellOptions, limits, python_environment, run_confined
 from toolkit.sandbox.jail import cgroup
 from toolkit.sandbox.limits import plan_limits
-from toolkit.sandbox.measure import measure_folders, measure_unlinked
+from toolkit.sandbox.measure import measure_folders, measure_processes, measure_unlinked
 
 _MIB = 1024 * 1024
 
@@ -207,6 +207,22 @@ def test_removed_files_are_measured_as_long_as_they_are_held(tmp_path: Path) -> 
         os.close(twice)
 
     assert removed[0] - named[0] == pytest.approx(3_000_000, abs=100_000)
+
+
+@needs_jail
+def test_a_process_that_hides_its_handles_is_looked_at_like_any_other(workspace: Path) -> None:
+    program = _HELD.format(hide=f"{_NOT_TO_BE_LOOKED_AT}\nprint(1, flush=True)")
+    with (
+        a_jail(workspace, readable=python_environment()) as jail,
+        subprocess.Popen([jail.script, sys.executable, "-c", program], stdout=subprocess.PIPE) as running,
+    ):
+        assert running.stdout is not None
+        assert running.stdout.readline() == b"1\n"
+        removed, seen_all = measure_unlinked(measure_processes([running.pid])[0], [workspace])
+        jail.folder.kill()
+
+    assert removed >= 200_000_000
+    assert seen_all
 
 
 def test_systemd_gives_a_scope_where_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

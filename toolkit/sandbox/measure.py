@@ -9,10 +9,12 @@ disk says whether all of it could be seen.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 from toolkit._base.handles import READ_DIR, DirStack, open_folder
@@ -23,6 +25,9 @@ _PER_FILE = 1024
 _MOST_HANDLES = 50_000
 """Looking at more takes too long; what is behind them counts as unseen."""
 _BLOCK = 512
+_PIDFD_GETFD = 438
+"""A system call that Python has no name for; its number is the same on x86_64 and aarch64."""
+_libc = ctypes.CDLL(None, use_errno=True)
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -144,20 +149,24 @@ def measure_unlinked(pids: Iterable[int], folders: list[Path]) -> tuple[int, boo
     """Bytes of removed files on the disk of `folders` that these processes hold, and whether all could be seen.
 
     They hold a file by an open handle or by mapping it. A handle that is under way in a socket cannot be looked at.
+    A file that is held through an overlay has the overlay's device; it takes its space below `folders` all the same.
     """
     devices = {folder.stat().st_dev for folder in folders if folder.exists()}
     files: dict[tuple[int, int], int] = {}
+    overlays = _Overlays()
     seen_all, left = True, _MOST_HANDLES
     for pid in pids:
         try:
-            handles = list(Path(f"/proc/{pid}/fd").iterdir())
+            devices |= overlays.of(pid)
+            handles = _handles(pid)
             left -= len(handles)
             if left < 0:
                 return sum(files.values()), False
-            for handle in handles:
-                seen_all &= _add_unlinked(files, devices, handle)
+            for number in handles:
+                seen_all &= _add_unlinked(files, devices, partial(_stat_handle, pid, number), f"{pid}/fdinfo/{number}")
             for place in _unlinked_maps(pid, devices):
-                seen_all &= _add_unlinked(files, devices, Path(f"/proc/{pid}/map_files/{place}"))
+                mapped = Path(f"/proc/{pid}/map_files/{place}")
+                seen_all &= _add_unlinked(files, devices, mapped.stat)
         except (FileNotFoundError, ProcessLookupError):
             continue  # it has ended
         except OSError:
@@ -165,13 +174,61 @@ def measure_unlinked(pids: Iterable[int], folders: list[Path]) -> tuple[int, boo
     return sum(files.values()), seen_all
 
 
-def _add_unlinked(files: dict[tuple[int, int], int], devices: set[int], path: Path) -> bool:
-    """Count the file behind a path of /proc once, if it was removed; False if it could not be looked at."""
+class _Overlays:
+    """The devices of the overlays that processes see and the host does not, for each mount namespace once."""
+
+    def __init__(self) -> None:
+        self._of_the_host = {device for device, _, _ in _mounts("self")}
+        self._seen: set[Path] = set()
+
+    def of(self, pid: int) -> set[int]:
+        """Those that nobody before this process had. Raises OSError if its namespace cannot be looked at."""
+        namespace = Path(f"/proc/{pid}/ns/mnt").readlink()
+        if namespace in self._seen:
+            return set()
+        found = {device for device, _, kind in _mounts(str(pid)) if kind == "overlay"}
+        self._seen.add(namespace)
+        pairs = (device.split(":") for device in found - self._of_the_host)
+        return {os.makedev(int(major), int(minor)) for major, minor in pairs}
+
+
+def _handles(pid: int) -> list[str]:
+    """The numbers of a process's handles."""
     try:
-        found = path.stat()
-        if stat.S_ISSOCK(found.st_mode):
-            info = _read(f"{path.parent}info/{path.name}")
-            return all(line.split()[1:] == [b"0"] for line in info.splitlines() if line.startswith(b"scm_fds"))
+        return os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208
+    except PermissionError:
+        # A process that cannot be dumped has its handles shown to root only. The CLI's own sandbox starts such ones.
+        return os.listdir(f"/proc/{pid}/fdinfo")  # noqa: PTH208
+
+
+def _stat_handle(pid: int, number: str) -> os.stat_result:
+    """What is behind a handle; of a process that hides its handles by a copy, which whoever made its jail may take."""
+    try:
+        return Path(f"/proc/{pid}/fd/{number}").stat()
+    except PermissionError:
+        process = os.pidfd_open(pid)
+    try:
+        copy = _libc.syscall(_PIDFD_GETFD, process, int(number), 0)
+        if copy < 0:
+            code = ctypes.get_errno()
+            raise OSError(errno.ENOENT if code == errno.EBADF else code, os.strerror(code))
+    finally:
+        os.close(process)
+    try:
+        return os.fstat(copy)
+    finally:
+        os.close(copy)
+
+
+def _add_unlinked(
+    files: dict[tuple[int, int], int], devices: set[int], look: Callable[[], os.stat_result], info: str | None = None
+) -> bool:
+    """Count a file once, if it was removed; False if it could not be looked at. `info` is below /proc."""
+    try:
+        found = look()
+        if info is not None and stat.S_ISSOCK(found.st_mode):
+            lines = _read(f"/proc/{info}").splitlines()
+            return all(line.split()[1:] == [b"0"] for line in lines if line.startswith(b"scm_fds"))
     except (FileNotFoundError, ProcessLookupError):
         return True
     except OSError:
