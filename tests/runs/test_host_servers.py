@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.sandbox.upstream import Jailed
+from tests.sandbox.upstream import Jailed, make_certificate
 from tests.serving._client import ServedHttp
 from toolkit.errors import ToolkitError
 from toolkit.runs import RunSpec, load_run, run, start
+from toolkit.runs.turn.servers import Servers
 from toolkit.sandbox import Gate, loopback_port
 from toolkit.sandbox.gate import HostPorts
 from toolkit.testing import ScriptedAPI, text, tool_use
@@ -79,6 +83,16 @@ async def test_a_server_on_this_machine_that_comes_later_is_refused_as_one_that_
     assert caught.value.fix == 'To let the CLI use it: allow_servers=["loud"]'
 
 
+def test_a_later_server_is_reached_as_one_at_its_port_was_from_the_start() -> None:
+    first = {"type": "http", "url": "https://localhost:8443/a"}
+    spec = RunSpec("go", servers={"a": first}, allow_servers=["a"])
+    servers = Servers(spec, lambda *told, **data: None)
+    servers.check_later({"a": {**first, "url": "https://localhost:8443/b"}})
+    for other in ("http://localhost:8443/a", "https://127.0.0.1:8443/a"):
+        with pytest.raises(ToolkitError, match="reaches with another scheme, host or ca_file"):
+            servers.check_later({"a": {**first, "url": other}})
+
+
 async def test_an_allowed_server_that_is_down_is_said_to_be_down() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -97,6 +111,7 @@ import json, sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 streams = sys.argv[1] == "streams"
+certificate = sys.argv[2:]
 count = 0
 
 
@@ -146,31 +161,112 @@ class Answering(BaseHTTPRequestHandler):
 
 
 server = ThreadingHTTPServer(("127.0.0.1", 0), Answering)
+if certificate:
+    import ssl
+
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(*certificate)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
 print(server.server_address[1], flush=True)
 server.serve_forever()
 """
 
 
-async def test_a_tool_that_a_server_on_this_machine_changes_is_told_and_refused() -> None:
-    command = (sys.executable, "-c", CHANGING, "streams")
+@asynccontextmanager
+async def changing(*certificate: Path) -> AsyncIterator[int]:
+    """The port of a server that changes its tool at every call."""
+    command = (sys.executable, "-c", CHANGING, "streams", *map(str, certificate))
     server = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     try:
         assert server.stdout is not None
-        port = int(await asyncio.wait_for(server.stdout.readline(), 30))
-        servers = {"s": {"type": "http", "url": f"http://localhost:{port}/mcp"}}
-        # The CLI asks for the new list when it likes: the second call is made when it has.
-        with ScriptedAPI(*[turn] * 25, strict=False) as api:
-            asked = run("go", api_url=api.url, api_key="k", servers=servers, allow_servers=["s"], run_id="run-h")
-            result = await asyncio.wait_for(asked, 90)
-            results = api.tool_results()
+        yield int(await asyncio.wait_for(server.stdout.readline(), 30))
     finally:
         server.kill()
         await server.wait()
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_a_tool_that_a_server_on_this_machine_changes_is_told_and_refused(tmp_path: Path, scheme: str) -> None:
+    key, cert = make_certificate(tmp_path, "localhost")
+    is_tls = scheme == "https"
+    async with changing(*((cert, key) if is_tls else ())) as port:
+        server = {"type": "http", "url": f"{scheme}://localhost:{port}/mcp"} | ({"ca_file": cert} if is_tls else {})
+        # The CLI asks for the new list when it likes: the second call is made when it has.
+        with ScriptedAPI(*[turn] * 25, strict=False) as api:
+            asked = run("go", api_url=api.url, api_key="k", servers={"s": server}, allow_servers=["s"], run_id="run-h")
+            result = await asyncio.wait_for(asked, 90)
+            results = api.tool_results()
     assert result.code == "ok", result.debug
     assert results[0] == "first ran"
     assert "has changed it since the run began" in str(results[-1])
     [changed] = [event for event in load_run("run-h").events() if event.name == "server.changed"]
     assert (changed.id, changed.data["tools"]) == ("s", ["mcp__s__first"])
+
+
+@pytest.mark.parametrize(
+    ("host", "trusts", "why"),
+    [
+        ("localhost", False, "its certificate is not accepted: self-signed certificate"),
+        ("127.0.0.1", True, "its certificate is not accepted: IP address mismatch"),
+    ],
+)
+async def test_a_server_on_this_machine_has_to_prove_its_name(
+    tmp_path: Path, host: str, trusts: bool, why: str
+) -> None:
+    key, cert = make_certificate(tmp_path, "localhost")
+    async with changing(cert, key) as port:
+        server = {"type": "http", "url": f"https://{host}:{port}/mcp"} | ({"ca_file": str(cert)} if trusts else {})
+        with ScriptedAPI(strict=False) as api:
+            asked = run("go", api_url=api.url, api_key="k", servers={"s": server}, allow_servers=["s"])
+            result = await asyncio.wait_for(asked, 90)
+    assert (result.code, len(api.requests)) == ("server_failed", 0)
+    assert why in result.debug["detail"]
+    assert 'Name the authority that signed its certificate ("ca_file" beside its url' in result.debug["detail"]
+
+
+async def test_a_port_that_is_heard_carries_no_tls_from_end_to_end(tmp_path: Path) -> None:
+    heard = asyncio.get_running_loop().create_future()
+
+    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.set_result(await reader.read())
+        writer.close()
+
+    server = await asyncio.start_server(take, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    ports = HostPorts((port,), "gate:word", lambda server, message: True)
+    gate = Gate("http://127.0.0.1:9", None, tmp_path / "s", ports=ports)
+    async with gate, Jailed(tmp_path / "s") as agent, asyncio.timeout(60):
+        word = "proxy-authorization: Basic Z2F0ZTp3b3Jk"
+        agent.writer.write(f"CONNECT 127.0.0.1:{port} HTTP/1.0\r\n{word}\r\n\r\n".encode())
+        await agent.reader.readuntil(b"\r\n\r\n")
+        agent.writer.write(b"\x16\x03\x01\x00\x05hello")
+        assert await agent.reader.read() == b""
+        assert await heard == b""
+    assert [one.code for one in gate.audit] == ["unheard"]
+    server.close()
+
+
+@pytest.mark.parametrize(
+    ("servers", "what"),
+    [
+        ({"a": {"type": "http", "url": "http://127.0.0.1:8443/", "ca_file": "ca.pem"}}, "'ca_file' is about TLS"),
+        ({"a": {"type": "http", "url": "https://127.0.0.1:8443/", "ca_file": 5}}, "it is a path"),
+        (
+            {"a": {"type": "http", "url": "https://127.0.0.1:8443/", "ca_file": "/none.pem"}},
+            "'/none.pem' cannot be used",
+        ),
+        (
+            {
+                "a": {"type": "http", "url": "https://127.0.0.1:8443/"},
+                "b": {"type": "http", "url": "http://127.0.0.1:8443/"},
+            },
+            "server 'b' is at port 8443 of this machine, where another is spoken to differently",
+        ),
+    ],
+)
+def test_how_tls_is_spoken_with_a_server_is_checked_before_anything_starts(servers: Any, what: str) -> None:
+    with pytest.raises(ToolkitError, match=re.escape(what)):
+        RunSpec("go", servers=servers, allow_servers=list(servers))
 
 
 def turn(request: Any) -> list[dict[str, Any]]:

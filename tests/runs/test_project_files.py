@@ -77,6 +77,11 @@ deny = ["Read(//etc/**)"]
 """
 
 
+def test_the_authority_of_a_server_lies_relative_to_the_file(folder: Path) -> None:
+    said = '[servers.db]\ntype = "http"\nurl = "https://127.0.0.1:8443/"\nca_file = "certs/ca.pem"\n'
+    assert options(folder, said)["servers"]["db"]["ca_file"] == str(folder / "certs/ca.pem")
+
+
 def test_what_a_file_says_is_what_a_run_is_asked(folder: Path) -> None:
     spec = RunSpec("Go.", **options(folder, FULL))
     assert spec.limits == Limits(seconds=5400, memory_bytes=8_000_000_000, turns=40)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from toolkit import Retry
+from toolkit.errors import RunError
 from toolkit.runs import Decision, Event, InPlace, OptionError, Question, RunResult, RunSpec, load_run, run, start
 from toolkit.runs.turn.servers import ServerFailedError
 from toolkit.testing import ScriptedAPI, Status, text, tool_use
@@ -127,11 +128,15 @@ async def test_a_server_that_never_answers_is_a_failed_server(program: Path) -> 
 
 
 async def test_a_server_elsewhere_is_out_of_reach_and_that_is_said(program: Path) -> None:
-    with ScriptedAPI(strict=False) as api:
-        server = {"type": "http", "url": "https://mcp.example/mcp"}
-        result = await go(api, program, "", servers={"web": server})
-    assert (result.code, len(api.requests)) == ("server_failed", 0)
-    assert "only domains allowed by name can be reached" in str(result.cause)
+    server = {"type": "http", "url": "https://mcp.example/mcp"}
+    with ScriptedAPI([text("without it")]) as api:
+        with pytest.raises(RunError) as caught:
+            await go(api, program, "", servers={"web": server})
+        assert caught.value.what == "server 'web' is not on this machine, and the jail reaches no other"
+        result = await go(api, program, "", servers={"web": {**server, "optional": True}})
+    assert result.ok, result.debug
+    [failed] = told("server.failed")
+    assert failed.id == "web"
 
 
 def test_the_error_travels_between_processes() -> None:

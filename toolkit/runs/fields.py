@@ -62,8 +62,8 @@ _SERVER = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _WEB = re.compile(r"https?://[^/\s?#]", re.IGNORECASE)
 _SERVER_KEYS = {
     "stdio": ("command", "args", "env"),
-    "http": ("url", "headers"),
-    "sse": ("url", "headers"),
+    "http": ("url", "headers", "ca_file"),
+    "sse": ("url", "headers", "ca_file"),
     "sdk": ("instance", "name"),
 }
 """What a server's configuration may have, by its type; it cannot do without the first."""
@@ -207,7 +207,7 @@ def _servers(name: str, value: Any) -> dict[str, Any]:
 
 def _server(name: str, value: Any) -> dict[str, Any]:
     """A configuration; its values are never shown, for they may hold secrets."""
-    example = 'Write for example: {"command": "my-server", "args": ["--stdio"]} or {"type": "http", "url": "https://…"}'
+    example = 'Write for example: {"command": "my-server", "args": ["--stdio"]} or {"type": "http", "url": "http://127.0.0.1:8765/mcp"}'
     if not isinstance(value, Mapping):
         from toolkit.tools import Toolbox
 
@@ -230,7 +230,7 @@ def _server(name: str, value: Any) -> dict[str, Any]:
         raise OptionError(name, f"{name}: {what}", fix=example)
     if main == "url" and not _WEB.match(needed):
         what = f"{name}: its 'url' does not begin with http:// or https:// and a host"
-        raise OptionError(name, what, fix='Write for example: "https://mcp.example.com/mcp"')
+        raise OptionError(name, what, fix='Write for example: "http://127.0.0.1:8765/mcp"')
     arguments = value.get("args", [])
     if not isinstance(arguments, list | tuple) or not all(isinstance(word, str) for word in arguments):
         raise OptionError(name, f"{name}: 'args' is a list of texts", fix=example)
@@ -243,6 +243,13 @@ def _server(name: str, value: Any) -> dict[str, Any]:
         if reaches_the_starter(variable):
             what = f"{name}: the variable {variable} would act on the CLI that starts the server"
             raise OptionError(name, what, fix="Leave it out, or let the server's command set it: env NAME=VALUE …")
+    if "ca_file" in value:
+        authority = path(f"{name}['ca_file']", value["ca_file"])
+        if not needed.lower().startswith("https://"):
+            raise OptionError(
+                name, f"{name}: 'ca_file' is about TLS", fix="Write its url with https://, or leave it out"
+            )
+        value = {**value, "ca_file": str(authority)}
     if not isinstance(value.get("optional", False), bool):
         what = f"{name}: 'optional' is True or False: whether the run may do without the server"
         raise OptionError(name, what, fix='Leave it out where the run needs the server, or write "optional": True')

@@ -19,7 +19,7 @@ from toolkit.runs.job.retry import Retry
 from toolkit.runs.job.verify import Verify
 from toolkit.runs.kinds import OptionError
 from toolkit.runs.prompts import PromptLike
-from toolkit.sandbox import CREDENTIALS, find_api, loopback_port, profile_text
+from toolkit.sandbox import CREDENTIALS, HostTLS, find_api, host_tls, loopback_port, profile_text
 
 if TYPE_CHECKING:
     from claude_agent_sdk import SessionStore, Transport
@@ -235,6 +235,7 @@ class RunSpec:
 
             check_on_host(self)
         self.host_ports()
+        self.host_tls()
         if self.env and self.transport is None:
             from toolkit.sandbox import checked_env  # with the jail's own variables, which take a moment to load
 
@@ -301,16 +302,43 @@ class RunSpec:
                 raise RunError(f"allow_servers: no server '{name}' is on this machine{did_you_mean(name, found)}")
         return list(dict.fromkeys(found.values()))
 
+    def host_tls(self) -> dict[int, HostTLS]:
+        """The ports among these where TLS is spoken."""
+        return {port: tls for port, tls in self.ways_to(self.servers).items() if tls is not None}
+
+    def ways_to(self, servers: Mapping[str, Mapping[str, Any]]) -> dict[int, HostTLS | None]:
+        """How the servers on this machine are spoken to, by their ports: in TLS, or None for plain HTTP.
+
+        Raises:
+            RunError: two of them have one port and are to be spoken to differently.
+            SandboxError: a certificate file cannot be used.
+        """
+        found: dict[int, HostTLS | None] = {}
+        for name, port in self.ports_of(servers).items():
+            way = host_tls(servers[name]["url"], servers[name].get("ca_file"))
+            if found.setdefault(port, way) != way:
+                what = f"server '{name}' is at port {port} of this machine, where another is spoken to differently"
+                raise RunError(what, fix="Write both with the same scheme, host and ca_file")
+            if way is not None:
+                way.context()
+        return found
+
     def ports_of(self, servers: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
         """The ports of this machine that servers are reached at, by their names.
 
         Raises:
-            RunError: one is on this machine and not allowed.
+            RunError: one is on this machine and not allowed, or is elsewhere and not optional.
             SandboxError: its URL is none that the jail can use.
         """
         found: dict[str, int] = {}
         for name, config in servers.items():
-            port = loopback_port(config["url"]) if config.get("type") in ("http", "sse") else None
+            is_web = config.get("type") in ("http", "sse")
+            port = loopback_port(config["url"]) if is_web else None
+            if is_web and port is None and not config.get("optional") and self.transport is None:
+                raise RunError(
+                    f"server '{name}' is not on this machine, and the jail reaches no other",
+                    fix='Let it run here: {"command": …} in the jail, or on 127.0.0.1 and named in allow_servers',
+                )
             if port is not None and name not in self.allow_servers and self.transport is None:
                 raise RunError(
                     f"server '{name}' is on this machine, which the jail does not reach",

@@ -33,13 +33,16 @@ if TYPE_CHECKING:
     from toolkit.sandbox.host import (
         CREDENTIALS as CREDENTIALS,
         CUSTOM_HEADERS as CUSTOM_HEADERS,
+        HostTLS as HostTLS,
         ModelAPI as ModelAPI,
         checked_headers as checked_headers,
         find_api as find_api,
         find_cli as find_cli,
+        host_tls as host_tls,
         loopback_port as loopback_port,
         python_environment as python_environment,
         usable_readable as usable_readable,
+        why_not_tls as why_not_tls,
     )
     from toolkit.sandbox.jail.proof import CheckReport as CheckReport, CheckRow as CheckRow
     from toolkit.sandbox.jail.walls import Jail as Jail
@@ -83,8 +86,8 @@ _HOMES = {
     "toolkit.sandbox.gate.refusals": "Refusal",
     "toolkit.sandbox.gate.usage": "GateUsage ModelCall SpendLimit",
     "toolkit.sandbox.host": (
-        "CREDENTIALS CUSTOM_HEADERS ModelAPI checked_headers find_api find_cli loopback_port python_environment "
-        "usable_readable"
+        "CREDENTIALS CUSTOM_HEADERS HostTLS ModelAPI checked_headers find_api find_cli host_tls loopback_port "
+        "python_environment usable_readable why_not_tls"
     ),
     "toolkit.sandbox.jail.proof": "CheckReport CheckRow",
     "toolkit.sandbox.jail.walls": "Jail",

@@ -166,6 +166,7 @@ def confine_run(spec: RunSpec, native: list[str], place: Place, home: Path, hear
         spec.domains,
         **spec.reach(),
         host_ports=spec.host_ports(),
+        host_tls=spec.host_tls(),
         tools=native,
         readable=(*spec.readable, *shown_folders(spec)),
         limits=JailLimits(**spec.limits.of_the_machine()),

@@ -26,7 +26,7 @@ from toolkit.sandbox.gate.client import HostPorts
 from toolkit.sandbox.gate.gate import Gate
 from toolkit.sandbox.gate.pacing import Bookkeeper, Pace
 from toolkit.sandbox.gate.usage import SpendLimit
-from toolkit.sandbox.host import find_api, find_cli, usable_home, usable_readable, usable_workspace
+from toolkit.sandbox.host import HostTLS, find_api, find_cli, usable_home, usable_readable, usable_workspace
 from toolkit.sandbox.jail.walls import CLI, HOME, Jail
 from toolkit.sandbox.lending.layout import Layout
 from toolkit.sandbox.limits import JailLimits, known_limits
@@ -51,6 +51,7 @@ def confine(
     oauth_token: str | None = None,
     api_headers: Mapping[str, str] | None = None,
     host_ports: Sequence[int] = (),
+    host_tls: Mapping[int, HostTLS] | None = None,
     tools: Sequence[str] | None = None,
     readable: Sequence[Path | str] = (),
     limits: JailLimits | None = None,
@@ -81,6 +82,8 @@ def confine(
         oauth_token: A subscription's token; `CLAUDE_CODE_OAUTH_TOKEN`.
         api_headers: Further headers for every request to the API; `ANTHROPIC_CUSTOM_HEADERS`. Never seen inside.
         host_ports: Ports of this machine's loopback that the CLI may reach, for MCP servers; commands cannot.
+        host_tls: Those of them where the server speaks TLS. The gate speaks it then, and the CLI plain HTTP: give it
+            the URL with `http://`.
         tools: The CLI's built-in tools to offer.
         readable: Host paths to show read-only, for example `python_environment()`.
         limits: How much of the machine it may use.
@@ -106,7 +109,8 @@ def confine(
         api_url, api_key, api_key_file, auth_token=auth_token, oauth_token=oauth_token, api_headers=api_headers
     )
     layout = layout or Layout()
-    ports = HostPorts(tuple(host_ports), f"gate:{secrets.token_hex(16)}", heard)
+    tls = {port: (one.context(), one.name) for port, one in (host_tls or {}).items()}
+    ports = HostPorts(tuple(host_ports), f"gate:{secrets.token_hex(16)}", heard, tls)
 
     def make_gate(socket: Path) -> Gate:
         headers = api.all_headers()

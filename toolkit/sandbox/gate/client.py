@@ -12,7 +12,7 @@ import base64
 import contextlib
 import hmac
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
@@ -40,6 +40,7 @@ from toolkit.sandbox.gate.policy import (
     with_own_headers,
 )
 from toolkit.sandbox.gate.secrets import Remover, Secrets
+from toolkit.sandbox.gate.tunnel import TLS
 from toolkit.sandbox.gate.upstream import Answer, Upstream
 from toolkit.sandbox.gate.usage import Booking, Ledger, Meter, ModelCall, SpentError, estimate_call
 from toolkit.sandbox.relay import Ends, Heard, join_http
@@ -64,6 +65,8 @@ class HostPorts:
     word: str = field(default="", repr=False)
     heard: Heard | None = None
     """Asked about each message of such a server before the client reads it, with the server's address."""
+    tls: Mapping[int, TLS] = field(default_factory=dict)
+    """The ports where TLS is spoken with the server; with the client it is plain HTTP."""
 
     def allowed(self, head: RequestHead) -> int | None:
         """The port a CONNECT may have; None for one that is about something else, or says nothing of the word."""
@@ -290,26 +293,26 @@ class Client:
 
     async def _tunnel(self, head: RequestHead) -> None:
         if (port := self._traffic.ports.allowed(head)) is not None:
-            server = await tunnel.dial(["127.0.0.1", "::1"], port)
+            server = await tunnel.dial(["127.0.0.1", "::1"], port, self._traffic.ports.tls.get(port))
             await self._answer_tunnel()
         else:
             server = await self._public_tunnel(head)
+        ports = self._traffic.ports
         try:
-            if port is not None and self._traffic.ports.heard is not None:
-                await self._join_heard(server, port, self._traffic.ports.heard)
+            if port is not None and (ports.heard is not None or port in ports.tls):
+                await self._join_heard(server, port, ports.heard or (lambda server, message: True))
             else:
                 await tunnel.join((self._reader, self._writer), server)
         finally:
             server[1].close()
 
     async def _join_heard(self, server: Ends, port: int, heard: Heard) -> None:
-        """A server of the host; one that is spoken to in TLS is carried as it is."""
+        """A server of the host, whose messages are read on their way. In TLS from end to end they could not be."""
         async with asyncio.timeout(tunnel.SILENCE_SECONDS):
             begun = await self._reader.read(PIECE)
         if begun.startswith(_TLS):
-            server[1].write(begun)
-            await tunnel.join((self._reader, self._writer), server)
-        elif begun:
+            raise Refused(403, "unheard", f"the server at port {port} is spoken to in plain HTTP, not in TLS")
+        if begun:
             address = f"http://127.0.0.1:{port}"
             client = (self._reader, self._writer)
             await join_http(client, server, lambda path, message: heard(f"{address}{path}", message), begun)

@@ -20,6 +20,8 @@ _NOT_TO_BE = "This cannot be allowed: the gate passes only requests that can be 
 _FIXES = {
     "address": "Only hosts with public addresses are reached; see whether the name resolves on this machine",
     "tls": "A tunnel carries TLS for the host it was opened to, with the name readable in the client hello",
+    "certificate": 'Name the authority that signed its certificate, "ca_file" beside its url, or SSL_CERT_FILE',
+    "unheard": "This cannot be allowed: what a server says is read by the gate before the CLI reads it",
     "method": "Commands reach other hosts over https only, each allowed by name: --allow-domain HOST",
     "path": "This cannot be allowed: only POST /v1/messages and /v1/messages/count_tokens pass",
     "server_side": "This cannot be allowed: the model API must not fetch anything for a confined agent",

@@ -13,16 +13,20 @@ import asyncio
 import ipaddress
 import re
 import socket
+import ssl
 from collections.abc import Sequence
 
 from toolkit.sandbox.domains import is_allowed
 from toolkit.sandbox.gate.http import PIECE, Refused
+from toolkit.sandbox.host import why_not_tls
 
 RESOLVE_SECONDS = 10.0
 CONNECT_SECONDS = 15.0
 HELLO_SECONDS = 15.0
 SILENCE_SECONDS = 600.0
 
+TLS = tuple[ssl.SSLContext, str]
+"""What a server is asked to prove itself with, and the name that it has to prove."""
 _TARGET = re.compile(r"([A-Za-z0-9.-]{1,253}):([0-9]{1,5})")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 # Written out, because what the standard library calls private differs between its versions. The last of the
@@ -77,12 +81,17 @@ def is_public(text: str) -> bool:
     return not any(address in network for network in _NOT_PUBLIC_NETWORKS)
 
 
-async def dial(addresses: Sequence[str], port: int = 443) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Connect to the first of the checked addresses that answers."""
+async def dial(
+    addresses: Sequence[str], port: int = 443, tls: TLS | None = None
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect to the first of the checked addresses that answers; with `tls` it has to prove that it has this name."""
+    context, name = tls or (None, None)
     for address in addresses[:8]:
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                return await asyncio.open_connection(address, port)
+                return await asyncio.open_connection(address, port, ssl=context, server_hostname=name)
+        except ssl.SSLError as wrong:
+            raise Refused(502, "certificate", f"the server at port {port}: {why_not_tls(wrong)}") from None
         except (OSError, TimeoutError):
             continue
     raise Refused(502, "address", "no address of the host answers")

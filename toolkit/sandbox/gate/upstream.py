@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ import h11
 
 from toolkit.errors import SandboxError
 from toolkit.sandbox.gate.http import MAX_HEAD_BYTES, PIECE, Headers, ProtocolError, WatchedReader
+from toolkit.sandbox.host import trusting
 
 _Event = Any  # h11 has no common type for what next_event returns
 CONNECT_SECONDS = 20.0
@@ -95,7 +95,8 @@ class Upstream:
 
     def __init__(self, base: BaseURL, *, ca_file: Path | None = None) -> None:
         self.base = base
-        self._ssl = _ssl_context(ca_file) if base.is_tls else None
+        signed = "the API's certificate"
+        self._ssl = trusting(None if ca_file is None else str(ca_file), signed) if base.is_tls else None
         self._idle: list[_Connection] = []
 
     async def send(
@@ -222,14 +223,3 @@ class _Connection:
 
 class _StaleError(Exception):
     """The connection ended before the first byte of an answer."""
-
-
-def _ssl_context(ca_file: Path | None) -> ssl.SSLContext:
-    try:
-        return ssl.create_default_context(cafile=ca_file)
-    except (OSError, ssl.SSLError) as wrong:
-        raise SandboxError(
-            f"the certificate file {str(ca_file)!r} cannot be used",
-            where=[str(wrong)],
-            fix="Give a PEM file with the authority that signed the API's certificate",
-        ) from None

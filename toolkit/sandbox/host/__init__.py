@@ -7,7 +7,13 @@ from toolkit.sandbox.host.folders import (
     usable_readable as usable_readable,
     usable_workspace as usable_workspace,
 )
-from toolkit.sandbox.host.loopback import loopback_port as loopback_port
+from toolkit.sandbox.host.loopback import (
+    HostTLS as HostTLS,
+    host_tls as host_tls,
+    loopback_port as loopback_port,
+    trusting as trusting,
+    why_not_tls as why_not_tls,
+)
 from toolkit.sandbox.host.model_api import (
     CREDENTIALS as CREDENTIALS,
     CUSTOM_HEADERS as CUSTOM_HEADERS,

@@ -7,8 +7,11 @@ key is judged by the rule of its field (`toolkit/runs/fields.py`).
 
 from __future__ import annotations
 
+from typing import Any
+
 from toolkit.runs.projects.reading.forms import (
     Form,
+    Spot,
     anything,
     by_kind,
     closed,
@@ -151,6 +154,15 @@ MEANT: dict[str, str] = {
 }
 """Options of `toolkit run` whose names are no keys: what they are called here, or why they are not here."""
 
+
+def _server(spot: Spot, value: Any) -> Any:
+    """A server's configuration, which the rule of its field judges; the file it may name lies relative to this one."""
+    found = anything(spot, value)
+    if isinstance(found, dict) and isinstance(found.get("ca_file"), str):
+        return {**found, "ca_file": spot.host_path(found["ca_file"])}
+    return found
+
+
 _VERIFY = {"command": text, "attempts": whole, "deadline": duration, "max_output": whole}
 _RETRY = {"times": whole, "on": list_of(text), "wait": duration, "longest_wait": duration}
 MOUNT: Form = by_kind("a path, or a table with host_path", str=path, dict=closed(forms_of(HostMount, git=text)))
@@ -179,7 +191,7 @@ FORMS: dict[str, Form] = {
         retry=by_kind("a number, or a table with times", int=whole, dict=closed(_RETRY)),
         thinking=by_kind('a number of tokens, "adaptive" or "off"', int=whole, str=text),
         agents=table_of(anything, "a table of subagents"),
-        servers=table_of(anything, "a table of servers"),
+        servers=table_of(_server, "a table of servers"),
         settings=table_of(anything, "a table of settings"),
         toolchain=flag,
         mode=text,

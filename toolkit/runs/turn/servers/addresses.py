@@ -1,4 +1,4 @@
-"""Where the servers of a run are, and whether what they say can be heard there."""
+"""Where the servers of a run are, and how what they say can be heard there."""
 
 from __future__ import annotations
 
@@ -10,8 +10,13 @@ from toolkit.sandbox import loopback_port
 
 
 def is_heard(config: Mapping[str, Any]) -> bool:
-    """Whether this process hears what a server says: a stdio server, or one that is spoken to in plain HTTP."""
-    return config.get("type", "stdio") == "stdio" or str(config.get("url", "")).lower().startswith("http://")
+    """Whether this process hears what a server says: all but those inside this process."""
+    return bool(config.get("type", "stdio") != "sdk")
+
+
+def heard_url(url: str) -> str:
+    """The URL by which the CLI reaches a server on this machine so that it is heard: the gate speaks TLS for it."""
+    return urlsplit(url)._replace(scheme="http").geturl()
 
 
 def servers_at(address: str, configs: Mapping[str, Mapping[str, Any]]) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,11 +21,11 @@ from toolkit.runs.asking.subjects import Doubt
 from toolkit.runs.boxes import make_offer
 from toolkit.runs.kinds import OptionError
 from toolkit.runs.spec import RunSpec
-from toolkit.runs.turn.servers.addresses import is_heard, servers_at
+from toolkit.runs.turn.servers.addresses import heard_url, is_heard, servers_at
 from toolkit.runs.turn.servers.definitions import Definitions
 from toolkit.runs.turn.servers.log import server_stderr
 from toolkit.runs.turn.servers.names import ODD, tool_name
-from toolkit.sandbox import loopback_port, relayed
+from toolkit.sandbox import HostTLS, host_tls, loopback_port, relayed, why_not_tls
 
 if TYPE_CHECKING:
     from claude_agent_sdk import ClaudeSDKClient
@@ -41,7 +42,14 @@ class ServerFailedError(RunError):
     """A server of the run did not start; no prompt was sent."""
 
     def __init__(
-        self, server: str, why: str, stderr: str = "", *, is_remote: bool = False, silent_port: int | None = None
+        self,
+        server: str,
+        why: str,
+        stderr: str = "",
+        *,
+        is_remote: bool = False,
+        silent_port: int | None = None,
+        not_tls: str = "",
     ) -> None:
         lines = [line for line in stderr.splitlines() if line.strip()][-_STDERR_LINES:]
         mend = "Mend it"
@@ -49,8 +57,11 @@ class ServerFailedError(RunError):
             lines.append(f"nothing listens at port {silent_port} of this machine's loopback interface")
             mend = "Start it before the run"
         elif is_remote:
-            lines.append("from inside the jail only domains allowed by name can be reached")
-            mend = "Allow its domain, or start it with a command"
+            lines.append("it is not on this machine, and the jail reaches no other")
+            mend = "Let it run here, with a command or on 127.0.0.1"
+        elif not_tls:
+            lines.append(not_tls)
+            mend = 'Name the authority that signed its certificate ("ca_file" beside its url, or SSL_CERT_FILE)'
         without = f'--optional-server {server}, in Python servers={{"{server}": {{…, "optional": True}}}}'
         fix = f"{mend}, or let the run do without it: {without}"
         super().__init__(f"the server '{server}' did not start: {why}", where=lines, fix=fix)
@@ -60,15 +71,16 @@ class ServerFailedError(RunError):
         self.is_remote = is_remote
         self.silent_port = silent_port
         """The port on this machine where it should be and nothing listens."""
+        self.not_tls = not_tls
+        """Why TLS cannot be spoken with it, in words."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _failed_again, (self.server, self.why, self.stderr, self.is_remote, self.silent_port)
+        facts = {name: getattr(self, name) for name in ("is_remote", "silent_port", "not_tls")}
+        return _failed_again, (self.server, self.why, self.stderr, facts)
 
 
-def _failed_again(
-    server: str, why: str, stderr: str, is_remote: bool, silent_port: int | None = None
-) -> ServerFailedError:
-    return ServerFailedError(server, why, stderr, is_remote=is_remote, silent_port=silent_port)
+def _failed_again(server: str, why: str, stderr: str, facts: Mapping[str, Any]) -> ServerFailedError:
+    return ServerFailedError(server, why, stderr, **facts)
 
 
 class Servers:
@@ -130,11 +142,13 @@ class Servers:
         Raises:
             RunError: one is not allowed by name, or at a port that leads nowhere in this jail.
         """
-        open_ports = self._spec.host_ports()
+        open_ways, ways = self._spec.ways_to(self._spec.servers), self._spec.ways_to(configs)
         for name, port in self._spec.ports_of(configs).items():
-            if port not in open_ports and self._spec.transport is None:
-                what = f"server '{name}' is at port {port} of this machine, which this run's jail does not reach"
-                raise RunError(what, fix="Give it when the run starts: run(…, servers={…}, allow_servers=[…])")
+            if self._spec.transport is not None or (port in open_ways and open_ways[port] == ways[port]):
+                continue
+            how = "reaches with another scheme, host or ca_file" if port in open_ways else "does not reach"
+            what = f"server '{name}' is at port {port} of this machine, which this run's jail {how}"
+            raise RunError(what, fix="Give it when the run starts: run(…, servers={…}, allow_servers=[…])")
 
     async def replaced(self, client: ClaudeSDKClient, configs: Mapping[str, Mapping[str, Any]]) -> None:
         """These have been set in the place of the others: what each offers now is what it is known for."""
@@ -221,7 +235,9 @@ def as_configured(
     """
     found = {}
     for name, one in servers.items():
-        found[name] = {key: kept for key, kept in one.items() if key != "optional"}
+        found[name] = {key: kept for key, kept in one.items() if key not in ("optional", "ca_file")}
+        if is_heard and "url" in one and loopback_port(one["url"]) is not None:
+            found[name]["url"] = heard_url(one["url"])
         if one.get("type", "stdio") == "stdio":
             found[name] = relayed(name, found[name]) if is_heard else {"args": [], **found[name]}
             if variables:
@@ -240,19 +256,22 @@ async def _failure(name: str, config: Mapping[str, Any], found: Mapping[str, Any
             await asyncio.sleep(_POLL)  # the CLI does not say when
     why = str(found.get("error") or found.get("status") or "unknown")
     port = loopback_port(config["url"]) if "url" in config else None
-    silent = port if port is not None and not await _listens(port) else None
-    return ServerFailedError(name, why, stderr, is_remote="url" in config and port is None, silent_port=silent)
+    facts = {} if port is None else await _looked_at(port, host_tls(config["url"], config.get("ca_file")))
+    return ServerFailedError(name, why, stderr, is_remote="url" in config and port is None, **facts)
 
 
-async def _listens(port: int) -> bool:
-    """Whether something takes connections at a port of this machine's loopback interface."""
+async def _looked_at(port: int, tls: HostTLS | None) -> dict[str, Any]:
+    """What is wrong at a port of this machine's loopback interface, as far as it shows at once."""
+    context, name = (None, None) if tls is None else (tls.context(), tls.name)
     try:
         async with asyncio.timeout(_STDERR_PATIENCE):
-            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname=name)
+    except ssl.SSLError as wrong:
+        return {"not_tls": why_not_tls(wrong)}
     except (OSError, TimeoutError):
-        return False
+        return {"silent_port": port}
     writer.close()
-    return True
+    return {}
 
 
 async def check_patterns(client: ClaudeSDKClient, spec: RunSpec, policy: Policy) -> None:
