@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 
 from tests.workspace.copies import Edit, Tree, build, edit, edits, make_tree, memory_folder, prepare, tree_of, trees
+from tests.workspace.hostile import Place, a_place, can_hide, hide, run_as
 from toolkit.errors import WorkspaceConflictError, WorkspaceError, WorkspaceSecurityError
-from toolkit.workspace import WorkspaceSection
+from toolkit.workspace import HostMount, WorkspaceSection
 from toolkit_workspace import find_workspaces
 
 LINES = b"".join(b"line %d\n" % n for n in range(30))
@@ -392,6 +394,39 @@ def test_a_failing_write_takes_back_what_was_written(
         ws.apply()
     assert tree_of(host) == before
     assert len(ws.changes()) == 3
+
+
+def _other_disk_in_the_mount(place: Place, *, is_full: bool) -> None:
+    """The mount holds a folder of another file system, which cannot be written when the changes come."""
+    place.make()
+    disk = place.project / "disk"
+    disk.mkdir()
+    (place.project / "a").write_text("a\n")
+    assert hide(disk, os.geteuid(), size=1 << 20)
+    (disk / "b").write_text("b\n")
+    ws = WorkspaceSection([HostMount(place.project, mount_path="src")], [place.top], parent=place.parent).prepare()
+    before = tree_of(place.project)
+    (ws.temp_dir / "src" / "a").write_text("agent\n")
+    (ws.temp_dir / "src" / "disk" / "b").write_bytes(os.urandom(3_000_000))
+    if not is_full:
+        subprocess.run(["mount", "-o", "remount,ro", disk], check=True, timeout=60)
+    with pytest.raises(WorkspaceError) as caught:
+        ws.apply()
+    said = str(caught.value)
+    assert ("No space left" if is_full else "Read-only file system") in said
+    assert "the host is as it was" in said
+    assert str(disk / "b") in said
+    assert (f"{disk}: 1.0 MB are free" in said) == is_full
+    assert tree_of(place.project) == before
+    assert [one.status for one in find_workspaces(place.parent)] == ["in use"]
+    assert [change.path for change in ws.apply(paths=["src/a"]).changes] == ["src/a"]
+
+
+@pytest.mark.skipif(not can_hide(), reason="this process may not have mounts of its own")
+@pytest.mark.parametrize("is_full", [True, False], ids=["full", "read-only"])
+def test_a_disk_below_the_mount_that_takes_nothing_leaves_the_host_as_it_was(is_full: bool) -> None:
+    with a_place(plain=False) as place:
+        run_as(False, lambda: _other_disk_in_the_mount(place, is_full=is_full), always_fork=True)
 
 
 @given(tree=trees, steps=edits)

@@ -30,7 +30,7 @@ from toolkit_workspace.moments.snapshot import Snapshots
 from toolkit_workspace.places import Places
 from toolkit_workspace.record.content import Content, ContentGone, Hosts, Node
 from toolkit_workspace.record.record import NO_STAMP, Record, Row, Stamp
-from toolkit_workspace.record.trouble import in_words, in_words_of
+from toolkit_workspace.record.trouble import in_words, in_words_of, told
 from toolkit_workspace.workspace import Workspace
 
 _MOST_SHOWN = 10
@@ -189,18 +189,20 @@ def _take_back_after(error: BaseException, workspace: Workspace, hosts: Hosts, j
     except Exception as second:
         raise WorkspaceError(
             "applying failed, and so did taking back what was written",
-            where=[str(error), str(second)],
+            where=[told(error), told(second)],
             fix=f"Remove the cause, then {workspace.ways_to_settle}",
         ) from error
     if isinstance(error, OSError):
         what, fix = "the changes cannot be written", "What had been written was taken back: the host is as it was."
         raise in_words_of(
-            error, what, at=_first_host(hosts, journal), fix=fix, needs=_bytes_needed(journal.steps)
+            error, what, at=_place_of(error, hosts, journal), fix=fix, needs=_bytes_needed(journal.steps)
         ) from error
 
 
-def _first_host(hosts: Hosts, journal: Journal) -> Path | None:
-    """The host folder that is written to, or the first of them."""
+def _place_of(error: OSError, hosts: Hosts, journal: Journal) -> Path | None:
+    """The host folder that was written to, which may be another disk than the mount's; else the first mount."""
+    if isinstance(error.filename, str):
+        return Path(error.filename).parent
     return next((Path(os.fsdecode(hosts.mounts[step.mount].host)) for step in journal.steps), None)
 
 

@@ -28,6 +28,18 @@ from toolkit_workspace.record import ByteStore
 from toolkit_workspace.record.content import Hosts
 
 
+def _remove_if_there(name: bytes, folder: int) -> None:
+    """Remove a name in an open folder; where nothing can be removed, it is enough that nothing is there."""
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=folder)
+    except OSError:
+        # A read-only file system refuses before it looks.
+        with contextlib.suppress(FileNotFoundError):
+            os.stat(name, dir_fd=folder, follow_symlinks=False)
+            raise
+
+
 def discard(folder: Path) -> None:
     """Remove a journal that is done with, its plan first: what a kill leaves of it is no journal."""
     (folder / "plan.json").unlink(missing_ok=True)
@@ -139,8 +151,7 @@ class Journal:
             if found is None:
                 continue
             try:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(temporary, dir_fd=found[0])
+                _remove_if_there(temporary, found[0])
             finally:
                 os.close(found[0])
 

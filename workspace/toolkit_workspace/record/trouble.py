@@ -71,6 +71,14 @@ def in_words_of(
     return WorkspaceError(f"{what}: {error.strerror or error}", where=where, fix=" ".join(fixes))
 
 
+def told(error: BaseException) -> str:
+    """An error in one line, without its number."""
+    if not isinstance(error, OSError) or error.strerror is None:
+        return str(error)
+    place = safe_name(error.filename) if isinstance(error.filename, str | bytes) else ""
+    return f"{place}: {error.strerror}" if place else error.strerror
+
+
 def _room(folder: Path, needs: int | None) -> str:
     """How much is free where a folder is, or would be."""
     needed = "" if needs is None else f", {size_text(needs)} are needed"
