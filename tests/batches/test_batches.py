@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -216,3 +217,39 @@ async def test_a_batch_with_runs_on_a_cluster_is_not_gone_on_with_here() -> None
     with pytest.raises(RunError, match="are on the workers of a cluster"):
         await work_off(batch, make)
     assert batch.standings()["t0"].state == "claimed"
+
+
+async def test_a_journal_that_cannot_grow_ends_the_batch_with_its_name_and_resume_does_the_rest() -> None:
+    batch = Batch.begin("full", tasks(3))
+    (batch.folder / "journal.jsonl").write_text('{"cluster": "of long ago"}\n' * 4000, encoding="utf-8")
+    full = (batch.folder / "journal.jsonl").stat().st_size + 200  # room for a beginning, not for an end
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (full, hard))
+    try:
+        with pytest.raises(RunError, match="the journal of batch 'full' cannot be written: File too large") as caught:
+            await work_off(batch, make, parallel=1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert caught.value.where == (str(batch.folder / "journal.jsonl"),)
+    assert "--resume" in caught.value.fix
+    assert [one.state for one in batch.standings().values()] == ["running", "waiting", "waiting"]
+    done = await work_off(batch, make, parallel=1)
+    assert [(one.state, len(one.runs)) for one in done.values()] == [("ok", 1)] * 3
+    assert sum(one.tokens for one in done.values()) == 3000
+
+
+async def test_a_result_is_told_when_the_journal_has_it_on_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch, told, marks = Batch.begin("b", tasks(20)), list[str](), dict[str, int]()
+    real = batch.ended
+
+    def ended(task: str, result: RunResult[Any]) -> int:
+        marks[task] = real(task, result)
+        return marks[task]
+
+    def hear(task: Task, result: RunResult[Any]) -> None:
+        assert batch.is_synced(marks[task.id])
+        told.append(task.id)
+
+    monkeypatch.setattr(batch, "ended", ended)
+    await work_off(batch, make, parallel=3, on_result=hear)
+    assert sorted(told) == sorted(task.id for task in tasks(20))

@@ -35,7 +35,7 @@ from toolkit.fleets.rate import follow
 from toolkit.fleets.store import check_store, open_store
 from toolkit.fleets.workers import MARK, Answer, Order, pack_spec
 from toolkit.runs import RunResult, RunSpec
-from toolkit.runs.batches import Batch, Standing, Task, Wish, end_of, in_order, keep_decision, priority_of
+from toolkit.runs.batches import Batch, Standing, Task, Wish, end_of, in_order, keep_decision, priority_of, ungrouped
 from toolkit.runs.outcome import never_began
 from toolkit.sandbox import find_api
 
@@ -202,15 +202,10 @@ class _Doing:
         places = self._fleet.parallel or sum((await crew.good()).values())
         self._spending = Spending(self._store.standings, usd, tokens, places=places, runs=len(todo))
         each = iter(todo)
-        try:
+        with ungrouped():
             async with asyncio.TaskGroup() as group:
                 for _ in range(min(places, len(todo))):
                     group.create_task(self._one_after_the_other(each))
-        except BaseExceptionGroup as errors:
-            known = errors.subgroup(ToolkitError)
-            if known is None:
-                raise
-            raise known.exceptions[0] from None
 
     async def _one_after_the_other(self, todo: Iterator[Standing]) -> None:
         for standing in todo:

@@ -22,7 +22,12 @@ if TYPE_CHECKING:
     from toolkit.runs.batches.rate_log import keep_decision as keep_decision
     from toolkit.runs.batches.standing import Standing as Standing, end_of as end_of, lost_end as lost_end
     from toolkit.runs.batches.tasks import Task as Task, read_tasks as read_tasks
-    from toolkit.runs.batches.working import going_on as going_on, left_of as left_of, work_off as work_off
+    from toolkit.runs.batches.working import (
+        going_on as going_on,
+        left_of as left_of,
+        ungrouped as ungrouped,
+        work_off as work_off,
+    )
     from toolkit.runs.many.purse import Purse as Purse
 
 _HOMES = {
@@ -32,7 +37,7 @@ _HOMES = {
     "toolkit.runs.batches.rate_log": "keep_decision",
     "toolkit.runs.batches.standing": "Standing end_of lost_end",
     "toolkit.runs.batches.tasks": "Task read_tasks",
-    "toolkit.runs.batches.working": "going_on left_of work_off",
+    "toolkit.runs.batches.working": "going_on left_of ungrouped work_off",
     "toolkit.runs.many.purse": "Purse",
 }
 

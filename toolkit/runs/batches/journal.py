@@ -151,9 +151,12 @@ class Batch:
         """A run for a task is about to begin."""
         self.say({"task": task, "run": run, "began": time.time()})
 
-    def ended(self, task: str, result: RunResult[Any], *, lost: bool = False) -> None:
-        """A run for a task came to its end, or was found `lost`: cut off with whoever worked on the batch."""
-        self.say({"task": task, "run": result.run, "ended": time.time(), **end_of(result), "lost": lost})
+    def ended(self, task: str, result: RunResult[Any], *, lost: bool = False) -> int:
+        """A run for a task came to its end, or was found `lost`: cut off with whoever worked on the batch.
+
+        Gives the mark for `sync`: that it began is synced before it costs anything, so this may wait for others.
+        """
+        return self.note({"task": task, "run": result.run, "ended": time.time(), **end_of(result), "lost": lost})
 
     def again(self, task: str) -> bool:
         """Have a task that has ended done once more, from the start; what it cost until now stays in the books.
@@ -228,23 +231,44 @@ class Batch:
         Raises:
             RunError: they cannot be written.
         """
+        self.sync(self.note(*lines))
+
+    def note(self, *lines: dict[str, Any]) -> int:
+        """Write lines that outlive this process. They outlive the machine's power, too, when `sync` was given the mark.
+
+        Raises:
+            RunError: they cannot be written.
+        """
         assert self._journal is not None, "the batch is not held"
         text = b"".join(json.dumps(said, ensure_ascii=True).encode() + b"\n" for said in lines)
         try:
             with self._writing:
                 self._append(self._journal, text)
                 self._written += 1
-                mine = self._written
+                return self._written
+        except OSError as error:
+            raise self._unwritten(error) from None
+
+    def is_synced(self, mark: int) -> bool:
+        """Whether what `note` gave this mark for is on the disk."""
+        return self._synced >= mark
+
+    def sync(self, mark: int) -> None:
+        """Have what `note` gave this mark for on the disk. Raises as `note`."""
+        assert self._journal is not None, "the batch is not held"
+        try:
             with self._syncing:
-                if self._synced < mine:  # else somebody has synced it along with his own
+                if self._synced < mark:  # else somebody has synced it along with his own
                     last = self._written
                     os.fdatasync(self._journal)
                     self._synced = last
         except OSError as error:
-            where = [str(self.folder / "journal.jsonl")]
-            raise RunError(
-                f"the journal of batch '{self.name}' cannot be written: {error.strerror}", where=where
-            ) from None
+            raise self._unwritten(error) from None
+
+    def _unwritten(self, error: OSError) -> RunError:
+        where = [str(self.folder / "journal.jsonl")]
+        fix = "Make room or mend the disk, then go on: --resume"
+        return RunError(f"the journal of batch '{self.name}' cannot be written: {error.strerror}", where=where, fix=fix)
 
     def _append(self, journal: int, text: bytes) -> None:
         before = os.fstat(journal).st_size

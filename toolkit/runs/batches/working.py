@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from toolkit.errors import RunError, ToolkitError
@@ -26,6 +27,8 @@ from toolkit.runs.storage.stored_run import StoredRun
 
 Make = Callable[[Task], RunSpec]
 OnResult = Callable[[Task, RunResult[Any]], None]
+_TOGETHER = 0.02
+"""Seconds that the end of a run waits for another line to be synced with."""
 _GO_ON = "You were interrupted. Look at what you have done so far, and go on. The task was:"
 
 
@@ -56,27 +59,53 @@ async def work_off(
             if left is None:
                 break
             todo = in_order(todo, wishes)
-            work = _Work(batch, make, on_result, Purse(left, places=parallel, runs=len(todo)), iter(todo))
-            async with asyncio.TaskGroup() as group:
-                for _ in range(min(parallel, len(todo))):
-                    group.create_task(work.one_after_the_other())
+            purse = Purse(left, places=parallel, runs=len(todo))
+            with ungrouped():
+                async with asyncio.TaskGroup() as group:
+                    work = _Work(batch, make, on_result, purse, iter(todo), group)
+                    for _ in range(min(parallel, len(todo))):
+                        group.create_task(work.one_after_the_other())
             before = {standing.task.id: len(standing.runs) for standing in todo}
             standings = batch.standings()  # somebody may want tasks again meanwhile
             todo = [one for one in standings.values() if one.is_open and len(one.runs) > before.get(one.task.id, 0)]
         return batch.standings()
 
 
+@contextmanager
+def ungrouped() -> Iterator[None]:
+    """Let an error of ours out as it is, not as one of a group."""
+    try:
+        yield
+    except BaseExceptionGroup as errors:
+        known = errors.subgroup(ToolkitError)
+        if known is None:
+            raise
+        raise _first(known) from None
+
+
+def _first(errors: BaseExceptionGroup[ToolkitError]) -> ToolkitError:
+    one = errors.exceptions[0]
+    return _first(one) if isinstance(one, BaseExceptionGroup) else one
+
+
 class _Work:
     """The tasks that are left, and what is done about them. A spec is made when its turn has come."""
 
     def __init__(
-        self, batch: Batch, make: Make, on_result: OnResult | None, purse: Purse, todo: Iterator[Standing]
+        self,
+        batch: Batch,
+        make: Make,
+        on_result: OnResult | None,
+        purse: Purse,
+        todo: Iterator[Standing],
+        group: asyncio.TaskGroup,
     ) -> None:
         self._batch = batch
         self._make = make
         self._on_result = on_result
         self._purse = purse
         self._todo = todo
+        self._group = group
 
     async def one_after_the_other(self) -> None:
         """Do one task after the other until there are no more: there is one of these for every place."""
@@ -85,7 +114,7 @@ class _Work:
             try:
                 spec = self._make(task)
             except ToolkitError as error:  # a model that cannot be, say: the others go on
-                await self._ended(task, never_began(run_id, error))
+                self._ended(task, never_began(run_id, error))
                 continue
             limits = await self._purse.take(run_id, spec.limits)
             if limits is None:
@@ -96,7 +125,7 @@ class _Work:
             options = {"run_id": run_id, "limits": limits, "before_run": self._begins(task, run_id), **more}
             result = await run_here(dataclasses.replace(spec, **options))
             await self._purse.give_back(run_id, result, is_known=True)
-            await self._ended(task, result)
+            self._ended(task, result)
 
     def _begins(self, task: Task, run_id: str) -> Callable[[RunSpec], Awaitable[None]]:
         """The journal knows of a run before its prompt is sent; the others go on while the disk is waited for."""
@@ -106,11 +135,18 @@ class _Work:
 
         return begins
 
-    async def _ended(self, task: Task, result: RunResult[Any]) -> None:
+    def _ended(self, task: Task, result: RunResult[Any]) -> None:
         """Write down what a run came to; one that the limit left no room for waits."""
         if result.code == "budget" and not result.calls:
             return
-        await asyncio.to_thread(self._batch.ended, task.id, result)
+        mark = self._batch.ended(task.id, result)
+        self._group.create_task(self._tell(task, result, mark))
+
+    async def _tell(self, task: Task, result: RunResult[Any], mark: int) -> None:
+        """Tell of a result as soon as it is on the disk: most often with the sync for the next run that begins."""
+        await asyncio.sleep(_TOGETHER)
+        if not self._batch.is_synced(mark):
+            await asyncio.to_thread(self._batch.sync, mark)
         if self._on_result is not None:
             self._on_result(task, result)
 
@@ -142,7 +178,7 @@ def settle(batch: Batch) -> None:
         for run in standing.runs:
             if run not in standing.ends:
                 result, lost = found(run)
-                batch.ended(standing.task.id, result, lost=lost)
+                batch.sync(batch.ended(standing.task.id, result, lost=lost))
 
 
 def found(run: str) -> tuple[RunResult[Any], bool]:
