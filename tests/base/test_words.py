@@ -10,6 +10,7 @@ from toolkit._base.words import (
     did_you_mean,
     duration_text,
     hidden_in,
+    read_size,
     safe_line,
     safe_name,
     safe_text,
@@ -126,3 +127,9 @@ def test_an_unknown_name_is_answered_with_the_nearest_one_or_with_all() -> None:
     assert did_you_mean("serach", ["search", "write"]) == "; did you mean 'search'?"
     assert did_you_mean("zzz", ["search", "write"]) == "; there are: search, write"
     assert did_you_mean("zzz", []) == "; there are none"
+
+
+def test_a_size_is_read_as_people_write_it_also_as_our_own_help_does() -> None:
+    written = {"5000": 5000, "5_000": 5000, "5MB": 5_000_000, "1.5GB": 1_500_000_000, "4GiB": 4 << 30, "1 kib": 1024}
+    assert {text: read_size(text) for text in written} == written
+    assert [read_size(text) for text in ("", "MiB", "4 GiBs", "1ib", "i", "-")] == [None] * 6

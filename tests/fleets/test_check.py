@@ -119,6 +119,9 @@ def test_a_cluster_that_is_not_there_is_said_by_the_command_and_nothing_is_begun
         assert "there is no cluster at tcp://127.0.0.1:1" in said.stderr
         assert "Traceback" not in said.stderr
     assert not (toolkit_home / "batches" / "tasks").exists()
+    loud = [sys.executable, "-m", "toolkit", "batch", "tasks.jsonl", "--cluster"]
+    typo = subprocess.run([*loud, "scheduler"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert typo.stderr == "'scheduler' is no address of a cluster\n  Write it as: tcp://HOST:8786\n"
     wrong = subprocess.run([*command, "tasks.jsonl", "--lease", "5s"], cwd=tmp_path, capture_output=True, text=True)
     assert wrong.returncode == 2
     assert "--cluster" in wrong.stderr

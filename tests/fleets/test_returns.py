@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import subprocess
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from tests.fleets.travelled import Fleet
 from toolkit.errors import RunError, WorkspaceConflictError
+from toolkit.fleets.caller.collecting import Collector
 from toolkit.fleets.parcels import ParcelError
 from toolkit.fleets.returns import bring, take_in
+from toolkit.fleets.workers import Sent
 from toolkit.runs import load_run, run
 from toolkit.testing import FakeCLI, text
 from toolkit.workspace import HostMount, WorkspaceSection
@@ -124,7 +127,7 @@ async def test_a_run_is_taken_in_once(project: Path, fleet: Fleet) -> None:
 
 
 async def test_files_that_are_larger_than_the_bound_stay_on_the_worker_and_the_rest_comes(
-    project: Path, fleet: Fleet
+    project: Path, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     packed = fleet.packed(_section(project))
     stored = await fleet.done(packed, "one", lambda top: (top / "project" / "huge").write_bytes(os.urandom(1 << 20)))
@@ -135,6 +138,12 @@ async def test_files_that_are_larger_than_the_bound_stay_on_the_worker_and_the_r
     with pytest.raises(RunError, match="left its files on the worker") as caught:
         back.changes()
     assert stored.facts["workspace"] in caught.value.where[0]
+    words = list[str]()
+    collector = Collector(fleet.packs, fleet.store, words.append)
+    monkeypatch.setenv("TOOLKIT_HOME", str(fleet.top / "another"))
+    assert not await collector.take("one", Sent(asdict(brought)), packed.pack)  # else its worker would remove it
+    assert Collector.has("one")
+    assert stored.facts["workspace"] in words[0]
     with pytest.raises(RunError, match="it is more than the 64 B that come back"):
         bring(stored, fleet.store, pack=packed.pack.hash, name="small/runs/one", most_bytes=64)
 

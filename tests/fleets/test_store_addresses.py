@@ -12,7 +12,7 @@ import pytest
 from tests.fleets.exercise import exercise
 from tests.workspace.hostile import a_place, run_as
 from toolkit.errors import RunError
-from toolkit.fleets.store import FolderStore, Store, check_store, open_store
+from toolkit.fleets.store import FolderStore, Store, check_store, open_shared, open_store
 from toolkit.fleets.store.fsspec_store import FsspecStore, without_user
 
 
@@ -95,6 +95,12 @@ def test_a_store_without_rights_is_named_with_its_address(in_memory: Store, monk
 def test_an_address_that_cannot_be_a_store_is_refused(address: str, why: str) -> None:
     with pytest.raises(RunError, match=why):
         open_store(address)
+
+
+def test_a_store_in_memory_is_none_for_other_machines(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="no worker can reach it"):
+        open_shared("memory://x")
+    assert isinstance(open_shared(str(tmp_path)), FolderStore)
 
 
 def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

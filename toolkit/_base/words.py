@@ -18,6 +18,7 @@ _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _TIME_PART = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _BYTES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+_BYTES |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
 _CONFUSING = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
 # Characters that show nothing, or turn the reading direction: joiners and marks of no width, bidirectional controls,
 # tags, variation selectors, fillers of Hangul and Khmer, the empty Braille cell. Many of them count as printable.
@@ -114,9 +115,9 @@ def read_duration(text: str) -> float | None:
 
 
 def read_size(text: str) -> int | None:
-    """A number of bytes as people write it: 5000000, 5_000_000, 5MB, 1.5GB; None where it is none."""
+    """A number of bytes as people write it: 5000000, 5_000_000, 5MB, 1.5GB, 4GiB; None where it is none."""
     text = text.strip().lower()
-    number = text.rstrip("bkmgt").strip()
+    number = text.rstrip("bikmgt").strip()
     unit = text[len(number) :].strip()
     try:
         return int(float(number) * _BYTES[unit]) if "." in number else int(number) * _BYTES[unit]

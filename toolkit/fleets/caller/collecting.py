@@ -13,7 +13,6 @@ from toolkit.fleets.parcels import Parcel
 from toolkit.fleets.returns import Brought, forget_brought, take_in
 from toolkit.fleets.store import MemoryStore, Store
 from toolkit.fleets.workers import Sent
-from toolkit.runs import StoredRun
 from toolkit.runs.storage import runs_home
 
 
@@ -26,26 +25,27 @@ class Collector:
         self._on_word = on_word
 
     async def take(self, run: str, sent: Sent, pack: Pack | None) -> bool:
-        """Store a run here; False, and a word to the caller, where that cannot be."""
+        """Store a run here, and say whether its worker need not keep it; why it must is a word to the caller."""
         try:
-            await asyncio.to_thread(self._take, run, sent, pack)
+            left_there = await asyncio.to_thread(self._take, run, sent, pack)
         except ToolkitError as error:
             self._on_word(f"run {run} stays on its worker: {error}")
             return False
-        return True
+        if left_there:
+            self._on_word(f"run {run}: {left_there}")
+        return not left_there
 
-    def _take(self, run: str, sent: Sent, pack: Pack | None) -> StoredRun:
+    def _take(self, run: str, sent: Sent, pack: Pack | None) -> str:
+        """Store it; what of it is only on the worker, and why."""
         if sent.brought is None:
             raise RunError(sent.why or "it was not sent")
         brought = _brought(sent.brought)
         store = MemoryStore(sent.records) if self._store is None else self._store
         home = None if pack is None else packed_home(pack, self._packs)
-        taken = take_in(brought, store, run=run, pack=home)
+        take_in(brought, store, run=run, pack=home)
         if self._store is not None:
             forget_brought(brought, store)
-        if brought.left_there:
-            self._on_word(f"run {run}: {brought.left_there}")
-        return taken
+        return brought.left_there
 
     @staticmethod
     def has(run: str) -> bool:

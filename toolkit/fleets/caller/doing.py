@@ -32,7 +32,7 @@ from toolkit.fleets.claims import LEASE
 from toolkit.fleets.engine import Cluster, Crew
 from toolkit.fleets.packs import Pack, require_code
 from toolkit.fleets.rate import follow
-from toolkit.fleets.store import check_store, open_store
+from toolkit.fleets.store import check_store, open_shared, open_store
 from toolkit.fleets.workers import MARK, Answer, Order, pack_spec
 from toolkit.runs import RunResult, RunSpec
 from toolkit.runs.batches import Batch, Standing, Task, Wish, end_of, in_order, keep_decision, priority_of, ungrouped
@@ -90,7 +90,7 @@ async def work_off_on(
     with batch.worked_on():
         cluster = Cluster(fleet.address, fleet.patience)
         if fleet.store is not None:
-            await asyncio.to_thread(check_store, open_store(fleet.store))
+            await asyncio.to_thread(check_store, open_shared(fleet.store))
         await cluster.connect()
         batch.say({"cluster": fleet.address, "at": time.time()})
         try:
@@ -106,7 +106,7 @@ async def reach(address: str, store: str | None = None) -> None:
         RunError: there is not.
     """
     if store is not None:
-        await asyncio.to_thread(check_store, open_store(store))
+        await asyncio.to_thread(check_store, open_shared(store))
     cluster = Cluster(address)
     await cluster.connect()
     await cluster.close()

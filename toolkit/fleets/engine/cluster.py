@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Any
@@ -15,6 +16,7 @@ Client = Any
 """A client of Dask, which has no types for what is used here."""
 
 CONNECT_SECONDS = 10.0
+_ADDRESS = re.compile(r"([a-z]+://)?[^\s/]+:\d+(/\S*)?|inproc://\S+")
 _PAUSE = 1.0
 _ASK_SECONDS = 30.0
 
@@ -49,6 +51,8 @@ class Cluster:
             raise RunError(
                 "a cluster needs Dask, which is not installed", fix="Install it: pip install distributed zstandard"
             ) from None
+        if not _ADDRESS.fullmatch(self.address):  # Dask leaves warnings behind for one that it cannot read
+            raise RunError(f"{self.address!r} is no address of a cluster", fix="Write it as: tcp://HOST:8786")
         logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what is lost is said here, in our words
         try:
             client = dask.Client(self.address, asynchronous=True, timeout=CONNECT_SECONDS, set_as_default=False)

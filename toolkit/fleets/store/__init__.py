@@ -1,8 +1,8 @@
 """Where machines leave what others must find: records that are created once and never changed."""
 
 from toolkit.fleets.store.memory import MemoryStore
-from toolkit.fleets.store.opening import check_store, open_store
+from toolkit.fleets.store.opening import check_store, open_shared, open_store
 from toolkit.fleets.store.row import Row, read_said
 from toolkit.fleets.store.store import FolderStore, Store
 
-__all__ = ["FolderStore", "MemoryStore", "Row", "Store", "check_store", "open_store", "read_said"]
+__all__ = ["FolderStore", "MemoryStore", "Row", "Store", "check_store", "open_shared", "open_store", "read_said"]

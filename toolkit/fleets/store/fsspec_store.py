@@ -22,7 +22,7 @@ _IN_MEMORY = threading.Lock()
 """The memory of a process checks and creates in two steps."""
 
 EXCLUSIVE = ("memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl")
-"""The protocols whose file systems create a file for one only."""
+"""The protocols whose file systems create a file for one only; the first is for one process."""
 
 
 class FsspecStore:
@@ -39,7 +39,7 @@ class FsspecStore:
         if protocol not in EXCLUSIVE:
             raise RunError(
                 f"a store cannot be at {self.address}: {protocol} does not create a file for one only",
-                fix=f"Use a folder, or one of: {', '.join(EXCLUSIVE)}",
+                fix=f"Use a folder, or one of: {', '.join(EXCLUSIVE[1:])}",
             )
         try:
             self._fs, top = import_module("fsspec.core").url_to_fs(address)

@@ -9,6 +9,7 @@ from toolkit.errors import RunError
 from toolkit.fleets.store.store import FolderStore, Store
 
 _PROBES = "probes"
+_SHARED = "Write a folder that all machines see, or for example: s3://bucket/folder"
 
 
 def open_store(address: str) -> Store:
@@ -19,9 +20,7 @@ def open_store(address: str) -> Store:
     """
     protocol, sign, rest = address.partition("://")
     if not address.strip() or "::" in address:
-        raise RunError(
-            f"{address!r} is no address of a store", fix="Write a folder, or for example: s3://bucket/folder"
-        )
+        raise RunError(f"{address!r} is no address of a store", fix=_SHARED)
     if not sign:
         return FolderStore(Path(address).expanduser().absolute())
     if protocol in ("file", "local"):
@@ -29,6 +28,17 @@ def open_store(address: str) -> Store:
     from toolkit.fleets.store.fsspec_store import FsspecStore
 
     return FsspecStore(address)
+
+
+def open_shared(address: str) -> Store:
+    """The same, for several machines.
+
+    Raises:
+        RunError: as `open_store`, or it is in the memory of one process.
+    """
+    if address.startswith("memory:"):
+        raise RunError(f"{address} is in the memory of one process: no worker can reach it", fix=_SHARED)
+    return open_store(address)
 
 
 def check_store(store: Store) -> None:
