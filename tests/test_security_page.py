@@ -83,7 +83,10 @@ READ: dict[str, tuple[Default, str]] = {
     ),
     "The workspace: `protect=`": (lambda: field("protect") == (), "nothing"),
     "The workspace: Nothing is applied": (lambda: field("branch") is None, "always on"),
-    "The gate: Network": (lambda: field("profile") == "offline" and field("domains") == (), "profile `offline`"),
+    "The gate: Network": (
+        lambda: RunSpec("x").jail_profile == "offline" and field("domains") == (),
+        "profile `offline`",
+    ),
     "The gate: Host ports": (lambda: field("allow_servers") == (), "none"),
     "The gate: `api_url`": (lambda: find_api(api_key="k").url.startswith("https://"), "the Anthropic API"),
     "The gate: Setup network": (lambda: tuple(Setup("true").domains) == (), "none"),
@@ -92,7 +95,7 @@ READ: dict[str, tuple[Default, str]] = {
         lambda: inspect.signature(Telemetry).parameters["contents"].default in (None, False),
         "off",
     ),
-    "Profiles and settings: `profile`": (lambda: field("profile"), "`offline`"),
+    "Profiles and settings: `profile`": (lambda: RunSpec("x").jail_profile, "`offline`"),
     "Profiles and settings: `settings=`": (lambda: field("settings") is None, "the profile's own"),
     "Profiles and settings: Control files": (
         lambda: field("allow_control_files") == () and all(name in PAGE for name in CONTROL_FILES),

@@ -58,6 +58,18 @@ def test_a_run_is_as_the_file_says_once_it_is_trusted(tmp_path: Path, scripted_a
     assert all(said.contains(words) for words in ("COLOUR blue", "LOCKED", "app.py", "NO-LOG"))
 
 
+def test_a_folder_in_place_does_not_show_the_secrets_that_the_file_leaves_out(
+    tmp_path: Path, scripted_api: Start
+) -> None:
+    desk = Desk(tmp_path, scripted_api([text("Done.")]))
+    project(desk)
+    write(desk, 'mounts = ["src"]\nleave_out_secrets = true\n')
+    done = desk.toolkit("run", "Go.", "--trust", "--in-place", "src")
+    assert (done.code, done.out) == (2, "")
+    assert "--in-place shows the folder as it is, and toolkit.toml leaves out secrets" in done.err
+    assert desk.toolkit("run", "Go.", "--trust", "--in-place", "src", "--with-secrets").code == 0
+
+
 def test_without_a_terminal_an_unknown_file_is_shown_and_not_obeyed(tmp_path: Path, scripted_api: Start) -> None:
     desk = Desk(tmp_path, scripted_api([text("Done.")]))
     project(desk)

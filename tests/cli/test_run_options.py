@@ -14,7 +14,8 @@ from tests.cli._command import toolkit
 from tests.cli._running import Desk
 from tests.sandbox.jails import needs_jail
 from toolkit.cli.starting.running import run, spec_of
-from toolkit.runs import Limits, RunSpec
+from toolkit.cli.terminal.own_words import in_own_words
+from toolkit.runs import Limits, OptionError, RunSpec
 from toolkit.sandbox import CONTROL_FILES, limit_names
 from toolkit.testing import ScriptedAPI, text, tool_use
 
@@ -187,6 +188,13 @@ def test_what_cannot_be_is_a_usage_error_that_names_the_option(words: str, told:
 
 
 @needs_jail
+def test_a_message_that_a_conversation_does_not_have_is_told_with_the_option_that_named_it() -> None:
+    what = f"at='m': session {SESSION} has no such message"
+    told = in_own_words(OptionError("at", what, fix="Take the id of a call (result.calls[0].id)"), {"images": ()})
+    assert told.startswith(f"--fork-at m: session {SESSION} has no such message\n")
+    assert "result.calls" not in told
+
+
 def test_readable_is_for_commands_and_folder_for_the_file_tools_too(tmp_path: Path, scripted_api: Start) -> None:
     for name in ("shown", "given"):
         (tmp_path / name).mkdir()

@@ -134,7 +134,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("servers", {"x": {"type": ["http"]}}, "there is no server type"),
     ("allow_servers", "web", r"Write allow_servers=\['web'\]"),
     ("profile", "offlin", "there is no such profile; did you mean 'offline'"),
-    ("profile", None, "there is no such profile"),
+    ("profile", "of fline", "there is no such profile"),
     ("domains", "a.example.org", r"Write domains=\['a.example.org'\]"),
     ("domains", [5], r"domains\[0\]=5: it is a host name"),
     ("readable", "/opt", r"Write readable=\['/opt'\]"),
@@ -238,6 +238,10 @@ def test_a_key_is_shown_in_no_error() -> None:
         ("permission_mode", "plan", "mode='plan'"),
         ("mounts", [], "workspace=WorkspaceSection(mounts, allowed_host_roots=[…])"),
         ("disallowed_tools", ["Bash"], 'policy={"Bash": "disable"}'),
+        ("cwd", "src", "workspace=WorkspaceSection([HostMount('src')], allowed_host_roots=['src'])"),
+        ("add_dirs", ["/opt"], "folders=['/opt']"),
+        ("fork_session", True, "fork=True"),
+        ("continue_conversation", True, "resume=result.session"),
         ("moddel", "x", "'model'"),
     ],
 )
@@ -246,6 +250,14 @@ def test_an_option_by_another_name_is_answered_with_its_own(name: str, value: An
         with pytest.raises(OptionError) as caught:
             begin(**{name: value})
         assert str(caught.value) == f"a run has no option '{name}'; did you mean {meant}?"
+
+
+def test_domains_alone_choose_the_profile_that_reaches_them() -> None:
+    spec = RunSpec("Go.", domains=["docs.example.com"])
+    assert (spec.profile, spec.jail_profile) == (None, "allowlist")
+    assert RunSpec("Go.").jail_profile == "offline"
+    with pytest.raises(ToolkitError, match="profile 'offline' reaches no domains"):
+        RunSpec("Go.", profile="offline", domains=["docs.example.com"])
 
 
 async def test_a_tool_without_a_box_just_works() -> None:
@@ -285,7 +297,7 @@ def test_a_spec_does_not_change_with_the_list_it_was_made_of() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"domains": ["a.example.org"]}, "profile 'offline' reaches no domains"),
+        ({"profile": "offline", "domains": ["a.example.org"]}, "profile 'offline' reaches no domains"),
         ({"profile": "allowlist"}, "profile 'allowlist' names no domain"),
         ({"profile": "allowlist", "domains": ["https://a.example.org"]}, "a.example.org"),
     ],

@@ -85,7 +85,12 @@ def test_the_authority_of_a_server_lies_relative_to_the_file(folder: Path) -> No
 def test_what_a_file_says_is_what_a_run_is_asked(folder: Path) -> None:
     spec = RunSpec("Go.", **options(folder, FULL))
     assert spec.limits == Limits(seconds=5400, memory_bytes=8_000_000_000, turns=40)
-    assert (spec.model, spec.domains, spec.profile, spec.thinking) == ("opus", ("a.example.org",), "allowlist", 2000)
+    assert (spec.model, spec.domains, spec.jail_profile, spec.thinking) == (
+        "opus",
+        ("a.example.org",),
+        "allowlist",
+        2000,
+    )
     assert (spec.env, spec.policy) == ({"CI": "1"}, {"Bash(git push)": "deny"})
     assert spec.tools == (f"{folder}/tools.py:box", "my_app.tools:box")
     assert spec.readable == (str(folder.parent / "sdk"),)

@@ -116,6 +116,18 @@ def test_a_line_of_the_environment_that_is_no_header_is_named_by_its_number(env:
     assert caught.value.what == "ANTHROPIC_CUSTOM_HEADERS: line 2 is no header"
 
 
+@pytest.mark.parametrize(("content", "why"), [(None, "is not a file"), (b"\xff\xfe\x00", "does not hold one key")])
+def test_what_is_no_file_with_a_key_is_refused_in_words(content: bytes | None, why: str, tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    if content is None:
+        file.mkdir(mode=0o700)
+    else:
+        file.write_bytes(content)
+        file.chmod(0o600)
+    with pytest.raises(SandboxError, match=why):
+        find_api(api_key_file=file)
+
+
 def test_a_key_file_beside_a_key_in_the_environment_confines(key_file: Path, tmp_path: Path) -> None:
     (tmp_path / "workspace").mkdir()
 

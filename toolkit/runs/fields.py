@@ -373,7 +373,7 @@ RULES: dict[str, Rule] = {
     "native": optional(list_of(one_of(NATIVE_TOOLS, "tool of the CLI"))),
     "servers": _servers,
     "allow_servers": list_of(text("the name of a server")),
-    "profile": one_of(PROFILES, "profile"),
+    "profile": optional(one_of(PROFILES, "profile")),
     "domains": list_of(text("a host name", 'Write for example: domains=["a.example.org"]')),
     "readable": list_of(path),
     "toolchain": flag,

@@ -151,7 +151,7 @@ class RunSpec:
     unless its configuration has `"optional": True`."""
     allow_servers: Sequence[str] = ()
     """Names of `servers` on this machine's own loopback that the CLI may reach."""
-    profile: str = "offline"
+    profile: str | None = None
     domains: Sequence[str] = ()
     toolchain: bool = True
     """Lend the owner's tools for the mounts: virtual environments, node_modules, and what runs them."""
@@ -279,7 +279,12 @@ class RunSpec:
     @property
     def jail_profile(self) -> str:
         """The profile of the jail: the mode can ask for a stricter one."""
-        return "read-only" if self.mode == "read-only" else self.profile
+        return "read-only" if self.mode == "read-only" else self.profile_name
+
+    @property
+    def profile_name(self) -> str:
+        """The profile that was chosen; without one it follows from the domains."""
+        return self.profile or ("allowlist" if self.domains else "offline")
 
     def shape(self) -> OutputShape | None:
         """The form of the output; None where none was asked for."""
@@ -396,6 +401,13 @@ _MEANT = {
     "max_budget_usd": "limits=Limits(usd={})",
     "budget": "limits=Limits(usd={})",
     "mounts": "workspace=WorkspaceSection(mounts, allowed_host_roots=[…])",
+    "mount": "workspace=WorkspaceSection([HostMount({0})], allowed_host_roots=[{0}])",
+    "cwd": "workspace=WorkspaceSection([HostMount({0})], allowed_host_roots=[{0}])",
+    "add_dirs": "folders={}",
+    "fork_session": "fork={}",
+    "continue_conversation": "resume=result.session",
+    "max_thinking_tokens": "thinking={}",
+    "cli": "cli_path={}",
     "toolbox": "tools=[box]",
     "toolboxes": "tools=[box]",
     "system_prompt": "system={}",

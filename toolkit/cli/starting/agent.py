@@ -162,8 +162,10 @@ def read_object(option: str, path: Path, what: str) -> dict[str, Any]:
     """
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
-        raise click.UsageError(f"{option} {path}: {error}") from None
+    except ValueError as error:
+        raise click.UsageError(f"{option} {path}: it is no JSON: {error}") from None
+    except OSError as error:
+        raise click.UsageError(f"{option} {path}: it cannot be read: {error.strerror}") from None
     if not isinstance(found, dict):
         raise click.UsageError(f"{option} {path}: {what} is written as one JSON object: {{…}}")
     return found

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolkit.cli.terminal.command import Bytes, Duration, with_options
+from toolkit.errors import SettingsError
 
 if TYPE_CHECKING:
     from toolkit.sandbox import SandboxSettings
@@ -95,4 +96,7 @@ def bounds_of(given: dict[str, Any]) -> dict[str, Any]:
 def _settings(file: Path) -> SandboxSettings:
     from toolkit.sandbox import SandboxSettings
 
-    return SandboxSettings.load(file)
+    try:
+        return SandboxSettings.load(file)
+    except SettingsError as error:
+        raise click.UsageError(f"--settings {file}: {error}") from None

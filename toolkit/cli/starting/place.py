@@ -103,6 +103,11 @@ def workspace_of(given: dict[str, Any], project: ProjectFile | None = None) -> W
         if given["mounts"]:
             raise click.UsageError("--mount makes a copy and --in-place does not: write one of them")
         _refuse_without_mounts(given)
+        if given["leave_out_secrets"] is None and project and any(one.leave_out_secrets for one in project.mounts()):
+            raise click.UsageError(
+                f"--in-place shows the folder as it is, and {project.path.name} leaves out secrets\n"
+                "  Write --mount DIR for a copy without them, or --with-secrets to show them"
+            )
         return InPlace(given["in_place"])
     mounts = _mounts(given, project)
     if not mounts:
@@ -118,9 +123,10 @@ def workspace_of(given: dict[str, Any], project: ProjectFile | None = None) -> W
 
 
 def _refuse_without_mounts(given: dict[str, Any]) -> None:
-    for option in ("lend", "at", "git", "backend"):
+    names = {"excludes": "exclude", "leave_out_secrets": "leave-out-secrets", "roots": "allow-root"}
+    for option in ("lend", "at", "git", "backend", "excludes", "gitignore", "leave_out_secrets", "roots"):
         if given[option]:
-            raise click.UsageError(f"--{option} is about what is mounted: write --mount as well")
+            raise click.UsageError(f"--{names.get(option, option)} is about what is mounted: write --mount as well")
 
 
 def _mounts(given: dict[str, Any], project: ProjectFile | None) -> list[HostMount]:

@@ -187,8 +187,6 @@ def _spec(given: dict[str, Any], project: ProjectFile | None) -> RunSpec:
         options = _options(given, project)
         if project is not None:
             options = project.options(**options)
-        if "profile" not in options:
-            options["profile"] = "allowlist" if options.get("domains") else "offline"
         return RunSpec([prompt, *map(Image, given["images"])] if given["images"] else prompt, **options)
     except ProjectFileError:
         raise

@@ -176,7 +176,12 @@ def check_roots(section: WorkspaceSection, option: str) -> WorkspaceSection:
         section.check()
     except WorkspaceSecurityError as error:
         if error.rule == "allowed-roots":
-            fix = f"Allow the folder it lies in: {option} {Path(error.path).absolute().parent}"
+            path = Path(error.path).absolute()
+            fix = (
+                f"Allow it: {option} {path}"
+                if path.is_dir()
+                else f"Allow the folder it lies in: {option} {path.parent}"
+            )
         else:
             fix = f"Allow the folder it leads to with {option}, or mount another path."
         raise click.UsageError("\n  ".join([error.what, *error.where, fix])) from None

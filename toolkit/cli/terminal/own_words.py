@@ -23,6 +23,7 @@ _OPTIONS = {
     "env": "--env",
     "fallback_model": "--fallback-model",
     "folders": "--folder",
+    "fork_at": "--fork-at",
     "model": "--model",
     "native": "--native",
     "plugins": "--plugin",
@@ -53,17 +54,20 @@ _LIMITS = {
     "usd": "--max-usd",
     "workspace_bytes": "--max-workspace",
 }
-_OPTION = re.compile(r"([a-z_]+)(?:\[[^\]]*\])?(?:='([^']*)')?(?=[: ])")
+_OPTION = re.compile(r"([a-z_]+)(?:\[[^\]]*\])?(?:=(?:'([^']*)'|([^\s:']+)))?(?=[: ])")
 _LIMIT = re.compile(r"(?:Limits\(|limit )([a-z_]+)=([^\s)]+)\)?")
 _PART = re.compile(r"prompt\[(\d+)\]")
-_PYTHON = re.compile(r"\w=|\w\(")
+_PYTHON = re.compile(r"\w=|\w\(|\w\.\w+\[")
 _ALLOWING = re.compile(r'allow_servers=\["([^"]*)"\]')
 _FIXES = {
     "at": "Write for example: --at /work",
+    "branch": "Mount a repository: --mount DIR",
     "env": "Leave it out",
+    "fork_at": "Take the 'message' of a lifecycle.started event: toolkit runs events RUN --json",
     "memory_bytes": "Write for example: --memory 4GB",
     "policy": "Leave it out",
     "prompt": 'Say what to do: toolkit run "Make the failing test pass."',
+    "setup": "Work in a copy of what it prepares: --mount DIR",
 }
 
 
@@ -78,13 +82,15 @@ def in_own_words(error: ToolkitError, given: Mapping[str, Any]) -> str:
     if option == "output" and given["output_schema"]:
         told = error.what.partition(": it is no JSON Schema")
         return f"--output-schema {shlex.quote(str(given['output_schema']))}{''.join(told[1:])}"
-    name, what = option.partition("[")[0], error.what
+    name = "fork_at" if option == "at" else option.partition("[")[0]
+    what = error.what.replace("mount_path ", "--mount: the place ", 1)
     limit, written = _LIMIT.match(what), _OPTION.match(what)
     if limit is not None and limit[1] in _LIMITS:
         name, what = limit[1], f"{_LIMITS[limit[1]]} {limit[2]}{what[limit.end() :]}"
     elif written is not None and written[1] in _OPTIONS:
-        value = "" if written[2] is None else f" {shlex.quote(written[2])}"
-        name, what = written[1], f"{_OPTIONS[written[1]]}{value}{what[written.end() :]}"
+        value = written[2] if written[2] is not None else written[3]
+        name = name if name == "fork_at" else written[1]
+        what = f"{_OPTIONS[name]}{'' if value is None else f' {shlex.quote(value)}'}{what[written.end() :]}"
     fix = _ALLOWING.sub(r"--allow-server \1", error.fix)
     fix = _FIXES.get(name, "") if _PYTHON.search(fix) else fix
     return "\n  ".join([what, *error.where, *([fix] if fix else [])])

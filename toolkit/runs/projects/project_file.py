@@ -142,8 +142,6 @@ class ProjectFile:
         options = combined(said, given)
         if ready := self._said.get("ready"):
             options["tools"] = (*options.get("tools", ()), *self._ready(ready, options.get("workspace")))
-        if options.get("domains") and "profile" not in options:
-            options["profile"] = "allowlist"
         return options
 
     def _section(self) -> WorkspaceSection | None:

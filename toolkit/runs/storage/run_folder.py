@@ -93,7 +93,7 @@ class RunFolder:
             "cwd": str(Path.cwd()),
             "prompt": own_text(spec.prompt),
             "model": spec.model,
-            "profile": spec.profile,
+            "profile": spec.profile_name,
             "domains": list(spec.domains),
             "limits": spec.limits.given(),
             "mode": spec.mode,

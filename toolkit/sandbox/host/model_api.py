@@ -167,6 +167,9 @@ def _checked(name: str, value: str) -> str:
     return value
 
 
+_LONGEST_KEY_FILE = 1 << 16
+
+
 def _read_key(path: Path) -> str:
     """The key in a file that only its owner can read."""
     try:
@@ -174,13 +177,15 @@ def _read_key(path: Path) -> str:
     except OSError as error:
         why = os.strerror(error.errno or 0)
         raise SandboxError(f"key file '{path}' cannot be read: {why}", fix="Name the file itself.") from None
-    with os.fdopen(descriptor, encoding="utf-8") as file:
-        found = os.fstat(file.fileno())
+    try:
+        found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
             raise SandboxError(f"key file '{path}' is not a file", fix="Name the file that holds the key.")
         if found.st_mode & 0o077:
             raise SandboxError(f"key file '{path}' can be read by others", fix=f"Run: chmod 600 {path}")
-        key = file.read().strip()
-    if not key or not key.isprintable() or " " in key:
+        key = os.read(descriptor, _LONGEST_KEY_FILE).decode("utf-8", "replace").strip()
+    finally:
+        os.close(descriptor)
+    if not key or not key.isascii() or not key.isprintable() or " " in key:
         raise SandboxError(f"key file '{path}' does not hold one key", fix="Put the key alone into it.")
     return key
