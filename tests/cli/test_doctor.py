@@ -92,7 +92,7 @@ def test_a_project_is_told_what_an_agent_has_in_it_and_from_where(tmp_path: Path
     assert found["agent's pytest"]["found"] == "pytest 7.1 at <here>/src/.venv/bin/pytest (virtual environment)"
     assert found["agent's git"]["found"].startswith("git version ")
     assert found["agent's git"]["found"].endswith("/git (the system's)")
-    assert found["agent's history"]["found"] == "git has that of the mount"
+    assert found["agent's history"]["found"] == "git shows that of your repository"
     assert {"agent's node", "agent's compiler"} < set(found)
     assert not any(finding["stops"] for finding in found.values())
 
@@ -107,7 +107,7 @@ def test_a_program_that_does_not_start_in_the_jail_or_is_missing_is_told_with_it
     done = desk.toolkit("doctor", "--mount", "src")
     python = "<here>/src/.venv/bin/python (virtual environment) does not start: broken"
     assert f"note  agent's python      {python}\n{'':<26}→ Make an environment in the project" in done.out
-    assert "ok    agent's history     none: the mount is no git repository\n" in done.out
+    assert "ok    agent's history     none: the folder is no git repository\n" in done.out
 
 
 def test_a_folder_with_a_repository_is_looked_at_without_being_named(tmp_path: Path) -> None:

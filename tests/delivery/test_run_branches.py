@@ -141,7 +141,7 @@ async def test_the_commands_say_what_is_left_out_what_to_look_at_and_what_was_ty
     named = desk.toolkit("runs", "branch", result.run, "--name", "agent/x", "--message", "My words")
     assert named.code == 0
     assert named.out.startswith("agent/x  1 commit on ")
-    assert "left out: shop/x.log (the project's own rules ignore it" in named.err
+    assert "left out: shop/x.log (the project ignores it, or it is a cache" in named.err
     assert "look twice: shop/Makefile (runs elsewhere: where the project is built)" in named.err
     assert git(project, "log", "-1", "--format=%s", "agent/x") == "My words"
     only = desk.toolkit("runs", "branch", result.run, "--name", "agent/only", "--only", "b")

@@ -177,5 +177,5 @@ def test_no_way_to_take_changes_is_shown_where_all_of_them_are_ignored(tmp_path:
     done = desk.toolkit("run", "work", "--mount", "src")
     shown = desk.toolkit("runs", "show", "last").out
     for said in (done.err, shown):
-        assert "ignored by the project's own rules: 1 file in <here>/src/made.log" in said
+        assert "caches, or ignored by the project: 1 file in <here>/src/made.log" in said
         assert "toolkit runs apply" not in said

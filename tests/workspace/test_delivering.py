@@ -343,7 +343,7 @@ def test_a_mount_that_is_a_subfolder_and_two_mounts_of_one_repository(tmp_path: 
     (ws.temp_dir / "y").write_text("Y\n")
     made = ws.deliver(delivery())
     assert git(repo, "diff", "--name-only", "main", "agent/x").split() == ["a/x", "b/y"]
-    assert dict(made.left) == {"a/deep.log": "the project's own rules ignore it"}
+    assert dict(made.left) == {"a/deep.log": "the project ignores it, or it is a cache"}
 
 
 def test_several_repositories_get_a_branch_each_and_a_mount_chooses(tmp_path: Path) -> None:
@@ -508,3 +508,24 @@ def test_nothing_that_a_git_folder_names_is_run(tmp_path: Path) -> None:
     assert not inside.exists()
     assert not outside.exists()
     assert everything(repo) == before
+
+
+def test_caches_are_on_no_branch_also_where_the_project_has_no_rules(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo", files={"app.py": b"one\n"})
+    ws = prepared(repo)
+    copy = ws.temp_dir / "repo"
+    (copy / "app.py").write_text("two\n")
+    (copy / "__pycache__").mkdir()
+    (copy / "__pycache__/app.pyc").write_text("bytes\n")
+    git(copy, "add", "-A")
+    git(copy, "commit", "-qm", "One")
+    assert git(copy, "ls-files").split() == ["app.py"]
+    (copy / "__pycache__/forced.pyc").write_text("bytes\n")
+    git(copy, "add", "-f", "__pycache__/forced.pyc")
+    git(copy, "commit", "-qm", "Two")
+    (copy / ".pytest_cache").mkdir()
+    (copy / ".pytest_cache/README.md").write_text("rest\n")
+
+    ws.deliver(delivery(), trusting_packer(ws))
+
+    assert git(repo, "diff", "--name-only", "main", "agent/x").split() == ["app.py"]

@@ -1,4 +1,4 @@
-"""What the project's own ignore rules name is counted and shown apart, and applied only by its name."""
+"""What the project's own ignore rules name, and caches, is counted and shown apart, and applied only by its name."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_ignored_paths_are_told_in_one_line_and_left_out_of_the_patch(ws: Worksp
     assert summary[0].startswith("M  shop/src/app.py")
     assert summary[1:] == [
         "1 change: 1 modified",
-        "ignored by the project's own rules: 31 files in shop/build/, shop/src/__pycache__/",
+        "caches, or ignored by the project: 31 files in shop/build/, shop/src/__pycache__/",
     ]
     assert b"build/out.txt" not in ws.changes().patch().split(b"diff --git", 1)[1]
 
@@ -74,3 +74,25 @@ def test_they_are_applied_only_by_their_name(ws: WorkspaceSection, tmp_path: Pat
     ws.apply(paths=["shop/build/out.txt"])
     assert (host / "build/out.txt").read_text() == "made\n"
     assert not (host / "src/__pycache__").exists()
+
+
+def test_caches_of_usual_tools_are_ignored_without_a_rule(tmp_path: Path) -> None:
+    shop = tmp_path / "bare"
+    shop.mkdir()
+    (shop / "app.py").write_text("x = 1\n")
+    made = ["__pycache__/app.pyc", "lib/__pycache__/deep/x.pyc", ".pytest_cache/README.md", "lib/pytest_cache/kept.txt"]
+    with WorkspaceSection([HostMount(shop)], [shop], parent=tmp_path) as section:
+        for name in [*made, "lib/new/.mypy_cache"]:
+            path = section.temp_dir / "bare" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("made\n")
+        found = {change.path.removeprefix("bare/") for change in section.changes().ignored if change.type == "file"}
+        assert found == set(made[:3])  # a file of that name is no cache
+        applied = section.apply()
+    assert sorted(path for path, _ in applied.left) == [
+        "bare/.pytest_cache",
+        "bare/__pycache__",
+        "bare/lib/__pycache__",
+    ]
+    assert (shop / "lib/pytest_cache/kept.txt").read_text() == "made\n"
+    assert not (shop / "__pycache__").exists()

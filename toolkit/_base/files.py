@@ -19,6 +19,8 @@ from typing import Any, BinaryIO
 
 from toolkit._base.handles import CREATE_FILE
 
+CACHES = frozenset({"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"})
+"""Folders that usual tools make again by themselves: nobody's work."""
 _NO_REPLACE = 1
 _EXCHANGE = 2
 _renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)

@@ -102,8 +102,8 @@ def _bubblewrap() -> Iterator[Finding]:
         yield Finding("bubblewrap", True, f"{version} at {path}")
         return
     found = (
-        f"{version} at {path}: before 0.12 it makes mount points behind a link in the folders above (CVE-2026-87766). "
-        "In a jail every folder above a mount point is held, so that no agent can put one there"
+        f"{version} at {path}: versions before 0.12 have the flaw CVE-2026-87766. "
+        "Our jails are built so that an agent cannot use it"
     )
     yield Finding("bubblewrap", False, found, "Upgrade bubblewrap to 0.12 or newer when you can", stops=False)
 

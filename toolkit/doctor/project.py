@@ -61,7 +61,7 @@ def examine_project(plan: RunPlan) -> Iterator[Finding]:
             yield Finding(f"agent's {name}", True, f"{safe_line(version, 80)} at {at}", stops=False)
         else:
             yield Finding(f"agent's {name}", False, f"{at} does not start: {safe_line(version, 80)}", fix, stops=False)
-    history = "git has that of the mount" if plan.has_git else "none: the mount is no git repository"
+    history = "git shows that of your repository" if plan.has_git else "none: the folder is no git repository"
     yield Finding("agent's history", True, history, stops=False)
 
 

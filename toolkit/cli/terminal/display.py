@@ -246,7 +246,8 @@ def attempt_line(number: int, attempt: Mapping[str, Any]) -> str:
         how = f"ended: {attempt['ended_by']}"
     else:
         how = "" if attempt.get("exit_code") is None else f"exit code {attempt['exit_code']}"
-    last = [line for line in (attempt.get("output") or "").splitlines() if line.strip()][-1:]
+    lines = (line.strip(" =") for line in (attempt.get("output") or "").splitlines())  # pytest draws a frame of =
+    last = [line for line in lines if line][-1:]
     parts = [f"attempt {number}: {so}", how, *([] if attempt["passed"] else last)]
     return f"{': '.join(part for part in parts if part)} ({duration_text(attempt.get('ms') or 0)})"
 

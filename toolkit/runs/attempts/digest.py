@@ -8,10 +8,11 @@ import stat
 from collections.abc import Collection
 from pathlib import Path
 
+from toolkit._base.files import CACHES
 from toolkit._base.handles import READ_DIR, walk_folders
 from toolkit.runs.storage.place import Place
 
-_MEANINGLESS = frozenset({".git", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".cache"})
+_MEANINGLESS = CACHES | {".git", ".cache"}
 """What looking at a project leaves in it."""
 
 

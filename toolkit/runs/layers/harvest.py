@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from toolkit._base.files import CACHES
 from toolkit.sandbox import is_installed
 
 _INSTALLATIONS = frozenset({"node_modules", "__pypackages__", ".tox", ".nox", ".eggs", ".bundle", ".yarn"})
 _OUTPUT = frozenset({"target", "build", "dist", "out", ".next", ".nuxt", "coverage", "htmlcov"})
 """What a build writes and an agent has to be able to write again: shown read-only it would be in the way."""
-_PASSING = frozenset({"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".cache", ".git"})
+_PASSING = CACHES | {".git", ".cache"}
 """What comes and goes, and is not worth a word."""
 MOST_PLACES = 200
 Known = dict[str, tuple[int, ...]]

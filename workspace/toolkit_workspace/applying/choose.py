@@ -38,7 +38,7 @@ def choose(
             continue
         if change.ignored and not any(change.is_below(path) for path in named):
             if change.path.rpartition("/")[0] not in ignored:  # what is in it goes without saying
-                left.append((change.path, "the project's own rules ignore it: name it in paths to apply it"))
+                left.append((change.path, "the project ignores it, or it is a cache: name it in paths to apply it"))
         elif reason := _why_left(change, names_git) or _why_left_planted(change, wanted_paths or ()):
             left.append((change.path, reason))
         else:

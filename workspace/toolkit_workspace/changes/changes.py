@@ -63,7 +63,7 @@ class Change:
     planted: str | None = None
     """The folder around it that git would take for a repository; then it is applied only by that folder's name."""
     ignored: bool = False
-    """Whether it is new and the project's own ignore rules name it; then it is applied only by its name."""
+    """Whether it is new, and a cache or ignored by the project's own rules; then it is applied only by its name."""
     agent_path: str | None = None
     """What the agent calls it inside its jail: by default the host's own path; None where no jail has shown it."""
     before: Node | None = field(default=None, repr=False, compare=False)
@@ -152,7 +152,7 @@ class Changes(Sequence[Change]):
 
     @property
     def ignored(self) -> Changes:
-        """The new paths that the project's own ignore rules name, such as `__pycache__`."""
+        """The new paths that the project's own ignore rules name, and caches such as `__pycache__`."""
         return self._with(change for change in self if change.ignored)
 
     @property

@@ -1,7 +1,7 @@
-"""Tell which new paths the project's own ignore rules name: caches, builds, installed packages.
+"""Tell which new paths the project's own ignore rules name: builds, installed packages; and the caches of usual tools.
 
 The rules are the host's, as they stand there now. What an agent writes into a
-`.gitignore` file of the copy hides nothing.
+`.gitignore` file of the copy hides nothing. Caches such as `__pycache__` count without a rule, too.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from toolkit._base.files import CACHES
 from toolkit_workspace.changes.scan import Pair
 from toolkit_workspace.record.content import Hosts
 from toolkit_workspace.record.record import MountRecord
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from toolkit_workspace.selecting import GitPattern
 
 _EXCLUDE = b".git/info/exclude"
+_CACHES = frozenset(os.fsencode(name) for name in CACHES)
 
 
 class IgnoreRules:
@@ -50,8 +52,11 @@ class IgnoreRules:
         folder = path.rpartition(b"/")[0]
         if folder and self._folder_is_ignored(mount, folder):
             return True
-        if path.rpartition(b"/")[2] == b".git":
+        name = path.rpartition(b"/")[2]
+        if name == b".git":
             return False
+        if is_folder and name in _CACHES:
+            return True
         scope = self._scope(mount, folder)
         return scope is not None and scope.excluded_by(path, is_folder) is not None
 

@@ -67,7 +67,7 @@ def why_not_in_patch(change: Change) -> str:
     if change.type == "special":
         return "neither file nor link"
     if change.ignored:
-        return "the project's own rules ignore it"
+        return "the project ignores it, or it is a cache"
     if change.planted is not None:
         return "git takes the folder it lies in for a repository"
     if any(_git_refuses(os.fsencode(path)) for path in (change.path, change.old_path) if path):

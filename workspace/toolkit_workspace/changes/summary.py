@@ -39,7 +39,7 @@ def summary_table(changes: Changes, *, max_rows: int) -> str:
 
 
 def _ignored(quiet: list[Change]) -> str:
-    """One line for what the project's own rules ignore: how much, and where."""
+    """One line for caches and what the project's own rules ignore: how much, and where."""
     if not quiet:
         return ""
     files = sum(change.type != "folder" for change in quiet)
@@ -47,7 +47,7 @@ def _ignored(quiet: list[Change]) -> str:
     tops = [change for change in quiet if change.path.rpartition("/")[0] not in names]
     shown = ", ".join(_name(change) for change in tops[:_MOST_TOPS])
     more = f", … {len(tops) - _MOST_TOPS} more" if len(tops) > _MOST_TOPS else ""
-    return f"ignored by the project's own rules: {files} file{'s' if files != 1 else ''} in {shown}{more}"
+    return f"caches, or ignored by the project: {files} file{'s' if files != 1 else ''} in {shown}{more}"
 
 
 def _folders_told(changes: Changes) -> set[str]:

@@ -65,7 +65,7 @@ class Vetting:
         if any(one == name or one.startswith(f"{name}/") for one in spellings for name in self._protected):
             return "it is protected: a commit does not change it either"
         if is_ignored:
-            return "the project's own rules ignore it"
+            return "the project ignores it, or it is a cache"
         return f"git takes {safe_name(planted)} for a repository" if planted and entry is not None else ""
 
     def _refuse_link_out(self, commit: AgentCommit, path: str, entry: Entry) -> None:

@@ -117,7 +117,7 @@ class RepositoryWork:
         kept = []
         for path, old, change in cases:
             if path in ignored and change.path not in named and not change.ignored:
-                self.left[change.path] = "the project's own rules ignore it"
+                self.left[change.path] = "the project ignores it, or it is a cache"
             else:
                 kept.append((path, old, change))
                 if change.suspicious:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from toolkit._base.files import CACHES
 from toolkit_workspace.git.folder import GitFolder
 from toolkit_workspace.git.repository import Repository
 
@@ -58,9 +59,10 @@ def clean_settings(repository: Repository) -> str:
 
 
 def ignored_everywhere(repository: Repository) -> bytes:
-    """What the owner ignores without a `.gitignore` file: in all repositories, and in this one."""
+    """What is ignored without a `.gitignore` file: caches, and by the owner in all repositories and in this one."""
     config = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-    texts = [_read(Path(repository.excludes_file or f"{config}/git/ignore"))]
+    caches = "".join(f"{name}/\n" for name in sorted(CACHES))
+    texts = [caches.encode(), _read(Path(repository.excludes_file or f"{config}/git/ignore"))]
     with GitFolder(repository.common_dir) as folder:
         if not folder.is_special(_EXCLUDE):
             texts.append(folder.read(_EXCLUDE, _LARGEST_EXCLUDE) or b"")
