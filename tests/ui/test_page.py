@@ -237,6 +237,36 @@ async def test_changes_are_shown_with_their_marks_before_they_are_applied(
     assert (project / "prices.py").read_text(encoding="utf-8") == "RATE = 2\n"
 
 
+async def test_changes_are_counted_alike_here_in_the_report_and_at_the_terminal(
+    served: UiServer, opened: Opened, tmp_path: Path
+) -> None:
+    project = tmp_path / "shop"
+    project.mkdir()
+    (project / "prices.py").write_text("RATE = 1\n", encoding="utf-8")
+    section = WorkspaceSection([HostMount(project)], allowed_host_roots=[tmp_path])
+    async with start("Fix it.", transport=FakeCLI([text("done")]), workspace=section) as live:
+        await live.result()
+        for name in ("lib/new.py", "__pycache__/prices.pyc", "prices.py"):
+            path = Path(str(section.temp_dir)) / "shop" / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text("RATE = 2\n", encoding="utf-8")
+    ignored = "caches, or ignored by the project: 1 file in "
+    summary = load_run(live.id).changes().summary().splitlines()
+    assert summary[-2] == "2 changes: 1 added, 1 modified"
+    assert summary[-1].startswith(ignored)
+    page = await opened(served.url)
+    await open_run(page, live.id)
+    await page.get_by_role("button", name="Take back 2 changes").click()
+    await expect(page.locator(".marks .path")).to_have_count(2)
+    await expect(page.get_by_text(ignored)).to_be_visible()
+    await page.get_by_role("link", name="Open the report").click()
+    tab = page.get_by_role("tab", name="Changes")
+    await tab.click()
+    assert await tab.locator(".count").inner_text() == "2"
+    assert (await texts(page, "#panel-changes h2"))[0] == "2 changes"
+    await expect(page.get_by_text(ignored)).to_be_visible()
+
+
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])
 async def test_what_a_run_says_is_text_at_every_size_and_nothing_runs(
     served: UiServer, opened: Opened, width: int, dark: bool

@@ -130,18 +130,23 @@ def _as_text(value: Any) -> str:
 def _changes(run: StoredRun, state: str) -> dict[str, Any]:
     """The changed files, each with its hunks, and a note where they are not all there is to say."""
     if state == "running":
-        return {"files": [], "note": "The changes are shown when the run has ended."}
+        return {"files": [], "note": "The changes are shown when the run has ended.", "ignored": ""}
     kept = run.changed_files() or []
     try:
-        files, note, gone = _changed_files(run.changes()), None, "it was applied since"
+        changes = run.changes()
+        files, note, gone, ignored = _changed_files(changes), None, "it was applied since", changes.ignored_line()
     except ToolkitError as error:
-        files, note, gone = [], f"{error.what[:1].upper()}{error.what[1:]}.", "its contents are no longer there"
+        note, gone = f"{error.what[:1].upper()}{error.what[1:]}.", "its contents are no longer there"
+        files, ignored = [], ""
     listed = {file["path"] for file in files}
-    files += [{**facts, "patch": None, "why": gone} for facts in kept if facts.get("path") not in listed]
-    return {"files": sorted(files, key=lambda file: str(file["path"])), "note": note}
+    before = [facts for facts in kept if not facts.get("quiet") and facts.get("path") not in listed]
+    files += [{**facts, "patch": None, "why": gone} for facts in before]
+    return {"files": sorted(files, key=lambda file: str(file["path"])), "note": note, "ignored": ignored}
 
 
 def _changed_files(changes: Changes) -> list[dict[str, Any]]:
+    """The changes that are counted everywhere, each with its hunks."""
+    changes = changes.counted
     left = _ALL_BYTES
     files = []
     for place, change in enumerate(changes):

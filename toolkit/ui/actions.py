@@ -56,14 +56,14 @@ def changes(run: StoredRun, said: dict[str, Any]) -> dict[str, Any]:
     """What would be taken back, with the marks that deserve a look first."""
     found = run.changes()
     return {
-        "files": found.to_json(),
-        "summary": found.summary() if found else "No changes.",
+        "files": found.counted.to_json(),
+        "ignored": found.ignored_line(),
         "diff": found.patch().decode("utf-8", "replace")[:_MOST_DIFF] if found else "",
     }
 
 
 def apply(run: StoredRun, said: dict[str, Any]) -> dict[str, Any]:
-    """Take the changes back to the host: all that need no second look, or the paths that are named."""
+    """Take the changes back to the host: all of them but what is never taken unless it is named, or these paths."""
     paths = said.get("paths")
     if paths is not None and not (isinstance(paths, list) and all(isinstance(path, str) for path in paths)):
         raise RunError("the paths to apply are no list of texts")

@@ -110,7 +110,7 @@ def _row(run: StoredRun) -> dict[str, Any]:
     state = run.state
     result = run.so_far() if state == "running" else run.result()
     prompt = str(facts.get("prompt") or "")
-    files = None if state == "running" else run.changed_files()
+    known = None if state == "running" else run.changed_files()
     return {
         "id": run.id,
         "state": state,
@@ -132,7 +132,7 @@ def _row(run: StoredRun) -> dict[str, Any]:
         "verified": getattr(result, "verified", None),
         "denied": len(result.denied),
         "session": result.session,
-        "files": None if files is None else len(files),
+        "changes": None if known is None else sum(not one.get("quiet") for one in known),
         "copied": bool(facts.get("copied")),
         "questions": _questions(run) if state == "running" else [],
     }

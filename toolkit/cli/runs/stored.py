@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolkit._base.words import cost_text, duration_text, safe_line, safe_text, size_text
+from toolkit._base.words import cost_text, count_text, duration_text, safe_line, safe_text, size_text
 from toolkit.cli.runs.clean import clean
 from toolkit.cli.runs.deliver import branch, patch
 from toolkit.cli.runs.export import export
@@ -211,8 +211,8 @@ def _changed(run: StoredRun, state: str) -> list[str]:
     try:
         changes = run.changes()
     except ToolkitError as error:
-        known = run.changed_files()
-        return ["", f"{len(known)} files were changed; {error.what}"] if known else []
+        known = [one for one in run.changed_files() or [] if not one.get("quiet")]
+        return ["", f"{count_text(len(known), 'change')}; {error.what}"] if known else []
     return ["", changes.summary(), *next_steps(run, changes)] if changes else []
 
 

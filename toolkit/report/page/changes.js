@@ -9,7 +9,8 @@ function showChanges(state, panel) {
   const files = Array.isArray(changes.files) ? changes.files : [];
   if (changes.note) panel.append(h("p.empty", {}, str(changes.note)));
   else if (!files.length) panel.append(h("p.empty", {}, "The agent changed nothing."));
-  if (!files.length) return;
+  const ignored = changes.ignored ? h("p.take", {}, exact(str(changes.ignored))) : null;
+  if (!files.length) return void (ignored && panel.append(ignored));
   const boxes = files.map((file) => fileBox(file));
   const list = h(
     "div.file-list",
@@ -34,7 +35,7 @@ function showChanges(state, panel) {
   const apply = changes.note
     ? null
     : h("p.take", {}, "To take them back: ", h("code", {}, "toolkit runs apply " + run));
-  panel.append(h("h2", {}, many(files.length, "changed path")), list, apply, ...boxes.map(({ box }) => box));
+  panel.append(h("h2", {}, many(files.length, "change")), list, ignored, apply, ...boxes.map(({ box }) => box));
 }
 
 function kindMark(file) {

@@ -72,7 +72,7 @@ function actionsFor(state, row, report) {
   if (!state.live || row.state === "damaged") return h("div.buttons", {}, open, close);
   const stop = row.state === "running" ? doing("Stop", place, async () => (await act(row.id, "stop")).said, "danger") : null;
   const interrupt = row.state === "running" ? doing("Interrupt the turn", place, async () => (await act(row.id, "interrupt")).said) : null;
-  const take = row.state !== "running" && row.copied && row.files ? h("button.button", { type: "button", click: () => reviewChanges(row, more, place) }, "Take back " + many(row.files, "file")) : null;
+  const take = row.state !== "running" && row.copied && row.changes ? h("button.button", { type: "button", click: () => reviewChanges(row, more, place) }, "Take back " + many(row.changes, "change")) : null;
   const resume = row.state !== "running" && row.session ? h("button.button", { type: "button", click: () => askMore(row, more, place) }, "Go on") : null;
   return [h("div.buttons", {}, open, take, resume, interrupt, stop, close), more, place];
 }
@@ -99,9 +99,10 @@ async function reviewChanges(row, box, place) {
       "ul.marks",
       {},
       [...marked, ...found.files.filter((file) => !marked.includes(file))].slice(0, 500).map((file) =>
-        h("li", {}, h("span", {}, h("span.kind." + file.kind, {}, file.kind + " "), h("code.path", {}, named(file.path)), file.ignored ? " (ignored by the project)" : ""), [file.planted, ...file.suspicious].filter(Boolean).map((why) => h("span.why", {}, why))),
+        h("li", {}, h("span", {}, h("span.kind." + file.kind, {}, file.kind + " "), h("code.path", {}, named(file.path))), [file.planted, ...file.suspicious].filter(Boolean).map((why) => h("span.why", {}, why))),
       ),
     ),
+    found.ignored ? h("p.muted", {}, named(found.ignored)) : null,
     found.diff ? h("details", {}, h("summary", {}, "The diff"), h("pre.diff", {}, diffLines(found.diff))) : null,
     h("p", {}, name),
     h(

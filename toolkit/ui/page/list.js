@@ -3,6 +3,7 @@
 const ROW = 62,
   TITLE = 44,
   SPARE = 8;
+const DAY = new Intl.DateTimeFormat([], { dateStyle: "full" }); // made once: making one takes longer than using it
 const STATES = [
   ["all", "All", () => true],
   ["running", "Running", (row) => row.state === "running"],
@@ -12,7 +13,7 @@ const STATES = [
 ];
 const GROUPS = [
   ["", "No groups", null],
-  ["day", "By day", (row) => new Date(num(row.began) * 1000).toLocaleDateString([], { dateStyle: "full" })],
+  ["day", "By day", (row) => DAY.format(num(row.began) * 1000)],
   ["project", "By project", (row) => str(row.project) || "no project"],
   ["batch", "By batch", (row) => str(row.batch) || "no batch"],
 ];
@@ -111,7 +112,9 @@ function drawItem(state, item) {
 
 function drawTitle(item) {
   const { known, isWhole } = sumOf(item.some);
-  return h("div.group-title", {}, h("span.path", {}, named(item.title)), h("span.muted", {}, many(item.some.length, "run") + ", " + costWords(known, isWhole)));
+  const isKnown = known > 0 || item.some.some((row) => row.state !== "running");
+  const words = many(item.some.length, "run") + (isKnown ? ", " + costWords(known, isWhole) : "");
+  return h("div.group-title", {}, h("span.path", {}, named(item.title)), h("span.muted", {}, words));
 }
 
 function drawRun(state, row) {
@@ -128,7 +131,7 @@ function drawRun(state, row) {
     h("span.task", {}, h("b", {}, named(row.title || row.id)), h("span", {}, named(details))),
     h("span.cell.state", {}, h("span.chip." + tone, {}, word + verified)),
     h("span.cell.wide", { title: "model calls" }, row.turns ? many(row.turns, "call") : ""),
-    h("span.cell.wide", {}, row.tokens ? short(row.tokens) : ""),
+    h("span.cell.wide", {}, row.tokens ? short(row.tokens) + " tokens" : ""),
     h("span.cell", {}, cost),
     h("span.cell.age", {}, age),
   );
@@ -137,6 +140,7 @@ function drawRun(state, row) {
 function ago(seconds) {
   const past = Date.now() / 1000 - num(seconds);
   if (!num(seconds)) return "";
+  if (past < 60) return "just now";
   if (past < 3600) return Math.max(0, Math.floor(past / 60)) + " m ago";
   if (past < 86400) return Math.floor(past / 3600) + " h ago";
   return Math.floor(past / 86400) + " d ago";

@@ -13,11 +13,11 @@ function questionBox(row, question) {
   return h(
     "div.question",
     { "data-question": question.id },
-    h("p", {}, h("b", {}, named(question.tool)), question.form ? " asks:" : " " + (question.reason || "")),
+    h("p", {}, h("b", {}, named(question.tool)), question.form ? " asks:" : " " + withoutName(str(question.reason), str(question.tool))),
     h("p.path", {}, named(row.title || row.id)),
     question.form ? h("p.asks", {}, named(about)) : h("pre", {}, about),
     fields ? fields.boxes : null,
-    remembers ? h("p.muted", {}, "For the session or the project remembers " + str(question.remembers)) : null,
+    remembers ? h("p.muted", {}, "“For the session” and “For the project” allow, from now on: " + str(question.remembers)) : null,
     h(
       "div.buttons",
       {},
@@ -28,6 +28,11 @@ function questionBox(row, question) {
     ),
     place,
   );
+}
+
+/* A reason often begins with the name that stands before it already. */
+function withoutName(reason, name) {
+  return reason.startsWith(name + " ") ? reason.slice(name.length + 1) : reason;
 }
 
 /* A box for each field of a form, and what was typed into them; a field that was left empty has its default. */

@@ -17,7 +17,7 @@ from toolkit_workspace.changes.marks import LinkReader, links_below, marks_of
 from toolkit_workspace.changes.patch import patch_of, why_not_in_patch
 from toolkit_workspace.changes.renames import pair_renames
 from toolkit_workspace.changes.scan import Pair, scan
-from toolkit_workspace.changes.summary import summary_table
+from toolkit_workspace.changes.summary import counted, ignored_line, summary_table
 from toolkit_workspace.overlay import links_in_both
 from toolkit_workspace.record.content import Hosts, Node
 from toolkit_workspace.record.record import MountRecord, Record
@@ -160,9 +160,18 @@ class Changes(Sequence[Change]):
         """The changes to look at twice."""
         return self._with(change for change in self if change.suspicious)
 
+    @property
+    def counted(self) -> Changes:
+        """The changes that every list shows and every count counts: not what is only ignored, nor implied folders."""
+        return self._with(counted(self))
+
     def summary(self, *, max_rows: int = 50) -> str:
         """A short table for people: one row a file, then the counts. Names are escaped."""
         return summary_table(self, max_rows=max_rows)
+
+    def ignored_line(self) -> str:
+        """One line about what is ignored, as the summary ends with; empty where nothing is."""
+        return ignored_line(self)
 
     def not_in_patch(self) -> list[tuple[str, str]]:
         """Paths a patch cannot hold, each with the reason."""
@@ -185,8 +194,9 @@ class Changes(Sequence[Change]):
         return patch_of(self._items)
 
     def to_json(self) -> list[dict[str, Any]]:
-        """The facts of every change as plain values."""
-        return [change.to_json() for change in self]
+        """The facts of every change as plain values; `quiet` where it is not one that is counted."""
+        told = {change.path for change in counted(self)}
+        return [change.to_json() | ({} if change.path in told else {"quiet": True}) for change in self]
 
 
 def changes_of(workspace: Workspace) -> Changes:

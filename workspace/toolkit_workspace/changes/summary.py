@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from toolkit._base.words import safe_name, size_text
@@ -21,11 +22,10 @@ _MOST_TOPS = 5
 
 def summary_table(changes: Changes, *, max_rows: int) -> str:
     """The table; `No changes.` when there are none."""
-    told = _folders_told(changes)
-    quiet = [change for change in changes if change.ignored and not change.suspicious]
-    telling = [one for one in changes if not (one.ignored and not one.suspicious) and not _is_implied(one, told)]
+    telling = changes.counted
+    ignored = ignored_line(changes)
     if not telling:
-        return _ignored(quiet) or "No changes."
+        return ignored or "No changes."
     # What is suspicious must not be lost among the rows that are cut off.
     ranked = sorted(telling, key=lambda change: not change.suspicious)[:max_rows]
     rows = sorted(ranked, key=lambda change: change.path)
@@ -35,11 +35,12 @@ def summary_table(changes: Changes, *, max_rows: int) -> str:
     if len(telling) > len(rows):
         lines.append(f"… and {len(telling) - len(rows)} more")
     lines.append(_counts(telling))
-    return "\n".join([*lines, _ignored(quiet)] if quiet else lines)
+    return "\n".join([*lines, ignored] if ignored else lines)
 
 
-def _ignored(quiet: list[Change]) -> str:
-    """One line for caches and what the project's own rules ignore: how much, and where."""
+def ignored_line(changes: Iterable[Change]) -> str:
+    """One line for caches and what the project's own rules ignore: how much, and where; empty where there is none."""
+    quiet = [change for change in changes if change.ignored and not change.suspicious]
     if not quiet:
         return ""
     files = sum(change.type != "folder" for change in quiet)
@@ -50,7 +51,16 @@ def _ignored(quiet: list[Change]) -> str:
     return f"caches, or ignored by the project: {files} file{'s' if files != 1 else ''} in {shown}{more}"
 
 
-def _folders_told(changes: Changes) -> set[str]:
+def counted(changes: Sequence[Change]) -> list[Change]:
+    """The changes that everybody is told about and that are counted, the same everywhere.
+
+    Not what is only ignored, and not a folder whose files are in the list.
+    """
+    told = _folders_told(changes)
+    return [one for one in changes if not (one.ignored and not one.suspicious) and not _is_implied(one, told)]
+
+
+def _folders_told(changes: Iterable[Change]) -> set[str]:
     """Every folder that some row lies below."""
     told: set[str] = set()
     for change in changes:
@@ -113,7 +123,7 @@ def _permissions(change: Change) -> str:
     return f"mode {change.old_mode & 0o7777:o} → {change.mode & 0o7777:o}"
 
 
-def _counts(changes: list[Change]) -> str:
+def _counts(changes: Changes) -> str:
     kinds: Counter[str] = Counter(change.kind for change in changes)
     parts = [f"{kinds[kind]} {_WORDS.get(kind, kind)}" for kind in _LETTERS if kinds[kind]]
     marked = sum(bool(change.suspicious) for change in changes)
