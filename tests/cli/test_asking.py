@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 
 import pytest
 
-from toolkit.cli.terminal.display import Display, about_to_happen
+from toolkit.cli.terminal.display import Display
 from toolkit.cli.terminal.following import TerminalApprover
+from toolkit.cli.terminal.questions import about_to_happen
 from toolkit.runs import Decision, Event, Question
 
 
@@ -115,3 +117,15 @@ def test_a_call_is_told_by_its_first_text() -> None:
     display.show(Event("tool", "started", 0.0, "r", "call-1", None, asked))
     display.show(Event("tool", "ended", 0.0, "r", "call-1", None, ended))
     assert said[0].startswith("ok      Edit src/app.py ")
+
+
+def test_a_question_for_somebody_elsewhere_says_what_it_is_about_and_what_to_type() -> None:
+    said: list[str] = []
+    display = Display(terminal=False, say=said.append)
+    command = "\n".join(f"rm {number}" for number in range(30))
+    question = Question("ask-1", "Bash", {"command": command}, "call", False, "it may change things", "Bash[x]")
+    display.show(Event("approval", "asked", 1.0, "run-1", "ask-1", None, question.as_data()))
+    assert said[:3] == ["ask-1  Bash  it may change things\n", "    rm 0\n", "    rm 1\n"]
+    assert said[-4:-2] == ["    rm 19\n", "    … 10 more lines\n"]
+    typed = [shlex.split(line.partition(": ")[2], comments=True) for line in said[-2:]]
+    assert typed == [["toolkit", "approvals", "answer", "run-1", "ask-1", choice] for choice in ("allow", "deny")]

@@ -14,12 +14,24 @@ import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from tests.cli._running import Desk
 from tests.runs.play import ADD, BOX, call
+from tests.sandbox.jails import needs_jail
 from toolkit.errors import ToolkitError
 from toolkit.report import as_markdown
 from toolkit.runs import load_run, run
 from toolkit.telemetry import Telemetry, otlp_json
-from toolkit.testing import FakeCLI, Turn, text
+from toolkit.testing import FakeCLI, ScriptedAPI, Turn, text, tool_use
+
+TOOL_WITH_A_SPAN = """
+from opentelemetry import trace
+from toolkit import tool
+
+@tool
+def shout(words: str) -> str:
+    with trace.get_tracer("mine").start_as_current_span("shouting"):
+        return words.upper()
+"""
 
 
 class Receiver:
@@ -83,6 +95,19 @@ async def test_a_run_arrives_at_a_collector(receiver: Receiver) -> None:
     telemetry.close()
     assert {"invoke_agent claude-code", f"execute_tool {ADD}"} <= set(receiver.spans)
     assert {"gen_ai.client.token.usage", "gen_ai.invoke_agent.duration"} <= set(receiver.metrics)
+
+
+@needs_jail
+def test_the_spans_that_tools_make_themselves_arrive_with_those_of_the_command(
+    tmp_path: Path, receiver: Receiver
+) -> None:
+    (tmp_path / "mine.py").write_text(TOOL_WITH_A_SPAN, encoding="utf-8")
+    with ScriptedAPI([tool_use("mcp__mine__shout", words="x")], [text("Done.")]) as api:
+        desk = Desk(tmp_path, api)
+        env = {"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url}
+        done = desk.toolkit("run", "Shout.", "--tools", "mine.py", "--otel", env=env)
+    assert done.code == 0, done.err
+    assert {"shouting", "execute_tool mcp__mine__shout", "invoke_agent claude-code"} <= set(receiver.spans)
 
 
 async def test_a_collector_that_is_not_there_costs_no_run(caplog: pytest.LogCaptureFixture) -> None:

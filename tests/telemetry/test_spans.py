@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 import subprocess
 import sys
@@ -120,6 +121,20 @@ async def test_a_failed_and_a_refused_tool_call_are_errors_with_their_kind(colle
     assert (refused.status.status_code, attributes(refused)["error.type"]) == (StatusCode.ERROR, "denied")
 
 
+async def test_what_the_cli_itself_refused_is_an_event_of_the_run(collected: Collected) -> None:
+    events, _ = await play(cli=script())
+    denied = [{"id": "toolu_9", "name": "Read", "reason": "refused by the CLI"}]
+    events[-1] = dataclasses.replace(events[-1], data={**events[-1].data, "denied": denied})
+    trace_ = collected.telemetry.begin("run-1")
+    for event in events:
+        trace_.feed(event)
+    trace_.end()
+    told = [one for one in collected.spans()["invoke_agent claude-code"].events if one.name == "refused"]
+    assert [dict(one.attributes or {}) for one in told] == [
+        {"gen_ai.tool.name": "Read", "gen_ai.tool.call.id": "toolu_9", "reason": "refused by the CLI"}
+    ]
+
+
 async def test_a_run_that_fails_is_an_error_with_its_code_and_its_open_spans_end(collected: Collected) -> None:
     _, result = await play(Status(529), telemetry=collected.telemetry)
     root = collected.spans()["invoke_agent claude-code"]
@@ -156,6 +171,8 @@ async def test_setup_and_each_verify_are_spans_of_their_own_without_their_output
         ("verify", None),
     ]
     assert {span.parent.span_id for span in phases if span.parent} == {root.context.span_id}
+    assert attributes(root)["gen_ai.request.model"] == events[0].data["model"]
+    assert attributes(root)["gen_ai.conversation.id"] == events[0].data["session"]
     assert len({span.context.span_id for span in (*phases, root)}) == 4
     assert SECRET not in "".join(span.to_json() for span in phases)
 

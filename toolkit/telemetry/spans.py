@@ -48,6 +48,7 @@ class RunSpans:
         """When the model was asked last, for the main conversation and for each subagent."""
         self._models: dict[str, str] = {}
         self._phases: Counter[str] = Counter()
+        self._turns = 0
         self._last: Event | None = None
         self._finished: dict[str, Any] = {}
 
@@ -87,22 +88,34 @@ class RunSpans:
             self._finished = event.data
             for key in list(self._open):
                 self._close(key, event.t)
+            self._tell_refused_by_the_cli(event)
         elif event.kind in _AS_EVENTS and self._root is not None:
             self._note(self._root, event)
 
+    def _tell_refused_by_the_cli(self, event: Event) -> None:
+        """What the CLI itself refused is known at the end of a turn only, when the call's own span has ended."""
+        for call in event.data.get("denied") or ():
+            if self._root is not None:
+                told = {names.TOOL_NAME: call["name"], names.TOOL_CALL: call["id"], "reason": call["reason"]}
+                self._root.add_event("refused", told, _ns(event.t))
+
     def _begin_turn(self, event: Event) -> None:
+        self._turns += 1
         self._asked[None] = event.t
-        if self._root is not None:
-            self._root.add_event("turn", {"turn": event.data.get("turn") or 0}, _ns(event.t))
+        root = self._root = self._root or self._start_root(event.t)
+        if self._turns > 1:
+            root.add_event("turn", {"turn": event.data.get("turn") or 0}, _ns(event.t))
             return
-        about = {names.OPERATION: "invoke_agent", names.AGENT_NAME: names.AGENT, names.PROVIDER: names.ANTHROPIC}
-        about |= {"toolkit.run.id": self._run}
-        about |= _known({names.CONVERSATION: event.data.get("session"), names.REQUEST_MODEL: event.data.get("model")})
-        about |= _known({"toolkit.trace": event.trace})
+        about = {names.CONVERSATION: event.data.get("session"), names.REQUEST_MODEL: event.data.get("model")}
+        root.set_attributes(_known({**about, "toolkit.trace": event.trace}))
         if self._contents:
-            about[names.INPUT_MESSAGES] = names.as_messages("user", str(event.data.get("prompt", "")))
+            root.set_attribute(names.INPUT_MESSAGES, names.as_messages("user", str(event.data.get("prompt", ""))))
+
+    def _start_root(self, at: float) -> Span:
+        """The span of the run; what comes before the first turn, a setup, belongs to it as well."""
+        about = {names.OPERATION: "invoke_agent", names.AGENT_NAME: names.AGENT, names.PROVIDER: names.ANTHROPIC}
         name = f"invoke_agent {names.AGENT}"
-        self._root = self._start(name, event.t, what=self._run, kind=SpanKind.INTERNAL, about=about)
+        return self._start(name, at, self._run, SpanKind.INTERNAL, about | {"toolkit.run.id": self._run})
 
     def _assistant(self, event: Event) -> None:
         if event.kind == "started":
@@ -179,16 +192,9 @@ class RunSpans:
         self._meters.run(code, data.get("ms"), data.get("cost"))
 
     def _begin(self, event: Event, name: str, kind: SpanKind, about: dict[str, Any], at: float | None = None) -> None:
-        if self._root is None:
-            self._begin_before_the_turn(event)
+        self._root = self._root or self._start_root(event.t)
         begun = event.t if at is None else at
         self._open[event.id] = (self._start(name, begun, event.id, kind, about, parent=event.parent), begun)
-
-    def _begin_before_the_turn(self, event: Event) -> None:
-        """What comes before the first turn, a setup, belongs to the run as well."""
-        about = {names.OPERATION: "invoke_agent", names.AGENT_NAME: names.AGENT, names.PROVIDER: names.ANTHROPIC}
-        name = f"invoke_agent {names.AGENT}"
-        self._root = self._start(name, event.t, self._run, SpanKind.INTERNAL, about | {"toolkit.run.id": self._run})
 
     def _start(
         self, name: str, at: float, what: str, kind: SpanKind, about: dict[str, Any], parent: str | None = None

@@ -50,6 +50,13 @@ class Telemetry:
         traces, metrics = providers(endpoint)
         return cls(traces, metrics, contents)
 
+    def become_default(self) -> None:
+        """Let spans that tools make themselves go the same way; a provider that the program has set up stays."""
+        from opentelemetry import trace
+
+        if self.tracer_provider is not None and isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+            trace.set_tracer_provider(self.tracer_provider)
+
     def begin(self, run: str) -> RunTrace:
         """The trace of one run, below the span that is current here, if there is one."""
         from opentelemetry import metrics, trace

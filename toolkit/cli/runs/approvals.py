@@ -32,8 +32,7 @@ def approvals() -> None:
 @json_option("One line of JSON for each.")
 def watch(run: StoredRun, wants_json: bool) -> None:
     """Show a run's questions and answers as they happen."""
-    from toolkit.cli.terminal.display import about_to_happen
-    from toolkit.cli.terminal.forms import form_lines
+    from toolkit.cli.terminal.questions import question_lines
     from toolkit.runs.asking import RunClient
     from toolkit.runs.outcome import as_line
 
@@ -46,11 +45,8 @@ def watch(run: StoredRun, wants_json: bool) -> None:
                 click.echo(f"{said['answered']['id']}  {said['answered']['decision']} ({said['answered']['by']})")
                 continue
             asked = said["asked"]
-            click.echo(safe_text(f"{asked['id']}  {asked['tool']}  {asked['reason']}").replace("\n", " "))
-            for line in (
-                form_lines(asked["form"]) if asked.get("form") else about_to_happen(asked["tool"], asked["input"])
-            ):
-                click.echo(f"    {line}")
+            for line in question_lines(asked):
+                click.echo(line)
             if "ALLOW_SESSION" in asked["suggestions"]:
                 click.echo(safe_text(f"    session, project and always remember {asked['remembers']}"))
 

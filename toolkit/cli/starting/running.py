@@ -240,7 +240,9 @@ def telemetry_of(given: Mapping[str, Any]) -> Telemetry | None:
         return None
     from toolkit.telemetry import Telemetry
 
-    return Telemetry.otlp()
+    telemetry = Telemetry.otlp()
+    telemetry.become_default()  # so that what --tools make of their own arrives, too
+    return telemetry
 
 
 def _terminal(spec: RunSpec, given: dict[str, Any]) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
 
 _CLEAR = "\r\x1b[K"
 _MOST_REFUSALS = 10
+_MOST_ASKED = 20
 GIT_HISTORY = "git history"
 """What a stored run calls the host's objects, which are shown for git."""
 
@@ -65,8 +65,7 @@ class Display:
             asked, _ = self._open.pop(event.id, (data["name"], 0.0))
             self._tool(asked, event)
         elif event.name == "approval.asked" and not self._asks_here:
-            self._line(f"waits for an answer: {data['tool']} ({data['reason']})")
-            self._line(f"  toolkit approvals answer {event.run} {event.id} allow|session|project|always|deny")
+            self._question(event)
         elif event.name == "server.failed":
             self._line(f"goes on without the server '{event.id}', which did not start: {data['error']}")
         elif event.name == "server.changed":
@@ -82,6 +81,16 @@ class Display:
             self._line(retry_line(data))
         elif event.stream == "verify":
             self._verify(event)
+
+    def _question(self, event: Event) -> None:
+        """What is asked, and the commands that answer it."""
+        from toolkit.cli.terminal.questions import question_lines
+
+        for line in question_lines({"id": event.id, **event.data}, _MOST_ASKED):
+            self._line(line)
+        more = "  # or: session, project, always" if "ALLOW_SESSION" in event.data["suggestions"] else ""
+        self._line(f"  yes: toolkit approvals answer {event.run} {event.id} allow{more}")
+        self._line(f"  no:  toolkit approvals answer {event.run} {event.id} deny")
 
     def _setup(self, event: Event) -> None:
         data = event.data
@@ -314,25 +323,6 @@ def totals(result: RunResult[Any]) -> str:
     cost = cost_text(result.cost, result.known_cost) + ("" if result.cost is not None else " cost")
     unexplained = f" ({result.unattributed.total:,} of them in no call)" if result.unattributed.total else ""
     return f"{duration_text(result.ms)}, {calls}, {result.total.total:,} tokens{unexplained}, {cost}"
-
-
-def about_to_happen(tool: str, arguments: Mapping[str, Any]) -> list[str]:
-    """What a call would do, in lines safe to print: the command, the diff, or the arguments."""
-    if tool == "Bash":
-        lines = str(arguments.get("command", "")).split("\n")
-    elif tool == "Edit":
-        import difflib
-
-        old, new = str(arguments.get("old_string", "")), str(arguments.get("new_string", ""))
-        diff = list(difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=2))[2:]
-        everywhere = " (everywhere in it)" if arguments.get("replace_all") else ""
-        lines = [f"{arguments.get('file_path', '')}{everywhere}", *diff]
-    elif tool == "Write":
-        content = str(arguments.get("content", "")).split("\n")
-        lines = [str(arguments.get("file_path", "")), *(f"+{line}" for line in content)]
-    else:
-        lines = json.dumps(dict(arguments), indent=1, ensure_ascii=False, default=str).split("\n")
-    return [safe_text(line).replace("\n", "\\n") for line in lines]
 
 
 def _call(data: dict[str, Any]) -> str:

@@ -15,8 +15,9 @@ from typing import Any
 import click
 
 from toolkit._base.words import count_text, safe_line, safe_text
-from toolkit.cli.terminal.display import Display, about_to_happen
+from toolkit.cli.terminal.display import Display
 from toolkit.cli.terminal.forms import fill_in
+from toolkit.cli.terminal.questions import about_to_happen
 from toolkit.runs import Decision, LiveRun, Question, RunResult, RunSpec, load_run, start
 
 _SECOND = 1.0

@@ -103,7 +103,7 @@ def _needed(run: StoredRun) -> str | None:
     if run.changed_files() == []:
         return None
     try:
-        left = [change for change in run.changes() if not change.ignored]
+        left = run.changes().counted
     except ToolkitError as error:  # what cannot be looked at may hold work
         return error.what
     return f"{len(left)} of its changes were not applied" if left else None
