@@ -379,7 +379,7 @@ MAY_USE: dict[str, set[str]] = {
         "toolkit_workspace.record",
         "toolkit_workspace.selecting",
     },
-    "toolkit.fleets.engine": {"toolkit.fleets.check", "toolkit.fleets.workers"},
+    "toolkit.fleets.engine": {"toolkit.fleets.check", "toolkit.fleets.store", "toolkit.fleets.workers"},
     "toolkit.fleets.workers": {
         "toolkit.fleets.claims",
         "toolkit.fleets.packs",

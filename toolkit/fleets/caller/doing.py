@@ -12,6 +12,7 @@ import contextlib
 import dataclasses
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ from toolkit.fleets.claims import LEASE
 from toolkit.fleets.engine import Cluster, Crew
 from toolkit.fleets.packs import Pack, require_code
 from toolkit.fleets.rate import follow
-from toolkit.fleets.store import check_store, open_shared, open_store
+from toolkit.fleets.store import StoreError, check_store, open_shared, open_store
 from toolkit.fleets.workers import MARK, Answer, Order, pack_spec
 from toolkit.runs import RunResult, RunSpec
 from toolkit.runs.batches import Batch, Standing, Task, Wish, end_of, in_order, keep_decision, priority_of, ungrouped
@@ -43,7 +44,10 @@ Make = Callable[[Task], RunSpec]
 OnResult = Callable[[Task, RunResult[Any]], None]
 _MOST_REFUSALS = 5
 """Workers that may give a task back, or fail to read it, before that is how it ended."""
+_MOST_STORELESS = 3
+"""How often a worker may fail to reach the store, with nothing done meanwhile."""
 _PAUSE = 0.5
+_STORE_PAUSE = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +137,8 @@ class _Doing:
         self._told: set[str] = set()
         """The runs whose results were told."""
         self._door: tuple[str, str] | None = None
+        self._storeless = Counter[str]()
+        """How often workers could not reach the store since they last did a run."""
         uid = batch.facts["uid"]
         self._topic = f"toolkit-{uid}"
         self._base = f"batches/{uid}"
@@ -236,6 +242,8 @@ class _Doing:
         try:
             pack = await self._packs.of(spec)
             packed = pack_spec(spec)
+        except StoreError:
+            raise  # all tasks stay as they are
         except ToolkitError as error:
             return self._end(standing, never_began(f"{self._batch.name}.{task.id}.{standing.number + 1}", error))
         order = Order(
@@ -263,6 +271,7 @@ class _Doing:
                 await asyncio.sleep(_PAUSE * len(refusals))
                 await self._settle()
             elif answer.kind in ("ended", "unsaid"):
+                self._storeless.pop(answer.worker, None)
                 await self._collect(answer, pack)
                 return await self._finder.result_of(standing, answer)
             elif answer.kind == "lost":
@@ -270,11 +279,20 @@ class _Doing:
             elif answer.kind == "held":
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(changed.wait(), self._fleet.lease)
+            elif answer.said.get("is_store"):
+                await self._without_store(answer)
             else:  # another may be able to; this one gets no more
                 refusals.append(f"{answer.worker}: {answer.said.get('why')}")
                 self._sender.refuse(answer.worker, str(answer.said.get("why")))
         run = f"{self._batch.name}.{task.id}.{standing.number + 1}"
         return self._end(standing, never_began(run, RunError("no worker can do it", where=refusals)))
+
+    async def _without_store(self, answer: Answer) -> None:
+        """A worker could not reach the store: that may pass, and no task ends by it. Too often, and it gets no more."""
+        self._storeless[answer.worker] += 1
+        if self._storeless[answer.worker] >= _MOST_STORELESS:
+            self._sender.refuse(answer.worker, str(answer.said.get("why")))
+        await asyncio.sleep(_STORE_PAUSE * self._storeless[answer.worker])
 
     async def _settle(self) -> None:
         """Find out what became of runs that nobody told the end of, and have those that are done stored here."""

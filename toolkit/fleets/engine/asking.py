@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from toolkit.errors import RunError
+from toolkit.fleets.store import StoreError
 
 PATIENCE = 20.0
 """Seconds after which a caller that has not answered is not there."""
@@ -72,4 +73,4 @@ class CallerStore:
                 return answer
         finally:
             _waiting.pop(word, None)
-        raise RunError("whoever called for the batch does not answer", where=[f"{what} {name}"])
+        raise StoreError("whoever called for the batch does not answer", where=[f"{what} {name}"])

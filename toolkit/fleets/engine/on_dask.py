@@ -9,20 +9,21 @@ from importlib import import_module
 from typing import Any
 
 from toolkit.fleets.engine.asking import CallerStore
-from toolkit.fleets.workers import Order, Worker, send_back, work_on
+from toolkit.fleets.store import StoreError
+from toolkit.fleets.workers import Answer, Order, Worker, send_back, work_on
 
 
 def do_order(packed: bytes, topic: str) -> bytes:
-    """See an order through; the answer as it travels.
-
-    Raises:
-        RunError: nobody can be reached, so nothing was begun, or nobody could be told of the end.
-    """
+    """See an order through; the answer as it travels. Where nobody can be reached, the task stays as it is."""
     order = pickle.loads(packed)
     assert isinstance(order, Order)
     worker = import_module("distributed").get_worker()
     here = Worker(worker.address, platform.node(), CallerStore(topic, worker), lambda: _is_tied(worker))
-    return asyncio.run(work_on(order, here)).to_bytes()
+    try:
+        answer = asyncio.run(work_on(order, here))
+    except StoreError as error:
+        answer = Answer("held", {"why": str(error)}, worker.address)
+    return answer.to_bytes()
 
 
 async def give_run(run: str, base: str, pack: str | None, store: str | None) -> bytes:

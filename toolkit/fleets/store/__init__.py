@@ -3,6 +3,16 @@
 from toolkit.fleets.store.memory import MemoryStore
 from toolkit.fleets.store.opening import check_store, open_shared, open_store
 from toolkit.fleets.store.row import Row, read_said
-from toolkit.fleets.store.store import FolderStore, Store
+from toolkit.fleets.store.store import FolderStore, Store, StoreError
 
-__all__ = ["FolderStore", "MemoryStore", "Row", "Store", "check_store", "open_shared", "open_store", "read_said"]
+__all__ = [
+    "FolderStore",
+    "MemoryStore",
+    "Row",
+    "Store",
+    "StoreError",
+    "check_store",
+    "open_shared",
+    "open_store",
+    "read_said",
+]

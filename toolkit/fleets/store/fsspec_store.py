@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any
 
 from toolkit.errors import RunError
-from toolkit.fleets.store.store import check_name, is_name
+from toolkit.fleets.store.store import StoreError, check_name, is_name
 
 _MAGIC = b"toolkit record 1\n"
 _WORD = 16
@@ -116,11 +116,11 @@ class FsspecStore:
         except Exception as error:
             raise self._failed("read", path.rpartition(f"{self._top}/")[2], error) from None
 
-    def _failed(self, done: str, name: str, error: Exception) -> RunError:
+    def _failed(self, done: str, name: str, error: Exception) -> StoreError:
         why = without_user(str(error).partition("\n")[0]) or type(error).__name__
         where = [self.address, *([name] if name else [])]
         fix = "Look whether this machine's credentials may read and write there"
-        return RunError(f"the store cannot be {done}: {why}", where=where, fix=fix)
+        return StoreError(f"the store cannot be {done}: {why}", where=where, fix=fix)
 
 
 def without_user(text: str) -> str:

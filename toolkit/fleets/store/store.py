@@ -19,10 +19,14 @@ from toolkit.errors import RunError
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}(/[A-Za-z0-9][A-Za-z0-9_.-]{0,99}){0,7}")
 
 
+class StoreError(RunError):
+    """A store cannot be reached, read or written, for now: no task has ended by that."""
+
+
 class Store(Protocol):
     """What every store can do. A name is up to eight parts of letters, digits, '-', '_' and '.', divided by '/'.
 
-    Each raises RunError where the store cannot be reached, read or written; that something is not there is no error.
+    Each raises StoreError where the store cannot be reached, read or written; that something is not there is no error.
     """
 
     def create(self, name: str, data: bytes) -> bool:
@@ -107,6 +111,6 @@ class FolderStore:
         except OSError as error:
             raise self._failed("changed", name, error) from None
 
-    def _failed(self, done: str, name: str, error: OSError) -> RunError:
+    def _failed(self, done: str, name: str, error: OSError) -> StoreError:
         why = error.strerror or type(error).__name__
-        return RunError(f"the store cannot be {done}: {why}", where=[str(self.folder), name])
+        return StoreError(f"the store cannot be {done}: {why}", where=[str(self.folder), name])

@@ -20,7 +20,7 @@ from toolkit.fleets.claims import Claim, Claims, Ended, Held
 from toolkit.fleets.packs import load_code, unpack
 from toolkit.fleets.parcels import ParcelError
 from toolkit.fleets.rate import paced_here
-from toolkit.fleets.store import Store, open_store
+from toolkit.fleets.store import Store, StoreError, open_store
 from toolkit.fleets.workers.books import Books
 from toolkit.fleets.workers.kept import Kept, do_kept, is_cut_off
 from toolkit.fleets.workers.orders import MARK, Answer, Kind, Order, unpack_spec
@@ -55,7 +55,7 @@ async def work_on(order: Order, worker: Worker) -> Answer:
     """See an order through.
 
     Raises:
-        RunError: the store cannot be reached, so nothing was begun.
+        StoreError: the store cannot be reached, so nothing was begun, or nobody could be told that it was cut off.
     """
     claims = Claims(
         worker.store, order.base, order.batch, worker.holder, lease=order.lease, most_losses=order.most_losses
@@ -75,10 +75,11 @@ async def _do(order: Order, worker: Worker, claim: Claim) -> Answer:
         try:
             spec = await asyncio.to_thread(_placed, order, worker, stack)
             spec = _for_claim(spec, order, claim, books)
+        except StoreError as error:
+            return await _released(worker, claim, error, is_store=True)
         except ToolkitError as error:
             if _is_only_here(error, order):
-                await asyncio.to_thread(claim.release, str(error))
-                return Answer("released", {"run": claim.run, "why": str(error)}, worker.name)
+                return await _released(worker, claim, error)
             return await _ended(order, worker, claim, never_began(claim.run, error), books)
         spec = await stack.enter_async_context(paced_here(spec, worker.store, order.base, worker.name, order.priority))
         kept = await do_kept(spec, claim, books, worker.is_tied)
@@ -87,6 +88,12 @@ async def _do(order: Order, worker: Worker, claim: Claim) -> Answer:
     if books.is_unheard:
         return await _given_back(worker, claim)
     return await _ended(order, worker, claim, kept, books)
+
+
+async def _released(worker: Worker, claim: Claim, error: ToolkitError, *, is_store: bool = False) -> Answer:
+    """Give a task back that this worker cannot do, or not as long as a store is out of its reach."""
+    await asyncio.to_thread(claim.release, str(error))
+    return Answer("released", {"run": claim.run, "why": str(error), "is_store": is_store}, worker.name)
 
 
 async def _given_back(worker: Worker, claim: Claim) -> Answer:
