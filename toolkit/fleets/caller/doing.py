@@ -296,15 +296,18 @@ class _Doing:
 
     async def _settle(self) -> None:
         """Find out what became of runs that nobody told the end of, and have those that are done stored here."""
-        for standing in await self._finder.settle():
+        left = await self._finder.left()
+        answers = {str(answer.said["run"]): answer for answer in left.values()}
+        for standing in await self._finder.settle(left.values()):
             end = standing.ends[standing.runs[-1]]
-            answer = Answer("ended", end, str(end.get("worker", "")))
+            answer = answers.get(standing.runs[-1]) or Answer("ended", end, str(end.get("worker", "")))
             try:
                 pack = await self._packs.of(self._make(standing.task))
             except ToolkitError:
                 pack = None
             await self._collect(answer, pack)
             self._tell(standing.task, await self._finder.result_of(standing, answer))
+        await self._finder.forget(left)
 
     async def _collect(self, answer: Answer, pack: Pack | None) -> None:
         """Have the run of a task that has ended stored here, wherever it was done."""

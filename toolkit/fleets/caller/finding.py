@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from toolkit.errors import RunError, ToolkitError
 from toolkit.fleets.caller.records import JournalStore
 from toolkit.fleets.engine import Cluster, give_run
 from toolkit.fleets.packs import Pack
-from toolkit.fleets.workers import Answer, Sent, drop_run, tell_all
+from toolkit.fleets.store import open_store
+from toolkit.fleets.workers import Answer, Sent, drop_run, left_in, tell_all
 from toolkit.runs import RunResult, StoredRun
 from toolkit.runs.batches import Standing, lost_end
 from toolkit.runs.storage import runs_home
@@ -30,13 +32,32 @@ class Finder:
         self._through = through
         """The address of the store that runs come back through; None where they come through the engine."""
 
-    async def settle(self) -> list[Standing]:
-        """Write down what workers know of runs that have no end yet, or one that is only an estimate.
+    async def left(self) -> dict[str, Answer]:
+        """What workers left in the store while nobody called for the batch, by the name of its record.
 
-        Gives the tasks that turn out to be done.
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        if self._through is None:
+            return {}
+        return await asyncio.to_thread(left_in, open_store(self._through), self._base)
+
+    async def forget(self, left: Iterable[str]) -> None:
+        """Take away what was left, and is taken in. Raises as `left`."""
+        for name in left:
+            await asyncio.to_thread(open_store(str(self._through)).remove, name)
+
+    async def settle(self, left: Iterable[Answer] = ()) -> list[Standing]:
+        """Write down what is known of runs that have no end yet, or one that is only an estimate.
+
+        That is what workers know, and what they left. Gives the tasks that turn out to be done.
         """
         wanted = {run: standing for standing in self._store.standings.values() for run in _unsettled(standing)}
         told = await self._tell(list(wanted)) if wanted else {}
+        for answer in left:
+            run = str(answer.said["run"])
+            if run in wanted and told.get(run, {}).get("state") != "finished":
+                told[run] = {"state": "finished", "end": answer.said, "used": None, "by": answer.worker}
         were_open = [standing for run in told if (standing := wanted[run]).is_open]
         for run, one in told.items():
             await asyncio.to_thread(self._settle, wanted[run], run, one)

@@ -94,15 +94,16 @@ class Cluster:
         return {str(address): int(one["nthreads"]) for address, one in info["workers"].items()}
 
     async def ask(self, function: Callable[..., Any], *args: Any, of: Iterable[str] | None = None) -> dict[str, Any]:
-        """What workers say to a question, all if not said which; those that do not answer in time are left out."""
+        """What workers say to a question, all if not said which; who is gone or does not answer in time is left out."""
         answers: dict[str, Any] = {}
+        there = await self.workers()
 
         async def one(address: str) -> None:
             with contextlib.suppress(Exception):
                 async with asyncio.timeout(_ASK_SECONDS):
                     answers.update(await self.client.run(function, *args, workers=[address], on_error="ignore"))
 
-        await asyncio.gather(*(one(address) for address in (await self.workers() if of is None else of)))
+        await asyncio.gather(*(one(address) for address in (there if of is None else there.keys() & set(of))))
         return answers
 
     async def close(self) -> None:

@@ -1,6 +1,7 @@
 """What happens where a run is done: a worker takes an order, claims its task, does the run and tells what it used."""
 
 from toolkit.fleets.workers.entry import Worker, work_on
+from toolkit.fleets.workers.leaving import left_in
 from toolkit.fleets.workers.orders import MARK, Answer, Order, pack_spec
 from toolkit.fleets.workers.returning import Sent, drop_run, send_back
 from toolkit.fleets.workers.stopping import stop_here
@@ -13,6 +14,7 @@ __all__ = [
     "Sent",
     "Worker",
     "drop_run",
+    "left_in",
     "pack_spec",
     "send_back",
     "stop_here",

@@ -23,6 +23,7 @@ from toolkit.fleets.rate import paced_here
 from toolkit.fleets.store import Store, StoreError, open_store
 from toolkit.fleets.workers.books import Books
 from toolkit.fleets.workers.kept import Kept, do_kept, is_cut_off
+from toolkit.fleets.workers.leaving import leave
 from toolkit.fleets.workers.orders import MARK, Answer, Kind, Order, unpack_spec
 from toolkit.fleets.workers.returning import drop_run, send_back
 from toolkit.fleets.workers.telling import tell_of
@@ -191,7 +192,10 @@ async def _ended(order: Order, worker: Worker, claim: Claim, result: RunResult[A
         sent = await asyncio.to_thread(send_back, claim.run, order.base, pack, order.store)
     data = json.loads(as_line(result.to_data()))
     said = {"task": order.task, "run": claim.run, **end}
-    return Answer(kind, said, worker.name, data, is_stored, sent)
+    answer = Answer(kind, said, worker.name, data, is_stored, sent)
+    if kind == "unsaid":
+        await asyncio.to_thread(leave, order, answer)
+    return answer
 
 
 def is_shared(order: Order) -> bool:

@@ -1,0 +1,68 @@
+"""A run that ends while its caller is gone outlives its worker, where a store is named: it is taken in, not done again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fleets.conftest import ROOT, Processes, until
+from tests.fleets.play import BILLS, SLOW, billed, bills, tasks
+from toolkit.fleets.store import MemoryStore
+from toolkit.fleets.workers import Answer, left_in
+from toolkit.runs import load_run
+from toolkit.runs.batches import Batch
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, toolkit_home: Path) -> Iterator[Processes]:
+    """Two workers, each with runs of its own."""
+    (tmp_path / "slow").mkdir()
+    processes = Processes(tmp_path, {BILLS: str(tmp_path / "bills"), SLOW: str(tmp_path / "slow")})
+    processes.scheduler()
+    for name in ("w1", "w2"):
+        processes.worker(name, env={"TOOLKIT_HOME": str(tmp_path / name)})
+    try:
+        yield processes
+    finally:
+        processes.close()
+
+
+def caller(batch: Batch, fleet: Processes, store: Path) -> subprocess.Popen[str]:
+    words = [sys.executable, "-W", "ignore", "-m", "tests.fleets.calling", batch.name, fleet.address, "4", str(store)]
+    return subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_what_ended_while_nobody_called_is_paid_once_also_when_its_worker_is_lost(
+    fleet: Processes, tmp_path: Path
+) -> None:
+    batch, store = Batch.begin("b", tasks(2, "Slow")), tmp_path / "store"
+    with caller(batch, fleet, store) as first:
+        until(lambda: (tmp_path / "bills").exists() and len(list(bills(tmp_path / "bills"))) == 2)
+        os.kill(first.pid, signal.SIGKILL)
+    (tmp_path / "slow" / "go").touch()
+    until(lambda: len(list(store.glob("batches/*/left/*/1"))) == 2)
+    for name in ("w1", "w2"):
+        fleet.kill(name)
+    fleet.worker("w3", env={"TOOLKIT_HOME": str(tmp_path / "w3")})
+    with caller(batch, fleet, store) as second:
+        out, err = second.communicate(timeout=170)
+    assert (second.returncode, out) == (0, "ok\n"), err
+    standings = batch.standings()
+    assert [one.runs for one in standings.values()] == [["b.t0.1"], ["b.t1.1"]]
+    assert billed(tmp_path / "bills") == sum(one.tokens for one in standings.values()) == 2000
+    assert all(one.cost[1] for one in standings.values())
+    assert [load_run(f"b.t{number}.1").result().text for number in range(2)] == ["done"] * 2
+    assert [file for file in (store / "batches").rglob("*") if file.is_file()] == []
+
+
+def test_what_was_left_is_not_believed_where_it_is_about_something_else() -> None:
+    fine = Answer("unsaid", {"run": "b.t0.1"}, "w1").to_bytes()
+    records = {"base/left/t0/1": fine, "base/left/t0/2": fine, "base/left/t1/1": b"\xff" * 20}
+    records |= {"base/left/t2/1": Answer("held", {"run": "b.t2.1"}).to_bytes(), "base/ends/t0/1": fine}
+    assert list(left_in(MemoryStore(records), "base")) == ["base/left/t0/1"]
