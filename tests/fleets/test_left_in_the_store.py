@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -59,6 +60,20 @@ def test_what_ended_while_nobody_called_is_paid_once_also_when_its_worker_is_los
     assert all(one.cost[1] for one in standings.values())
     assert [load_run(f"b.t{number}.1").result().text for number in range(2)] == ["done"] * 2
     assert [file for file in (store / "batches").rglob("*") if file.is_file()] == []
+
+
+def test_a_second_caller_on_another_machine_is_refused(
+    fleet: Processes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = tmp_path / "store"
+    with caller(Batch.begin("b", tasks(2)), fleet, store) as first:
+        out, err = first.communicate(timeout=170)
+        assert out == "ok\n", err
+    monkeypatch.setenv("TOOLKIT_HOME", str(tmp_path / "elsewhere"))  # where nobody knows of the journal
+    with caller(Batch.begin("b", tasks(2)), fleet, store) as second:
+        _, err = second.communicate(timeout=170)
+    assert f"the store has a batch 'b' already, begun on {platform.node()}" in err
+    assert billed(tmp_path / "bills") == 2000
 
 
 def test_what_was_left_is_not_believed_where_it_is_about_something_else() -> None:

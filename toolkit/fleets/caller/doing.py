@@ -29,7 +29,7 @@ from toolkit.fleets.caller.packs import Packs
 from toolkit.fleets.caller.records import JournalStore
 from toolkit.fleets.caller.sending import Sender
 from toolkit.fleets.caller.spending import Spending
-from toolkit.fleets.claims import LEASE
+from toolkit.fleets.claims import LEASE, take_name
 from toolkit.fleets.engine import Cluster, Crew
 from toolkit.fleets.packs import Pack, require_code
 from toolkit.fleets.rate import follow
@@ -88,13 +88,15 @@ async def work_off_on(
     `wishes` are priorities in place of the tasks' own.
 
     Raises:
-        RunError: somebody else works on the batch, it cannot be read, there is no cluster or no store, or the cluster
-            was lost for good.
+        RunError: somebody else works on the batch, or has begun one of that name in the store; it cannot be read;
+            there is no cluster or no store; or the cluster was lost for good.
     """
     with batch.worked_on():
         cluster = Cluster(fleet.address, fleet.patience)
         if fleet.store is not None:
-            await asyncio.to_thread(check_store, open_shared(fleet.store))
+            store = open_shared(fleet.store)
+            await asyncio.to_thread(check_store, store)
+            await asyncio.to_thread(take_name, store, batch.name, str(batch.facts["uid"]))
         await cluster.connect()
         batch.say({"cluster": fleet.address, "at": time.time()})
         try:

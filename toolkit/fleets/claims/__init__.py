@@ -2,5 +2,6 @@
 
 from toolkit.fleets.claims.accounts import Account
 from toolkit.fleets.claims.claims import LEASE, Claim, Claims, Ended, Held
+from toolkit.fleets.claims.names import take_name
 
-__all__ = ["LEASE", "Account", "Claim", "Claims", "Ended", "Held"]
+__all__ = ["LEASE", "Account", "Claim", "Claims", "Ended", "Held", "take_name"]
