@@ -110,7 +110,12 @@ def run(**given: Any) -> None:
             write_result(stdout, _plan(spec, wants_json=given["wants_json"]))
             return
         try:
-            result = asyncio.run(follow(spec, terminal=_terminal(spec, given), print_line=print_line))
+            asked_at = _terminal(spec, given)
+            result = asyncio.run(
+                follow(
+                    spec, terminal=asked_at, print_line=print_line, printed_to=stdout.fileno() if print_line else None
+                )
+            )
         finally:
             if spec.telemetry is not None:
                 spec.telemetry.close()

@@ -6,9 +6,10 @@ import asyncio
 import contextlib
 import os
 import signal
+import stat
 import sys
 import termios
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -35,11 +36,16 @@ _TRIES = 5
 
 
 async def follow(
-    spec: RunSpec, *, terminal: int | None, print_line: Callable[[str], bool] | None = None
+    spec: RunSpec,
+    *,
+    terminal: int | None,
+    print_line: Callable[[str], bool] | None = None,
+    printed_to: int | None = None,
 ) -> RunResult[Any]:
     """See a run through: its tool calls on stderr, or every event to `print_line`.
 
-    `terminal` is where a person can be asked. `print_line` says False when nobody reads any more.
+    `terminal` is where a person can be asked. `print_line` says False when nobody reads any more; of `printed_to`, the
+    pipe it writes to, that is noticed at once, also while there is nothing to print.
 
     Raises:
         ToolkitError: the run cannot be as asked.
@@ -50,21 +56,28 @@ async def follow(
     live = start(spec)
     keys = _Keys(live)
     is_heard = True
+
+    def nobody_reads() -> None:
+        nonlocal is_heard
+        if is_heard:
+            is_heard = False
+            keys.press("nobody reads the events any more: interrupting")
+
     ticking = asyncio.create_task(_tick(display))
     try:
-        async with live:
-            async for event in live:
-                if event.name == "lifecycle.started" and not keys.has_begun:
-                    keys.has_begun = True
+        with _noticing(printed_to, nobody_reads):
+            async with live:
+                async for event in live:
+                    if event.name == "lifecycle.started" and not keys.has_begun:
+                        keys.has_begun = True
+                        if print_line is None:
+                            display.show_lent(load_run(live.id, spec.home).facts)
                     if print_line is None:
-                        display.show_lent(load_run(live.id, spec.home).facts)
-                if print_line is None:
-                    display.show(event)
-                elif is_heard and not print_line(event.to_json()):
-                    is_heard = False
-                    keys.press("nobody reads the events any more: interrupting")
-                if event.name == "lifecycle.finished":
-                    break
+                        display.show(event)
+                    elif is_heard and not print_line(event.to_json()):
+                        nobody_reads()
+                    if event.name == "lifecycle.finished":
+                        break
     except asyncio.CancelledError:
         if not keys.ended_it:
             raise
@@ -102,6 +115,25 @@ class _Keys:
     async def _interrupt(self) -> None:
         with contextlib.suppress(Exception):  # it has ended by itself meanwhile
             await self._live.interrupt()
+
+
+@contextlib.contextmanager
+def _noticing(pipe: int | None, on_gone: Callable[[], None]) -> Iterator[None]:
+    """Call `on_gone` as soon as nobody reads from a pipe any more; nothing else tells."""
+    if pipe is None or not stat.S_ISFIFO(os.fstat(pipe).st_mode):
+        yield
+        return
+    loop = asyncio.get_running_loop()
+
+    def gone() -> None:
+        loop.remove_reader(pipe)
+        on_gone()
+
+    loop.add_reader(pipe, gone)  # nothing can be read where one writes: only its breaking is told
+    try:
+        yield
+    finally:
+        loop.remove_reader(pipe)
 
 
 async def _tick(display: Display) -> None:

@@ -10,7 +10,7 @@ from concurrent.futures import CancelledError
 from importlib import import_module
 from typing import Any
 
-from toolkit.fleets.engine import Cluster, Crew, do_order
+from toolkit.fleets.engine import Cluster, Crew, do_order, is_lost
 from toolkit.fleets.workers import Answer, Order
 
 _PAUSE = 0.5
@@ -43,14 +43,14 @@ class Sender:
                 do_order, pickle.dumps(order), self._topic, key=key, pure=False, retries=0, workers=list(good)
             )
             return await self._answer_of(future, set(good))
-        except lost as error:
-            if client.status != "running":
+        except Exception as error:
+            if is_lost(client):
                 await self._cluster.find_again(client)
                 await self._on_lost()
+            elif not isinstance(error, lost):  # of the worker: it cannot import what the order names, say
+                return f"{type(error).__name__}: {error}"
             await asyncio.sleep(_PAUSE)
             return Answer("lost", {"why": type(error).__name__})
-        except Exception as error:  # of the worker: it cannot import what the order names, say
-            return f"{type(error).__name__}: {error}"
 
     async def _answer_of(self, future: Any, asked: set[str]) -> Answer:
         """The answer, as long as one of those who were asked is there: Dask would wait for them for ever."""

@@ -35,7 +35,7 @@ class Cluster:
 
     @property
     def client(self) -> Client:
-        """The connection there is now."""
+        """The connection there is now; while another is looked for, the one that was lost."""
         assert self._client is not None, "not connected"
         return self._client
 
@@ -77,7 +77,7 @@ class Cluster:
         async with self._finding:
             if self._client is not lost:
                 return None
-            await self.close()
+            await _closed(lost)
             until = asyncio.get_running_loop().time() + self._patience
             while True:
                 try:
@@ -110,6 +110,15 @@ class Cluster:
         """Leave the cluster."""
         client, self._client = self._client, None
         if client is not None:
-            with contextlib.suppress(Exception):
-                async with asyncio.timeout(CONNECT_SECONDS):
-                    await client.close(timeout=2)
+            await _closed(client)
+
+
+async def _closed(client: Client) -> None:
+    with contextlib.suppress(Exception):
+        async with asyncio.timeout(CONNECT_SECONDS):
+            await client.close(timeout=2)
+
+
+def is_lost(client: Client) -> bool:
+    """Whether a connection is of no use any more."""
+    return bool(client.status != "running")

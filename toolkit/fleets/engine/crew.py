@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from toolkit.errors import RunError
 from toolkit.fleets.check import About, Fitness, about_me, compare, tell_about_me
-from toolkit.fleets.engine.cluster import Cluster
+from toolkit.fleets.engine.cluster import Cluster, is_lost
 
 _PAUSE = 0.5
 
@@ -74,7 +74,9 @@ class Crew:
             try:
                 found = await self.look()
                 places = await self._cluster.workers()
-            except (OSError, TimeoutError):
+            except Exception as error:
+                if not is_lost(client) and not isinstance(error, OSError | TimeoutError):
+                    raise
                 found, places = {}, {}
                 await self._cluster.find_again(client)
             good = {address: places[address] for address, one in found.items() if one.ok and address in places}
