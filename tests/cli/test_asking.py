@@ -129,3 +129,15 @@ def test_a_question_for_somebody_elsewhere_says_what_it_is_about_and_what_to_typ
     assert said[-4:-2] == ["    rm 19\n", "    … 10 more lines\n"]
     typed = [shlex.split(line.partition(": ")[2], comments=True) for line in said[-2:]]
     assert typed == [["toolkit", "approvals", "answer", "run-1", "ask-1", choice] for choice in ("allow", "deny")]
+
+
+def test_a_server_that_the_run_does_without_is_told_with_its_last_words() -> None:
+    said: list[str] = []
+    data = {"error": "Connection closed", "stderr": "one\ntwo\nthree\nno \x1b[31mdatabase\n"}
+    Display(terminal=False, say=said.append).show(Event("server", "failed", 0.0, "r", "db", None, data))
+    assert "".join(said).splitlines() == [
+        "goes on without the server 'db', which did not start: Connection closed",
+        "  two",
+        "  three",
+        "  no \\x1b[31mdatabase",
+    ]

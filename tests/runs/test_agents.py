@@ -10,7 +10,7 @@ from claude_agent_sdk import AgentDefinition, HookMatcher
 
 from tests.runs.play import ADD, BOX
 from toolkit.errors import RunError, ToolkitError
-from toolkit.runs import Decision, OptionError, RunResult, RunSpec, list_runs, run
+from toolkit.runs import Decision, OptionError, RunResult, RunSpec, list_runs, load_run, run
 from toolkit.testing import FakeCLI, ScriptedAPI, Status, Turn, text, tool_use
 
 pytestmark = pytest.mark.usefixtures("toolkit_home")
@@ -37,6 +37,14 @@ async def test_effort_thinking_and_betas_reach_the_model_api() -> None:
     assert (first["output_config"]["effort"], first["thinking"]["type"]) == ("low", "disabled")
     assert "context-1m-2025-08-07" in first.headers["anthropic-beta"]
     assert second["thinking"]["budget_tokens"] == 2048
+
+
+async def test_a_beta_that_the_cli_leaves_out_is_told() -> None:
+    with ScriptedAPI([text("1")]) as api:
+        result = await confined(api, betas=["no-such-beta-2020"])
+    assert result.ok
+    [warning] = [event.data["what"] for event in load_run(result.run).events() if event.name == "lifecycle.warning"]
+    assert warning.startswith("the CLI says: Beta header 'no-such-beta-2020' is not allowed.")
 
 
 async def test_the_fallback_model_goes_on_when_there_is_no_room_for_the_first() -> None:

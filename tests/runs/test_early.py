@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import subprocess
@@ -254,6 +255,20 @@ async def _collect(transport: Transport, seen: list[dict[str, Any]], has_answer:
         seen.append(frame)
         if frame["type"] == "control_response":
             has_answer.set()
+
+
+def test_one_that_says_more_than_is_read_ends_with_its_input_and_leaves_no_pipe(tmp_path: Path) -> None:
+    ended = tmp_path / "ended"
+    program = f"head -c 5000000 /dev/zero; cat >/dev/null; echo by itself >{ended}"
+
+    async def go() -> None:
+        cli = StartedCLI(lambda line: None, 1_000_000)
+        await cli.start(["/bin/sh", "-c", program], tmp_path, {"PATH": "/usr/bin:/bin"})
+        await cli.close()
+
+    asyncio.run(go())
+    gc.collect()  # a pipe that is still open is told of here
+    assert ended.read_text(encoding="utf-8") == "by itself\n"
 
 
 def test_an_sdk_that_says_something_else_than_was_said_for_it_is_refused(tmp_path: Path) -> None:

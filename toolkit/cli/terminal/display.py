@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _CLEAR = "\r\x1b[K"
 _MOST_REFUSALS = 10
 _MOST_ASKED = 20
+_LAST_WORDS = 3
+"""Lines of a server's stderr."""
 GIT_HISTORY = "git history"
 """What a stored run calls the host's objects, which are shown for git."""
 
@@ -68,6 +70,10 @@ class Display:
             self._question(event)
         elif event.name == "server.failed":
             self._line(f"goes on without the server '{event.id}', which did not start: {data['error']}")
+            from toolkit.runs.outcome import safe_lines
+
+            for line in safe_lines(str(data.get("stderr") or ""))[-_LAST_WORDS:]:
+                self._line(f"  {line}")
         elif event.name == "server.changed":
             self._line(
                 f"the server '{event.id}' has new or changed tools, which need approval: {', '.join(data['tools'])}"

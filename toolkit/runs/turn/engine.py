@@ -261,6 +261,8 @@ class Engine:
             self._is_unwanted = False
             self.greeted.set()
             self._refusals.end()
+            for warning in self._process.new_warnings():
+                self._tell("lifecycle", "warning", self._spec.run_id, what=f"the CLI says: {warning}")
             self._emit(*self._translator.close())
             if self._process.jail is not None:
                 self._process.jail.tidy()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolkit._base.handles import remove_folder
+from toolkit.runs.outcome import safe_lines
 from toolkit.runs.turn.early import StartedCLI, command_line, initialize_request, is_held, load_sdk, variables
 from toolkit.sandbox import Confinement
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 PATIENCE = 2.0
 """Seconds between asking the CLI to stop and making it."""
 _STDERR_LINES, _STDERR_WIDTH = 50, 500
+_WARNING = "Warning: "
 
 
 class CLIProcess:
@@ -30,6 +32,7 @@ class CLIProcess:
         self._stack = AsyncExitStack()
         self._stderr: deque[str] = deque(maxlen=_STDERR_LINES)
         """The last lines the CLI wrote there: often the only place that names a cause."""
+        self._warnings: list[str] = []
         self._client: ClaudeSDKClient | None = None
         self.jail: Confinement | None = None
         self._cli: StartedCLI | None = None
@@ -126,6 +129,13 @@ class CLIProcess:
     def hear(self, line: str) -> None:
         """Keep a line that it wrote to stderr."""
         self._stderr.append(line.rstrip("\n")[:_STDERR_WIDTH])
+        if line.startswith(_WARNING) and len(self._warnings) < _STDERR_LINES:
+            self._warnings += safe_lines(line.removeprefix(_WARNING)[:_STDERR_WIDTH])
+
+    def new_warnings(self) -> list[str]:
+        """What it warned of since this was asked last, such as an option that it leaves out."""
+        told, self._warnings = self._warnings, []
+        return told
 
     @property
     def stderr(self) -> str:

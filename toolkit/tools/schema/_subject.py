@@ -124,7 +124,8 @@ def _taken_apart(target: Any, name: str | None, module: str, namespace: dict[str
             fix=f"Put @{kind} directly above a def",
         )
     function, filled = _written_function(target)
-    title = str(name or getattr(target, "__name__", None) or getattr(function, "__name__", ""))
+    own = getattr(target, "__name__", None) or getattr(function, "__name__", "")
+    title = str(own if name is None else name)
     if title == "__call__":
         title = type(target).__name__
     parameters = _parameters(target, function, title, filled, kind)

@@ -112,11 +112,13 @@ class StartedCLI:
         return await self._running.wait()
 
     async def close(self) -> None:
-        """End it: by the end of its input, else by signals. Takes no longer than three times `PATIENCE`."""
+        """End it: by the end of its input, else by signals. Takes no longer than six times `PATIENCE`."""
         process = self._process
         if process is None:
             return
         await self.end_input()
+        # One that is stuck in writing what nobody reads would not end, and its pipe would outlive the event loop.
+        reading = asyncio.create_task(self._read_away(process))
         for make_it in (process.terminate, process.kill, None):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(PATIENCE):
@@ -125,9 +127,11 @@ class StartedCLI:
             if make_it is not None:
                 with contextlib.suppress(ProcessLookupError):
                     make_it()
-        if self._stderr is not None:
-            self._stderr.cancel()
-            await asyncio.wait({self._stderr}, timeout=PATIENCE)
+        await asyncio.wait({reading}, timeout=PATIENCE)
+        for task in (reading, self._stderr):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait({task}, timeout=PATIENCE)
 
     @property
     def is_running(self) -> bool:
@@ -168,6 +172,12 @@ class StartedCLI:
             if tail.startswith(b"{"):
                 json.loads(tail)
                 yield tail
+
+    async def _read_away(self, process: Process) -> None:
+        assert process.stdout is not None
+        with contextlib.suppress(RuntimeError):  # somebody still reads
+            while await process.stdout.read(_CHUNK):
+                pass
 
     async def _listen(self, process: Process) -> None:
         assert process.stderr is not None
