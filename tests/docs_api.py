@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 FOLDER = Path(__file__).parents[1] / "build" / "docs"
 DOORS = (
@@ -28,9 +29,15 @@ def build(folder: Path) -> Path:
 
     Raises:
         subprocess.CalledProcessError: pdoc could not read a module; its stderr says which.
+        RuntimeError: it could not read an annotation, and would show it as a bare text.
     """
     command = [sys.executable, "-m", "pdoc", "--docformat", "google", "--no-show-source", "--output-directory", folder]
-    subprocess.run([*map(str, command), *DOORS], check=True, timeout=300, stdout=subprocess.DEVNULL)
+    quiet: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    done = subprocess.run([*map(str, command), *DOORS], timeout=300, text=True, **quiet)
+    sys.stderr.write(done.stderr)
+    done.check_returncode()
+    if "Error parsing type annotation" in done.stderr:
+        raise RuntimeError(f"pdoc cannot read an annotation: {done.stderr}")
     return folder / "index.html"
 
 

@@ -18,7 +18,7 @@ from toolkit.errors import TestingError
 from toolkit.testing.model.request import Request
 
 Block: TypeAlias = Mapping[str, Any]
-When: TypeAlias = "str | Callable[[Request], bool]"
+When: TypeAlias = str | Callable[[Request], bool]
 
 _STOP_REASONS = ("end_turn", "max_tokens", "pause_turn", "refusal", "stop_sequence", "tool_use")
 _ERROR_TYPES = {
@@ -141,7 +141,7 @@ class Status:
 
 
 Reply: TypeAlias = Turn | Status
-TurnLike: TypeAlias = "Sequence[Block] | Turn | Status | Callable[[Request], Sequence[Block] | Turn | Status]"
+TurnLike: TypeAlias = Sequence[Block] | Turn | Status | Callable[[Request], Sequence[Block] | Turn | Status]
 
 
 def as_reply(turn: Any, *, place: str) -> Reply | Callable[[Request], Any]:
