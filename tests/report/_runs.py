@@ -174,7 +174,8 @@ async def worked_run(folder: Path, *, pace: float = 0.0) -> StoredRun:
 def finished(result: RunResult[Any], turn: int = 1) -> dict[str, Any]:
     """The event with which a turn of that result ends."""
     data = result.to_data()
-    names = ("ok", "code", "message", "text", "stop", "ms", "cost", "known_cost", "total", "unattributed", "cause")
+    figures = ("ms", "cost", "known_cost", "total", "unattributed")
+    names = ("ok", "code", "message", "text", "stop", "cause", "denied", *figures)
     return {"name": "lifecycle.finished", "data": {"turn": turn, **{name: data[name] for name in names}}}
 
 

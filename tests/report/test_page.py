@@ -10,7 +10,7 @@ import pytest
 from tests.report._browser import Opened, texts
 from tests.report._runs import PROMPT, finished, worked_run, write_run
 from toolkit.report import render_report, write_report
-from toolkit.runs import RunResult
+from toolkit.runs import DeniedCall, RunResult
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -114,6 +114,22 @@ async def test_changes_that_were_applied_or_dropped_are_still_named(tmp_path: Pa
     assert await texts(page, ".file-line") == ["added shop/CHANGES.md", "modified shop/invoice.py"]
     assert await texts(page, "#panel-changes .empty") == ["The workspace of run run-7f3a90c1d2e4 was removed."]
     assert await page.locator(".take").count() == 0
+    assert "null" not in await page.locator("#panel-changes").inner_text()
+
+
+async def test_what_the_cli_itself_refused_counts_as_refused(opened: Opened) -> None:
+    told = {"name": "Read", "text": "/etc/shadow is outside", "ms": 3, "denied": False, "interrupted": False}
+    events = [
+        {"name": "lifecycle.started", "data": {"turn": 1, "prompt": "go"}},
+        {"name": "tool.started", "id": "toolu_1", "data": {"name": "Read", "arguments": {"file_path": "/etc/shadow"}}},
+        {"name": "tool.ended", "id": "toolu_1", "data": {**told, "ok": False}},
+        finished(
+            RunResult(run="run-written", code="ok", denied=(DeniedCall("toolu_1", "Read", "refused by the CLI"),))
+        ),
+    ]
+    page = await opened(write_report(write_run(events)))
+    assert "Refused 1" in await texts(page, ".numbers > div")
+    assert await texts(page, ".row.tool .chip") == ["refused"]
 
 
 async def test_the_prompt_is_there_to_the_letter_and_so_are_the_limits(tmp_path: Path, opened: Opened) -> None:

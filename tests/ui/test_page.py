@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import subprocess
 import time
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from playwright.async_api import Page, expect
 
 from tests.report._browser import Opened, texts
 from toolkit import Toolbox, ToolContext, tool
-from toolkit.runs import load_run, run, start
+from toolkit.runs import Decision, load_run, run, start
 from toolkit.runs.storage import FORMAT, runs_home
 from toolkit.testing import FakeCLI, ScriptedAPI, Turn, text, tool_use
 from toolkit.ui import UiServer, export_ui
@@ -298,6 +299,40 @@ async def test_the_report_of_a_run_is_one_click_away(served: UiServer, opened: O
     await page.get_by_role("link", name="Open the report").click()
     await page.wait_for_selector("#panel-timeline .row")
     assert await texts(page, "#name") == [name]
+
+
+async def test_the_report_of_a_run_under_way_follows_it(served: UiServer, opened: Opened) -> None:
+    page = await opened(served.url, width=390, height=844)
+    async with asking() as live:
+        await open_run(page, live.id)
+        await page.get_by_role("link", name="Open the report").click()
+        await expect(page.locator("#badge")).to_have_text("running")
+        (question,) = live.approvals.pending
+        live.approvals.answer(question.id, Decision.ALLOW_ONCE)
+        await asyncio.wait_for(live.result(), 20)
+    await expect(page.locator("#badge")).to_have_text("ok")
+    await expect(page.get_by_text("bye").first).to_be_visible()
+
+
+async def test_costs_are_those_of_today_and_of_the_last_seven_days(served: UiServer, opened: Opened) -> None:
+    day = time.localtime().tm_yday
+    await asyncio.to_thread(write_many, 1)  # whose cost nobody knows
+    name = await finished("Look.")
+    for days, cost in ((0, 0.25), (3, 0.5), (9, 4.0)):
+        folder = runs_home() / f"run-{days}"
+        await asyncio.to_thread(shutil.copytree, runs_home() / name, folder)
+        facts = json.loads((folder / "run.json").read_text())
+        began = time.time() - days * 86_400
+        (folder / "run.json").write_text(json.dumps({**facts, "run": folder.name, "began": began, "ended": began + 1}))
+        result = json.loads((folder / "result.json").read_text())
+        known = {"run": folder.name, "cost": cost, "known_cost": cost}
+        (folder / "result.json").write_text(json.dumps({**result, **known}))
+    await asyncio.to_thread(load_run(name).remove)
+    page = await opened(served.url)
+    await expect(page.locator(".run")).to_have_count(4)
+    today, week, *_ = await texts(page, ".costs .numbers dd")
+    assert week == "at least $0.7500"
+    assert today == "at least $0.2500" or time.localtime().tm_yday != day
 
 
 async def test_an_export_needs_no_server(opened: Opened, tmp_path: Path) -> None:

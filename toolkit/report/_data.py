@@ -92,8 +92,9 @@ def event_data(event: Event, run: StoredRun) -> dict[str, Any]:
     if event.stream == "assistant" and event.kind == "ended":
         data.pop("text", None)  # its blocks have it
     elif event.stream == "lifecycle" and event.kind == "finished":
-        for name in ("debug", "output", "pending", "denied"):
+        for name in ("debug", "output", "pending"):
             data.pop(name, None)  # raw causes stay behind; the rest is in the result
+        data["denied"] = [call.get("id") for call in data.get("denied") or () if isinstance(call, dict)]
     return {"s": event.stream, "k": event.kind, "t": event.t, "id": event.id, "parent": event.parent, "data": data}
 
 

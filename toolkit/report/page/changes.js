@@ -35,7 +35,7 @@ function showChanges(state, panel) {
   const apply = changes.note
     ? null
     : h("p.take", {}, "To take them back: ", h("code", {}, "toolkit runs apply " + run));
-  panel.append(h("h2", {}, many(files.length, "change")), list, ignored, apply, ...boxes.map(({ box }) => box));
+  add(panel, [h("h2", {}, many(files.length, "change")), list, ignored, apply, boxes.map(({ box }) => box)]);
 }
 
 function kindMark(file) {

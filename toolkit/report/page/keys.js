@@ -88,5 +88,5 @@ function setUpHelp() {
     close,
   );
   at("help-button").addEventListener("click", () => at("help").showModal());
-  fill(at("footer"), "Made by toolkit report. This page is one file and asks nobody for anything.");
+  fill(at("footer"), "Made by toolkit report. This page is one file and loads nothing from the network.");
 }

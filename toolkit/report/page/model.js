@@ -94,6 +94,15 @@ function takeToolEnd(model, event, data, key) {
   touch(model, item);
 }
 
+/* What the CLI itself refused is known when the turn has ended; until then the call counts as failed. */
+function takeDenied(model, item) {
+  if (!item || item.denied || !item.done) return;
+  if (!item.ok) model.failed--;
+  model.denied++;
+  item.denied = true;
+  touch(model, item);
+}
+
 function takeCall(model, event, data) {
   const call = { id: str(event.id), model: str(data.model), t: num(event.t), parent: event.parent || null };
   for (const name of PARTS) call[name] = num(data[name]);
@@ -108,6 +117,7 @@ function takeFinished(model, event, data, key) {
   const total = data.total && typeof data.total === "object" ? data.total : {};
   model.reported = model.reported || { input: 0, output: 0, cache_read: 0, cache_write: 0 };
   for (const name of PARTS) model.reported[name] += num(total[name]);
+  for (const id of Array.isArray(data.denied) ? data.denied : []) takeDenied(model, model.tools.get(id));
   model.ends.push(newItem(model, event, "end", key, { data, code: str(data.code), ok: data.ok === true }));
 }
 
