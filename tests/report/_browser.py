@@ -49,6 +49,11 @@ class Opened:
             await context.close()
 
 
+# Rows that the browser has not drawn yet have no visible text. It draws with its next frames; a page in the background has none.
+_DRAWN = "new Promise(done => { setTimeout(done, 1000); requestAnimationFrame(() => requestAnimationFrame(done)); })"
+
+
 async def texts(page: Page, selector: str) -> list[str]:
     """The visible text of every element that matches."""
+    await page.evaluate(_DRAWN)
     return [" ".join(found.split()) for found in await page.locator(selector).all_inner_texts()]

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from playwright.async_api import expect
 
 from tests.report._browser import Opened, texts
 from tests.report._runs import PROMPT, finished, worked_run, write_run
@@ -128,8 +129,8 @@ async def test_what_the_cli_itself_refused_counts_as_refused(opened: Opened) -> 
         ),
     ]
     page = await opened(write_report(write_run(events)))
-    assert "Refused 1" in await texts(page, ".numbers > div")
-    assert await texts(page, ".row.tool .chip") == ["refused"]
+    await expect(page.locator(".numbers > div", has_text="Refused").locator("dd")).to_have_text("1")
+    await expect(page.locator(".row.tool .chip")).to_have_text("refused")
 
 
 async def test_the_prompt_is_there_to_the_letter_and_so_are_the_limits(tmp_path: Path, opened: Opened) -> None:
