@@ -15,6 +15,7 @@ from toolkit.runs import Event, Question, load_run, run, start
 from toolkit.runs.outcome import KINDS
 from toolkit.runs.storage import EventLog
 from toolkit.runs.turn import engine
+from toolkit.runs.turn.translate import Translator
 from toolkit.testing import FakeCLI, Turn, text, thinking, tool_use
 
 
@@ -150,6 +151,24 @@ async def test_a_long_tool_of_the_cli_is_told_to_go_on_but_not_while_it_waits_fo
     assert [event.id for event in progress[:2]] == ["toolu_1", "toolu_1"]
     assert 0 < progress[0].data["done"] < progress[1].data["done"]
     assert (progress[0].data["total"], progress[0].data["message"]) == (None, "running")
+
+
+def test_progress_comes_every_few_seconds_of_the_tool_whenever_somebody_looked_last() -> None:
+    now = [100.0]
+    translator = Translator("run", lambda: now[0])
+    translator.take_up("toolu_1", "Bash", {"command": "make"})
+    translator.take_up("toolu_2", "mcp__notes__add", {})
+    translator.tick(5, ())
+    told: list[float] = []
+    rests: list[float] = []
+    for after in (104.5, 105.0, 105.5, 110.0, 123.0, 125.0):
+        now[0] = after
+        events, rest = translator.tick(5, ())
+        told += [event.data["done"] for event in events]
+        rests.append(rest)
+    assert told == [5.0, 10.0, 23.0, 25.0]
+    assert rests == [0.5, 5.0, 4.5, 5.0, 2.0, 5.0]
+    assert translator.tick(5, {"toolu_1"}) == ([], 5)
 
 
 async def test_a_slow_reader_of_a_long_log_gets_everything_from_disk(tmp_path: Path) -> None:

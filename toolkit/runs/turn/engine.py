@@ -307,9 +307,10 @@ class Engine:
 
     async def _tick(self) -> None:
         """Tell that a tool of the CLI goes on: the SDK drops what the CLI says of it."""
+        rest = TICK
         while True:
-            await asyncio.sleep(TICK)
-            events = self._translator.tick(TICK, {question.call for question in self._approvals.pending})
+            await asyncio.sleep(rest)
+            events, rest = self._translator.tick(TICK, {question.call for question in self._approvals.pending})
             with contextlib.suppress(OSError):  # a full disk: the next event of the turn says so
                 if events:
                     self._emit(*events)

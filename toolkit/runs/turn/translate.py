@@ -43,6 +43,8 @@ class _OpenTool:
     name: str
     started: float
     parent: str | None
+    told: float = 0.0
+    """How many seconds it had run when that was last said."""
 
 
 @dataclass(slots=True)
@@ -111,18 +113,22 @@ class Translator:
 
         self._start_tool(sdk.ToolUseBlock(call, tool, dict(arguments)), None)
 
-    def tick(self, after: float, waiting: Collection[str]) -> list[Event]:
-        """Progress of the CLI's own tools that run for longer than `after` seconds and wait for nobody.
+    def tick(self, every: float, waiting: Collection[str]) -> tuple[list[Event], float]:
+        """Progress of the CLI's own tools that went on for `every` seconds and wait for nobody, and when to ask again.
 
         In-process tools report for themselves.
         """
-        now = self._clock()
+        now, rest = self._clock(), every
         for call, tool in self._tools.items():
+            if tool.name.startswith("mcp__") or call in waiting:
+                continue
             seconds = now - tool.started
-            if seconds >= after and not tool.name.startswith("mcp__") and call not in waiting:
+            if seconds - tool.told >= every:
                 self._add("tool", "progress", call, tool.parent, done=round(seconds, 3), total=None, message="running")
+                tool.told = seconds - seconds % every
+            rest = min(rest, max(tool.told + every - seconds, 0.0))
         events, self._events = self._events, []
-        return events
+        return events, rest
 
     def close(self) -> list[Event]:
         """Close what is open: the message under way, the calls it made, the tools that never answered."""
