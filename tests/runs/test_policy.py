@@ -186,7 +186,14 @@ def test_a_pattern_that_means_no_tool_is_an_error(pattern: str, says: str) -> No
 
 
 def test_a_command_is_compared_word_by_word() -> None:
-    for command in ("git  push", "\tgit push -f", "true;git\tpush"):
+    leading = (
+        "if true; then git push; fi",
+        "A=1 B='x y' git push",
+        "! time git push",
+        "sudo env A=1 git push -f",
+        "! " * 9 + "git push",
+    )
+    for command in ("git  push", "\tgit push -f", "true;git\tpush", *leading):
         assert Policy("yolo", {"Bash(git push)": "deny"}).rule("Bash", {"command": command}).choice == "deny"
 
 

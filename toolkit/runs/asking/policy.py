@@ -7,7 +7,7 @@ policy, the mode. Anything unknown, and any failure, is a refusal.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, Literal, get_args
@@ -23,6 +23,12 @@ POLICIES = (*get_args(Choice), "disable")
 
 _BASH = re.compile(r"Bash\((?P<prefix>.+)\)")
 _OPERATORS = re.compile(r"[;&|<>`$\n(){}]")
+_LEADING = re.compile(
+    r"""\s*(?:[A-Za-z_]\w*=(?:"[^"]*"|'[^']*'|[^\s"'])*|!|if|elif|then|else|while|until|do|time|exec|command|env|nohup|sudo)\s+"""
+)
+"""A keyword, a variable or a program that comes before the command that is meant."""
+_MOST_LEADING = 8
+"""How many of them are looked at one by one: `Bash(sudo)` can be a rule as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +139,20 @@ def _matches(pattern: str, policy: str, tool: str, arguments: Mapping[str, Any])
     command, prefix = str(arguments.get("command", "")), bash_prefix(bash["prefix"])
     if policy == "allow":
         return not _OPERATORS.search(command) and _begins(command, prefix)
-    return any(_begins(part, prefix) for part in _OPERATORS.split(command))
+    return any(_begins(rest, prefix) for part in _OPERATORS.split(command) for rest in _without_leading(part))
+
+
+def _without_leading(part: str) -> Iterator[str]:
+    """A command, and the same without words that only say how it is run: some of the first ones, and all."""
+    yield part
+    for _ in range(_MOST_LEADING):
+        if (leading := _LEADING.match(part)) is None:
+            return
+        part = part[leading.end() :]
+        yield part
+    while (leading := _LEADING.match(part)) is not None:
+        part = part[leading.end() :]
+    yield part
 
 
 def _begins(command: str, prefix: str) -> bool:
