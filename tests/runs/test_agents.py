@@ -107,6 +107,28 @@ async def test_a_plugin_brings_its_agents_along_and_its_servers_are_not_offered(
     assert [call.ok for call in result.tools] == [True, False]
 
 
+async def test_skills_of_a_plugin_can_be_used_and_those_of_the_cli_which_run_commands_cannot(tmp_path: Path) -> None:
+    plugin = tmp_path / "folder"
+    (plugin / ".claude-plugin").mkdir(parents=True)
+    (plugin / ".claude-plugin" / "plugin.json").write_text('{"name": "plug", "version": "1.0.0"}')
+    (plugin / "skills" / "one").mkdir(parents=True)
+    (plugin / "skills" / "one" / "SKILL.md").write_text("---\nname: one\ndescription: one\n---\nAnswer in Vulcan.\n")
+    (plugin / "commands").mkdir()
+    (plugin / "commands" / "two.md").write_text("---\ndescription: two\n---\nAnswer in Klingon.\n")
+    calls = [tool_use("Skill", skill=name) for name in ("plug:one", "plug:two", "security-review", "/security-review")]
+    with ScriptedAPI(*([call] for call in calls), [text("done")]) as api:
+        result = await confined(api, plugins=[plugin], policy={"Bash": "deny"})
+        last = api.requests[-1]
+    assert result.code == "ok", result.debug
+    assert [call.ok for call in result.tools] == [True, True, False, False]
+    assert last.contains("Answer in Vulcan.")
+    assert last.contains("Answer in Klingon.")
+    assert not last.contains("GIT STATUS")
+    assert {denied.reason for denied in result.denied} == {
+        "Only skills of this run's plugins can be used, PLUGIN:NAME (plug)"
+    }
+
+
 async def test_a_hook_of_the_caller_sees_what_the_guard_lets_pass_and_can_refuse_it() -> None:
     seen: list[Any] = []
 
@@ -275,6 +297,8 @@ async def test_the_name_of_a_tool_that_there_is_may_be_written_in_every_way(opti
         (".claude-plugin/plugin.json", "no json"),
         ("agents/pal.md", "---\nname: pal\nhooks:\n  PreToolUse: []\n---\nYou are the pal.\n"),
         ("skills/one/SKILL.md", "---\nname: one\nmcpServers: {}\n---\nDo it.\n"),
+        ("skills/one/SKILL.md", "---\nname: one\n---\nThe state: !`git status`\n"),
+        ("commands/one.MD", "Do it.\n```!\ngit status\n```\n"),
     ],
 )
 def test_a_plugin_that_would_run_something_beside_the_guard_is_refused(tmp_path: Path, file: str, text: str) -> None:

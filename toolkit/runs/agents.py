@@ -176,8 +176,28 @@ def check_plugin(name: str, value: Any) -> Path:
     if found:
         brings = ", ".join(map(repr, found[:5]))
         what = f"the plugin brings {brings}, which would run beside the permission checks"
-        raise wrong(name, value, what, "Take it out of the plugin: hooks go in as hooks=, servers as servers=")
+        fix = "Take it out of the plugin: hooks go in as hooks=, servers as servers=, and commands (!`…`) in words"
+        raise wrong(name, value, what, fix)
     return folder
+
+
+def plugin_names(spec: RunSpec) -> set[str]:
+    """What the plugins are called; their skills and commands begin with it and a colon."""
+    return {_name_of(Path(folder)) for folder in spec.plugins}
+
+
+def _name_of(plugin: Path) -> str:
+    try:
+        return str(json.loads((plugin / ".claude-plugin" / "plugin.json").read_bytes()).get("name") or plugin.name)
+    except (OSError, ValueError):
+        return plugin.name
+
+
+def further_tools(spec: RunSpec) -> list[str]:
+    """The CLI's own tools by which a model reaches its subagents and what plugins bring."""
+    parts = {part for part in _PLUGIN_FOLDERS for folder in spec.plugins if (Path(folder) / part).is_dir()}
+    has_agents, has_skills = bool(spec.agents) or "agents" in parts, bool(parts & {"commands", "skills"})
+    return ["Agent"] * has_agents + ["Skill"] * has_skills
 
 
 def _is_words(entry: Path) -> bool:
@@ -188,13 +208,16 @@ def _is_words(entry: Path) -> bool:
 
 
 def _has_more_than_words(path: Path) -> bool:
-    """Whether the head of a page names hooks or servers."""
-    if not path.is_file() or path.suffix != ".md":
+    """Whether a page names hooks or servers in its head, or has commands that the CLI runs as it reads the page."""
+    if not path.is_file() or path.suffix.lower() != ".md":
         return False
     try:
-        head = path.read_text(encoding="utf-8", errors="replace").partition("\n---")[0]
+        text = path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return True
+    if "!`" in text or "```!" in text:
+        return True
+    head = text.partition("\n---")[0]
     return head.startswith("---") and re.search(r"(?m)^[\"']?(hooks|mcpServers|lspServers)[\"']?\s*:", head) is not None
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
 from toolkit.errors import RunError
+from toolkit.runs.agents import further_tools
 from toolkit.runs.asking.patterns import Offer
 from toolkit.runs.asking.policy import Policy
 from toolkit.runs.spec import RunSpec
@@ -42,7 +43,7 @@ def make_offer(spec: RunSpec, boxes: Iterable[Toolbox] = ()) -> Offer:
 
     The CLI's usual tools count in every mode, so that one policy fits all of them.
     """
-    usual = (*TOOLS, "Agent") if spec.agents else TOOLS
+    usual = (*TOOLS, *further_tools(spec))
     native = usual if spec.native is None else tuple(spec.native)
     return Offer((*native, "StructuredOutput"), {box.name: tuple(box.tools) for box in boxes}, tuple(spec.servers))
 

@@ -7,7 +7,7 @@ that it runs as it was told to, nothing passes at all.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal
@@ -179,6 +179,18 @@ def only_offered(offered: Callable[[], Iterable[str]]) -> Rule:
         if any(fnmatchcase(tool, pattern) for pattern in offered()):
             return ALLOW
         return Verdict(False, f"{tool} is not offered in this run")
+
+    return rule
+
+
+def only_skills_of(plugins: Collection[str]) -> Rule:
+    """Refuse a skill that no plugin of the run brings: the CLI's own run commands as they are read, and ask nobody."""
+
+    async def rule(tool: str, arguments: Mapping[str, Any], call: str) -> Verdict:
+        if tool != "Skill" or str(arguments.get("skill")).partition(":")[0] in plugins:
+            return ALLOW
+        whose = f", PLUGIN:NAME ({', '.join(sorted(plugins))})" if plugins else ""
+        return Verdict(False, f"Only skills of this run's plugins can be used{whose}")
 
     return rule
 

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import RunError
+from toolkit.runs.agents import plugin_names
 from toolkit.runs.asking.approvals import Approvals
-from toolkit.runs.asking.guard import Guard, before_deadline, only_offered, within_budget
+from toolkit.runs.asking.guard import Guard, before_deadline, only_offered, only_skills_of, within_budget
 from toolkit.runs.asking.own_hooks import OwnHooks
 from toolkit.runs.checkpoints.taking import Checkpoints
 from toolkit.runs.outcome.codes import Code, End
@@ -122,6 +123,7 @@ class Engine:
         )
         rules = [
             only_offered(self.controls.offered),
+            only_skills_of(plugin_names(spec)),
             before_deadline(lambda: self.deadline),
             within_budget(self._counted),
             approvals.rule,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolkit.runs.agents import sdk_options, shown_folders
+from toolkit.runs.agents import further_tools, sdk_options, shown_folders
 from toolkit.runs.asking.approvals import Approvals
 from toolkit.runs.asking.guard import Guard
 from toolkit.runs.asking.policy import Policy
@@ -116,7 +116,7 @@ def sdk_options_of(
 def native_tools(spec: RunSpec, policy: Policy) -> list[str]:
     """The CLI's own tools this run offers."""
     usual = READ_ONLY_TOOLS if spec.mode == "read-only" else TOOLS
-    usual = (*usual, "Agent") if spec.agents else usual
+    usual = (*usual, *further_tools(spec))
     return [tool for tool in (usual if spec.native is None else spec.native) if not policy.disabled(tool)]
 
 
