@@ -139,7 +139,7 @@ def test_no_settings_file_makes_the_explainer_fail(data: dict[str, Any]) -> None
         assert problem.render("f")
 
 
-def test_the_command_exits_1_on_an_error_and_0_without(tmp_path: Path) -> None:
+def test_the_command_exits_1_on_an_error_and_0_without_and_2_where_there_is_no_file(tmp_path: Path) -> None:
     good, bad = tmp_path / "good.json", tmp_path / "bad.json"
     good.write_text(profile("offline").as_json(), encoding="utf-8")
     bad.write_text('{\n "sandbox": {\n  "enabld": true}}', encoding="utf-8")
@@ -147,8 +147,9 @@ def test_the_command_exits_1_on_an_error_and_0_without(tmp_path: Path) -> None:
     fine = CliRunner().invoke(sandbox, ["validate", str(good)])
     wrong = CliRunner().invoke(sandbox, ["validate", str(bad)])
     as_json = CliRunner().invoke(sandbox, ["validate", "--json", str(bad)])
+    missing = CliRunner().invoke(sandbox, ["validate", str(tmp_path / "missing.json")])
 
-    assert (fine.exit_code, wrong.exit_code, as_json.exit_code) == (0, 1, 1)
+    assert (fine.exit_code, wrong.exit_code, as_json.exit_code, missing.exit_code) == (0, 1, 1, 2)
     assert (
         f"error: {bad}:3  sandbox.enabld: is an unknown key\n  The CLI ignores it in silence: the sandbox would be off.\n  Did you mean 'sandbox.enabled'?\n"
         in wrong.stdout

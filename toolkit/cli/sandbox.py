@@ -106,7 +106,7 @@ def settings(
 
 
 @sandbox.command(example=VALIDATE_EXAMPLE)
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(exists=True, path_type=Path))
 @json_option("Print the problems as JSON.")
 def validate(file: Path, wants_json: bool) -> None:
     """Explain every problem of a settings file.
