@@ -60,7 +60,10 @@ def test_ignored_paths_are_told_in_one_line_and_left_out_of_the_patch(ws: Worksp
         "1 change: 1 modified",
         "caches, or ignored by the project: 31 files in shop/build/, shop/src/__pycache__/",
     ]
-    assert b"build/out.txt" not in ws.changes().patch().split(b"diff --git", 1)[1]
+    patch, ignored = ws.changes().patch(), "the project ignores it, or it is a cache"
+    assert b"build/out.txt" not in patch
+    assert patch.count(b"# not in this patch: ") == 2  # each folder once, whatever is in it
+    assert ws.changes().not_in_patch() == [("shop/build", ignored), ("shop/src/__pycache__", ignored)]
 
 
 def test_they_are_applied_only_by_their_name(ws: WorkspaceSection, tmp_path: Path) -> None:

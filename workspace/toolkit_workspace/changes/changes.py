@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from toolkit.errors import WorkspaceError
 from toolkit_workspace.changes.ignored import IgnoreRules
 from toolkit_workspace.changes.marks import LinkReader, links_below, marks_of
-from toolkit_workspace.changes.patch import patch_of, why_not_in_patch
+from toolkit_workspace.changes.patch import left_out_of_patch, patch_of
 from toolkit_workspace.changes.renames import pair_renames
 from toolkit_workspace.changes.scan import Pair, scan
 from toolkit_workspace.changes.summary import counted, ignored_line, summary_table
@@ -174,8 +174,8 @@ class Changes(Sequence[Change]):
         return ignored_line(self)
 
     def not_in_patch(self) -> list[tuple[str, str]]:
-        """Paths a patch cannot hold, each with the reason."""
-        return [(change.path, reason) for change in self if (reason := why_not_in_patch(change))]
+        """Paths that the patch does not hold, each with the reason; of an ignored folder the folder alone."""
+        return left_out_of_patch(self)
 
     def patch(self) -> bytes:
         """All changes as one patch for `git apply`, binary contents included.

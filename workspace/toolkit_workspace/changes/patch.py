@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _CONTEXT = 3
 _NO_BLOB = "0" * 40
+_IGNORED = "the project ignores it, or it is a cache"
 _LARGEST_TEXT = 4 << 20
 _ESCAPES = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"', 92: "\\"}
 _NEEDS_QUOTES = re.compile(rb'[^\x20-\x7e]|["\\]')
@@ -48,16 +49,30 @@ class Version:
 
 def patch_of(changes: Sequence[Change]) -> bytes:
     """One patch for all of them; marks, and what is not in it, stand in comment lines at the top."""
-    pieces, left_out, marked = list[bytes](), list[bytes](), list[bytes]()
+    pieces, marked = list[bytes](), list[bytes]()
+    left_out = [
+        b"# not in this patch: %s (%s)\n" % (_quoted(os.fsencode(path)), why.encode())
+        for path, why in left_out_of_patch(changes)
+    ]
     for change in changes:
-        name = _quoted(os.fsencode(change.path))
-        if reason := why_not_in_patch(change):
-            left_out.append(b"# not in this patch: %s (%s)\n" % (name, reason.encode()))
-        elif change.type != "folder":
+        if change.type != "folder" and not why_not_in_patch(change):
+            name = _quoted(os.fsencode(change.path))
             pieces.append(_piece(change))
             reasons = show_hidden("; ".join(change.suspicious)).encode("utf-8", "backslashreplace")
             marked += [b"# look twice: %s (%s)\n" % (name, reasons)] if reasons else []
     return b"".join([*left_out, *marked, *pieces]) if any(pieces) else b""
+
+
+def left_out_of_patch(changes: Sequence[Change]) -> list[tuple[str, str]]:
+    """The paths that the patch does not hold, each with the reason; of an ignored folder the folder alone."""
+    ignored = {change.path for change in changes if change.ignored}
+    left = []
+    for change in changes:
+        if change.ignored and change.path.rpartition("/")[0] in ignored:
+            continue
+        if reason := _IGNORED if change.ignored else why_not_in_patch(change):
+            left.append((change.path, reason))
+    return left
 
 
 def why_not_in_patch(change: Change) -> str:
@@ -67,7 +82,7 @@ def why_not_in_patch(change: Change) -> str:
     if change.type == "special":
         return "neither file nor link"
     if change.ignored:
-        return "the project ignores it, or it is a cache"
+        return _IGNORED
     if change.planted is not None:
         return "git takes the folder it lies in for a repository"
     if any(_git_refuses(os.fsencode(path)) for path in (change.path, change.old_path) if path):
