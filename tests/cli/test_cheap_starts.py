@@ -13,6 +13,7 @@ import pytest
 
 from tests import docs_cli
 from tests.cli._running import Desk
+from tests.sandbox.jails import needs_jail
 from toolkit.cli import quick
 from toolkit.runs import run
 from toolkit.testing import FakeCLI, Turn, text
@@ -31,6 +32,19 @@ else:
 names = {names!r}
 print("LOADED", code, *(name for name in names or tuple(sys.modules) if name in sys.modules), file=sys.stderr)
 """
+
+
+STARTED = """
+import os, runpy, sys
+from toolkit.runs.turn.early import started
+async def start(*given):
+    print("LOADED", 0, *sys.modules, file=sys.stderr, flush=True)
+    os._exit(0)
+started.StartedCLI.start = start
+sys.argv[0] = "toolkit"
+runpy.run_module("toolkit", run_name="__main__")
+"""
+"""Ends where the CLI would be started."""
 
 
 def _loaded(
@@ -138,3 +152,14 @@ def test_looking_at_what_is_there_loads_only_the_rooms_it_looks_into(desk: Desk,
 
 def test_the_settings_of_a_sandbox_are_printed_without_mcp_and_the_sdk(tmp_path: Path) -> None:
     assert _loaded("sandbox", "settings", cwd=tmp_path, names=("mcp", "mcp_types", "claude_agent_sdk"))[1] == set()
+
+
+@needs_jail
+def test_the_cli_of_a_run_is_started_before_what_only_its_answers_need_is_loaded(desk: Desk) -> None:
+    env = {**os.environ, "TOOLKIT_HOME": str(desk.home), "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}
+    env |= {"ANTHROPIC_API_KEY": "fake", "HOME": str(desk.folder)}
+    argv = [sys.executable, "-P", "-c", STARTED, "run", "Go.", "--mount", "src"]
+    done = subprocess.run(argv, cwd=desk.folder, env=env, capture_output=True, text=True, timeout=120, check=True)
+    loaded = set(next(line for line in done.stderr.splitlines() if line.startswith("LOADED")).split())
+    assert "toolkit.sandbox.confining.confinement" in loaded
+    assert not loaded & {"claude_agent_sdk", "mcp", "mcp_types", "pydantic", "pydantic_core", "anyio", "httpx2"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from tests.runs.play import play
 from toolkit import Toolbox, ToolContext, ToolError, tool
 from toolkit.runs import Event, Question, load_run, run, start
-from toolkit.runs.outcome import KINDS
+from toolkit.runs.outcome import KINDS, as_line, events as outcome_events
 from toolkit.runs.storage import EventLog
 from toolkit.runs.turn import engine
 from toolkit.runs.turn.translate import Translator
@@ -213,3 +214,22 @@ async def test_a_failed_compaction_is_closed_before_the_turn_is() -> None:
     assert names.count("compaction.started") == names.count("compaction.ended") == 1
     assert names.index("compaction.ended") < names.index("lifecycle.finished")
     assert next(event for event in events if event.name == "compaction.ended").data["after"] is None
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"a": [1, 2.5, None, True], "ä": "ß\u2028\n", "": {}},
+        {"not": [float("inf"), float("-inf")]},
+        "half a pair \ud800",
+        {"path": Path("/x"), "event": Event("tool", "started", 1.0, "r", "i")},
+    ],
+)
+def test_a_line_reads_the_same_whether_or_not_the_quicker_serialiser_is_loaded(
+    value: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_it = as_line(value)
+    monkeypatch.setattr(outcome_events, "sys", SimpleNamespace(modules={}))
+    without = as_line(value)
+    assert json.loads(without.encode()) == json.loads(with_it.encode())
+    assert "\n" not in without

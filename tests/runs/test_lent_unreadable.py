@@ -29,7 +29,7 @@ def project(tmp_path: Path) -> Path:
 
 @needs_jail
 @as_root
-async def test_a_lent_file_that_only_root_may_read_is_named_before_anything_is_sent(
+async def test_a_lent_file_that_only_root_may_read_is_named_before_the_turn_begins(
     tmp_path: Path, scripted_api: Callable[..., ScriptedAPI]
 ) -> None:
     shop = project(tmp_path)
@@ -39,6 +39,8 @@ async def test_a_lent_file_that_only_root_may_read_is_named_before_anything_is_s
     events = list(load_run(done.run).events())
     told = [event.data["what"] for event in events if event.name == "lifecycle.warning"]
     assert [f"{shop}/data/mine.txt" in one and "open.txt" not in one for one in told] == [True]
+    names = [event.name for event in events]
+    assert names.index("lifecycle.warning") < names.index("lifecycle.started")
     [said] = [event.data["text"] for event in events if event.name == "tool.ended"]
     assert "for all" in said
     assert "for root" not in said

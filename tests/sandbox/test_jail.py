@@ -133,6 +133,17 @@ def test_the_root_and_its_devices_cannot_be_written(workspace: Path) -> None:
 
 
 @needs_jail
+@pytest.mark.skipif(not Path("/etc/localtime").is_symlink(), reason="the zone has no name here")
+def test_the_time_zone_has_its_name_inside(workspace: Path) -> None:
+    with a_jail(workspace) as jail:
+        seen = inside(jail, "readlink /etc/localtime; date +%Z; cat /etc/localtime > /dev/null")
+
+    outside = subprocess.run(["date", "+%Z"], capture_output=True, text=True, check=True, env={"PATH": os.defpath})
+    assert seen.stdout == f"{Path('/etc/localtime').readlink()}\n{outside.stdout}"
+    assert seen.stderr == ""
+
+
+@needs_jail
 def test_it_is_an_ordinary_user_without_privileges(workspace: Path) -> None:
     with a_jail(workspace) as jail:
         seen = inside(jail, "id -un; hostname; grep -E 'Cap(Eff|Bnd)|NoNewPrivs' /proc/self/status; ip -o link | wc -l")

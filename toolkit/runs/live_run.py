@@ -267,6 +267,8 @@ class LiveRun(Steering, Generic[OutputT]):
             try:
                 prompt = await self._prompts.first(place, self._folder.told)
                 await engines.open(prompt)
+                if lost := await asyncio.to_thread(place.unreadable):
+                    self._ending.warn(lost)
                 self._engines = engines
                 self._opened.set()
                 await self._turn(place, prompt)

@@ -17,7 +17,6 @@ import click
 
 from toolkit._base.words import count_text, safe_line, safe_text
 from toolkit.cli.terminal.display import Display
-from toolkit.cli.terminal.forms import fill_in
 from toolkit.cli.terminal.questions import about_to_happen
 from toolkit.runs import Decision, LiveRun, Question, RunResult, RunSpec, load_run, start
 
@@ -161,6 +160,8 @@ class TerminalApprover:
             self._display.hold()
             try:
                 if question.form is not None:
+                    from toolkit.cli.terminal.forms import fill_in
+
                     _say(f"\n{safe_text(question.title)}\n")
                     return await fill_in(question.form, self._say_afresh, self._typed)
                 return Decision(await self._ask(question))  # type: ignore[arg-type]

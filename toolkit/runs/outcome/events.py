@@ -56,6 +56,7 @@ call a subagent works for, None for the main conversation.
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -79,12 +80,27 @@ KINDS: dict[str, tuple[str, ...]] = {
 
 def as_line(value: Any) -> str:
     """A value as JSON on one line, in letters that every encoding of Unicode can write."""
+    if "pydantic_core" not in sys.modules and (plain := _plain_line(value)) is not None:
+        return plain
     from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
     try:
         return to_json(value, inf_nan_mode="constants").decode()
     except (PydanticSerializationError, ValueError):  # half a surrogate pair, as a model may send it
         return json.dumps(value, separators=(",", ":"), default=to_jsonable_python)
+
+
+def _plain_line(value: Any) -> str | None:
+    """The same of plain values, without the quicker serialiser: loading that takes as long as a thousand lines.
+
+    It comes with the SDK, while the model thinks.
+    """
+    try:
+        line = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        line.encode()
+    except (TypeError, ValueError):
+        return None
+    return line
 
 
 @dataclass(frozen=True, slots=True)

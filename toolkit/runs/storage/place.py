@@ -131,8 +131,7 @@ class Place:
 
     def warnings(self) -> list[str]:
         """What the owner should know before anything is sent."""
-        lost = unreadable_text(host for host, _ in self.layout.lent)
-        told = [one for one in (self.news, lost) if one]
+        told = [self.news] if self.news else []
         if self.section is None or self.goes_on:
             return told
         from toolkit_workspace import left_secrets_text, secrets_text
@@ -140,6 +139,14 @@ class Place:
         told += [secrets_text(self.section.secrets)] if self.section.secrets else []
         left = left_secrets_text(self.section.left_out)
         return [*told, left] if left else told
+
+    def unreadable(self) -> str:
+        """What the agent cannot read of what it is lent, in one sentence; empty where nothing was found.
+
+        It takes as long as all else before the CLI is started, and the answer changes nothing: look while the model
+        thinks.
+        """
+        return unreadable_text(host for host, _ in self.layout.lent)
 
     def changes(self) -> Changes | None:
         """What the agent changed of what it was given; None where that cannot be known: it works in place."""

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from toolkit._base.handles import remove_folder
 from toolkit.runs.outcome import safe_lines
-from toolkit.runs.turn.early import StartedCLI, command_line, initialize_request, is_held, load_sdk, variables
+from toolkit.runs.turn.early import (
+    StartedCLI,
+    command_line,
+    initialize_request,
+    is_held,
+    is_loaded,
+    load_sdk,
+    variables,
+)
 from toolkit.sandbox import Confinement
 
 if TYPE_CHECKING:
@@ -20,6 +28,8 @@ if TYPE_CHECKING:
 
 PATIENCE = 2.0
 """Seconds between asking the CLI to stop and making it."""
+_UNTIL_ASKED = 1.0
+"""Seconds to leave the processor to the CLI, from the prompt to its first request."""
 _STDERR_LINES, _STDERR_WIDTH = 50, 500
 _WARNING = "Warning: "
 
@@ -45,8 +55,8 @@ class CLIProcess:
         """Open the jail, and start the CLI in it while it is proven and the SDK is loaded; nothing is sent yet.
 
         A CLI that is not alone starts programs of others as it starts: it waits until the jail is proven. Where a
-        prompt can be sent at once, the SDK is loaded after it, while the model thinks: until then the CLI needs the
-        processor.
+        prompt can be sent at once, the SDK is loaded when the CLI turns to the model with it: until then the CLI needs
+        the processor.
 
         Raises:
             UnconfinedError: the jail is not certain; whatever ran in it is gone.
@@ -76,12 +86,18 @@ class CLIProcess:
     async def say(self, prompt: dict[str, Any]) -> bool:
         """Send the first prompt, if the CLI has shown that it asks before every call; else it is for the client to."""
         assert self._cli is not None
+        assert self.jail is not None
         if not is_held(await self._cli.answer()):
             return False
+        self.jail.gate.reached.clear()
         try:
             await self._cli.say(prompt)
         except OSError:
             return False  # it has ended, and the client will say how
+        if not is_loaded():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_UNTIL_ASKED):
+                    await self.jail.gate.reached.wait()
         return True
 
     async def loaded(self) -> None:

@@ -157,6 +157,7 @@ def confine(
         command=(*bridge(has_domains=bool(domains), host_ports=host_ports, word=ports.word), program),
         make_gate=make_gate,
         own_git=layout.own_git,
+        has_domains=bool(domains),
         heard=heard,
     )
 

@@ -19,15 +19,10 @@ from toolkit.sandbox.jail.proof import CheckReport, demand_preflight, prove
 from toolkit.sandbox.jail.walls import PATH, Jail
 from toolkit.sandbox.jail.watchdog import Exceeded, Watchdog
 from toolkit.sandbox.lending.nested import nested_bwrap
+from toolkit.sandbox.lending.quick import QUICK_NPM, quick_socat
 from toolkit.sandbox.limits import HeldLimit
 from toolkit.sandbox.relay import PROGRAM, SOCKET_NAME, Heard, Relay, relay_program
 
-# With its sandbox on, the CLI runs `npm root -g` in / at every start and waits for it: 0.4 s for an answer it can
-# do without. Every other use of npm is passed on.
-_QUICK_NPM = f"""#!/bin/sh
-[ "$PWD $*" = "/ root -g" ] && exit 1
-PATH={PATH} exec npm "$@"
-"""
 _T = TypeVar("_T")
 
 
@@ -43,6 +38,7 @@ class Confinement:
         command: Sequence[str],
         make_gate: Callable[[Path], Gate],
         own_git: bool = False,
+        has_domains: bool = False,
         heard: Heard | None = None,
     ) -> None:
         self._jail = jail
@@ -51,6 +47,7 @@ class Confinement:
         self._command = command
         self._make_gate = make_gate
         self._own_git = own_git
+        self._has_domains = has_domains
         self._heard = heard
         self._relay: Relay | None = None
         self._folder: JailFolder | None = None
@@ -149,7 +146,9 @@ class Confinement:
         places = [place for _, place in self._jail.shown_at()]
         write_script(programs / "bwrap", nested_bwrap(find_program("bwrap"), places, own_git=self._own_git))
         if shutil.which("npm", path=PATH):
-            write_script(programs / "npm", _QUICK_NPM)
+            write_script(programs / "npm", QUICK_NPM)
+        if not self._has_domains:
+            write_script(programs / "socat", quick_socat(find_program("socat")))
         if self._relay is not None:
             text = relay_program(find_program("bwrap"), find_program("socat"))
             write_script(folder.visible / "apart" / PROGRAM, text)

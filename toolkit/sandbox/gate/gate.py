@@ -85,6 +85,8 @@ class Gate:
         self.domains = parse_domains(domains)
         self.on_refused: Callable[[Refusal], None] | None = None
         """Called with each refusal, in the gate's own loop; it must not raise."""
+        self.reached = asyncio.Event()
+        """Set when somebody connects; whoever waits for the next one clears it."""
         self._ledger = Ledger(spend_limit)
         self._audit: deque[Refusal] = deque(maxlen=KEPT_REFUSALS)
         self._max_connections = max_connections
@@ -164,6 +166,7 @@ class Gate:
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         assert isinstance(reader, WatchedReader)
+        self.reached.set()
         if len(self._tasks) >= self._max_connections:
             self._note(None, Refused(503, "busy", f"more than {self._max_connections} connections"))
             writer.close()

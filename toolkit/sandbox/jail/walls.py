@@ -51,9 +51,9 @@ ENVIRONMENT = {
 }
 """The variables every confined process has; nothing is inherited."""
 
-# Programs find their libraries, certificates and time zone with these; none holds a secret.
+# Programs find their libraries and certificates with these; none holds a secret.
 _ETC = """
-alternatives ca-certificates crypto-policies ld.so.cache ld.so.conf ld.so.conf.d localtime mime.types
+alternatives ca-certificates crypto-policies ld.so.cache ld.so.conf ld.so.conf.d mime.types
 pki/ca-trust/extracted pki/tls/cert.pem pki/tls/certs pki/tls/openssl.cnf ssl/certs ssl/openssl.cnf terminfo
 """
 _MERGED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
@@ -281,7 +281,18 @@ def _system() -> list[str]:
             arguments += ["--ro-bind", str(place), str(place)]
     for name in _ETC.split():
         arguments += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
-    return arguments
+    return [*arguments, *_time_zone()]
+
+
+def _time_zone() -> list[str]:
+    """As the host has it: where it is a link, its target is the zone's name.
+
+    Without that name the CLI compares the file with every zone there is, at each start.
+    """
+    zone = Path("/etc/localtime")
+    if zone.is_symlink() and zone.resolve().is_relative_to("/usr"):
+        return ["--symlink", str(zone.readlink()), str(zone)]
+    return ["--ro-bind-try", str(zone), str(zone)]
 
 
 def _own_file_systems(limits: JailLimits, binds: Iterable[Bind]) -> list[str]:

@@ -17,13 +17,13 @@ from toolkit._base.lazy import lazy_names
 if TYPE_CHECKING:
     from toolkit.runs.turn.early.arguments import command_line as command_line, variables as variables
     from toolkit.runs.turn.early.frames import initialize_request as initialize_request, is_held as is_held
-    from toolkit.runs.turn.early.loading import load_sdk as load_sdk
+    from toolkit.runs.turn.early.loading import is_loaded as is_loaded, load_sdk as load_sdk
     from toolkit.runs.turn.early.started import StartedCLI as StartedCLI
 
 _HOMES = {
     "toolkit.runs.turn.early.arguments": "command_line variables",
     "toolkit.runs.turn.early.frames": "initialize_request is_held",
-    "toolkit.runs.turn.early.loading": "load_sdk",
+    "toolkit.runs.turn.early.loading": "is_loaded load_sdk",
     "toolkit.runs.turn.early.started": "StartedCLI",
 }
 

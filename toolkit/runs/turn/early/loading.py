@@ -17,10 +17,10 @@ def load_sdk() -> None:
     Nothing that an import makes is garbage, and looking for some takes an eighth of its time. The loop is let in
     often meanwhile: it has the CLI to greet, and its first request to pass on.
     """
-    if _is_loaded():
+    if is_loaded():
         return
     with _loading:
-        if _is_loaded():
+        if is_loaded():
             return
         collects, interval = gc.isenabled(), sys.getswitchinterval()
         gc.disable()
@@ -33,6 +33,7 @@ def load_sdk() -> None:
                 gc.enable()
 
 
-def _is_loaded() -> bool:
+def is_loaded() -> bool:
+    """Whether the SDK is there."""
     module = sys.modules.get(_MODULE)
     return module is not None and not getattr(module.__spec__, "_initializing", False)
