@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -104,6 +105,74 @@ def test_what_is_more_than_plain_targets_over_stdio_goes_to_the_parser(words: li
     assert not quick.served(words)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["sandbox"],
+        ["sandbox", "check", "--json"],
+        ["sandbox", "check", "--help"],
+        ["sandbox", "exec", "--"],
+        ["sandbox", "exec", "true"],
+        ["sandbox", "exec", "--read-only", "--", "true"],
+        ["doctor", "--online"],
+        ["doctor", "--json"],
+        ["run", "x"],
+        [],
+    ],
+)
+def test_looking_at_this_machine_with_an_option_goes_to_the_parser(words: list[str]) -> None:
+    assert quick.looked(words) is None
+
+
+@pytest.mark.parametrize("name", [".git", "toolkit.toml"])
+def test_in_a_project_the_doctor_goes_to_the_parser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert quick.looked(["doctor"]) is None
+
+
+_SAYS_AND_ENDS = ("sh", "-c", "echo out; echo err >&2; exit 7")
+
+
+@needs_jail
+@pytest.mark.parametrize(
+    ("plain", "parsed"),
+    [
+        (["sandbox", "check"], ["sandbox", "check", "--workspace", "."]),
+        (["sandbox", "exec", "--", *_SAYS_AND_ENDS], ["sandbox", "exec", "--seconds", "50", "--", *_SAYS_AND_ENDS]),
+        (["doctor"], ["doctor", "--no-config"]),
+    ],
+)
+def test_a_command_without_options_says_the_same_as_the_parsers(
+    tmp_path: Path, plain: list[str], parsed: list[str]
+) -> None:
+    env = {**os.environ, "TOOLKIT_HOME": str(tmp_path / "home"), "HOME": str(tmp_path)}
+    both = [
+        subprocess.run(
+            [sys.executable, "-P", "-m", "toolkit", *words],
+            cwd=_fresh(tmp_path, name),
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        for name, words in (("a", plain), ("b", parsed))
+    ]
+    ours, clicks = ((done.returncode, _plain(done.stdout), done.stderr) for done in both)
+    assert ours == clicks
+
+
+def _fresh(folder: Path, name: str) -> Path:
+    (folder / name).mkdir()
+    return folder / name
+
+
+def _plain(text: str) -> str:
+    """Without what is another each time: seconds, and the number of a user that is made up."""
+    return re.sub(r"\d+\.\d+ s|uid \d+|\d+\.\d GiB", "…", text)
+
+
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     """A home with one stored run, which had a workspace."""
@@ -119,8 +188,9 @@ _HEAVY_PARTS = (
     *("asyncio", "ssl", "logging", "tomllib", "http.client", "subprocess"),
     *("toolkit.runs.spec", "toolkit.tools", "toolkit_workspace.copying", "toolkit_workspace.changes"),
 )
-_JAILS = {"logging", "subprocess"}
-"""What the jail needs: other programs, and, for root, a thread with a result."""
+_JAILS = {"subprocess"}
+"""What the jail needs: other programs."""
+_WITHOUT_A_PARSER = {"sandbox check", "sandbox exec -- true", "doctor"}
 
 LOOKING: dict[str, tuple[set[str], set[str]]] = {
     "runs list": ({"toolkit.runs"}, set()),
@@ -144,7 +214,7 @@ def test_looking_at_what_is_there_loads_only_the_rooms_it_looks_into(desk: Desk,
     rooms = {name for name in loaded if name.count(".") == 1 and name.startswith("toolkit.")} - _COMMON
     wanted, may = LOOKING[words]
     assert rooms | {name for name in tops if name.startswith("toolkit_")} == wanted
-    assert others == {"click"}
+    assert others == (set() if words in _WITHOUT_A_PARSER else {"click"})
     assert {name for name in _HEAVY_PARTS if name in loaded} <= may
     if words != "doctor":
         assert code == "0"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import struct
 import subprocess
 import sys
@@ -197,6 +196,13 @@ def test_a_jail_whose_user_is_root_for_the_kernel_is_noticed(workspace: Path, mo
     assert {"kernel", "workspace"} <= failed
 
 
+def _is_now(monkeypatch: pytest.MonkeyPatch, **told: str) -> None:
+    """Let the kernel say something else of itself."""
+    names = ("sysname", "nodename", "release", "version", "machine")
+    changed = os.uname_result([told.get(name, getattr(os.uname(), name)) for name in names])
+    monkeypatch.setattr(os, "uname", lambda: changed)
+
+
 @needs_jail
 def test_a_pass_is_remembered_for_the_same_jail_only(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flights = 0
@@ -211,7 +217,7 @@ def test_a_pass_is_remembered_for_the_same_jail_only(workspace: Path, monkeypatc
         with a_jail(workspace, **options) as jail:
             assert prove(jail).ok
     assert flights == 3
-    monkeypatch.setattr(platform, "release", lambda: "another kernel")
+    _is_now(monkeypatch, release="another kernel")
     with a_jail(workspace) as jail:
         prove(jail)
     assert flights == 4
@@ -306,7 +312,7 @@ def test_a_check_that_cannot_be_made_has_failed(programs: Path, monkeypatch: pyt
 
 
 def test_another_system_is_not_supported_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(platform, "system", lambda: "Darwin")
+    _is_now(monkeypatch, sysname="Darwin")
     report = check()
 
     assert not report.ok

@@ -10,7 +10,10 @@ import fcntl
 import os
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Self
 
 
 class Lock:

@@ -2,7 +2,7 @@
 
 A file is imported when one of its commands is used; the one-line summaries stand in a table and a test keeps
 them true. What needs no parser at all (`toolkit --help`, `toolkit serve tools.py`) is done before click is
-imported (`quick.py`). What the commands share is in `terminal`.
+imported (`quick`). What the commands share is in `terminal`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 _HOMES = {"toolkit.cli.group": "toolkit", "toolkit.cli.table": "COMMANDS Entry"}
 __getattr__, __dir__, _names = lazy_names(__name__, _HOMES)
 __all__ = ["main", *_names]
+_OBJECTS = 50_000
+"""New ones until garbage is looked for; Python's own number is 700."""
 
 
 def main() -> None:
     """Run the command line; a ToolkitError is printed as it is and ends with its exit code."""
-    from toolkit.cli.quick import printed, served
+    from toolkit.cli.quick import looked, printed, served
 
     words = [] if "_TOOLKIT_COMPLETE" in os.environ else sys.argv[1:]
     if printed(words):
@@ -32,10 +34,23 @@ def main() -> None:
     from toolkit.errors import ToolkitError
 
     try:
-        if not served(words):
-            from toolkit.cli.group import toolkit
+        if served(words):
+            return
+        _collect_seldom()
+        if (code := looked(words)) is not None:
+            sys.exit(code)
+        from toolkit.cli.group import toolkit
 
-            toolkit(prog_name="toolkit")
+        toolkit(prog_name="toolkit")
     except ToolkitError as error:
         sys.stderr.write(f"{error}\n")
         sys.exit(error.exit_code)
+
+
+def _collect_seldom() -> None:
+    """Look for garbage seldom, and not at the exit: imports make none, and most of a command is imports."""
+    import atexit
+    import gc
+
+    gc.set_threshold(_OBJECTS)
+    atexit.register(gc.freeze)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import get_completion_class
 
+from toolkit.cli.quick.findings import is_project, show, would_stop
 from toolkit.cli.terminal.command import command, json_option
 from toolkit.cli.terminal.project import config_options, project_of
 from toolkit.cli.terminal.results import echo_json
@@ -51,22 +51,16 @@ def doctor(mounts: tuple[str, ...], online: bool, wants_json: bool, **which: Any
     plan, notes = (_plan(mounts, project_of(which)), []) if mounts else _plan_here(which)
     keys = (looking.examine_key() for _ in range(online))
     found = itertools.chain(looking.examine(), keys, notes, looking.examine_project(plan) if plan else ())
-    findings = []
-    for finding in found:
-        findings.append(finding)
-        if not wants_json:
-            mark = "ok" if finding.ok else "stops" if finding.stops else "note"
-            click.echo(f"{mark:<6}{finding.name:<20}{finding.found}")
-            if not finding.ok and finding.fix:
-                click.echo(f"{'':<26}→ {finding.fix}")
-    if wants_json:
-        echo_json([asdict(finding) for finding in findings])
-    sys.exit(any(finding.stops and not finding.ok for finding in findings))
+    if not wants_json:
+        sys.exit(show(found))
+    findings = list(found)
+    echo_json([asdict(finding) for finding in findings])
+    sys.exit(any(map(would_stop, findings)))
 
 
 def _plan_here(which: dict[str, Any]) -> tuple[RunPlan | None, list[Finding]]:
     """What a run in this folder would be given, where it is a project. A project file holds once it is accepted."""
-    if not any(Path(name).exists() for name in (".git", "toolkit.toml")):
+    if not is_project():
         return None, []
     from toolkit.doctor import Finding
     from toolkit.runs import ProjectFile

@@ -5,17 +5,15 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from toolkit.cli.quick.jails import check_table, run_command
 from toolkit.cli.terminal.command import Group, json_option
 from toolkit.cli.terminal.results import echo_json
 from toolkit.errors import SandboxError
 from toolkit.sandbox import limit_names
-
-if TYPE_CHECKING:
-    from toolkit.sandbox import CheckReport
 
 SETTINGS_EXAMPLE = """
 $ toolkit sandbox settings -o settings.json
@@ -155,26 +153,8 @@ def check(workspace: Path | None, wants_json: bool, **options: Any) -> None:
     if wants_json:
         echo_json(report.as_dict())
     else:
-        click.echo(_table(report))
+        click.echo(check_table(report))
     sys.exit(not report.ok)
-
-
-def _table(report: CheckReport) -> str:
-    lines = [f"{'ok  ' if row.ok else 'FAIL'}  {row.name:<12} {row.detail}" for row in report.rows]
-    lines += [f"      {'':<12} {row.fix}" for row in report.failed if row.fix]
-    for limit in report.limits:
-        held = f"held by {limit.by}" if limit.enforced else f"only watched, by {limit.by}: not enforced here"
-        lines.append(f"{'ok  ' if limit.enforced else 'note'}  {limit.name + ' limit':<16} {held}")
-    verdict = "confined" if report.ok else "NOT confined: nothing would be started"
-    return "\n".join([*lines, f"{verdict} ({report.seconds:.2f} s)"])
-
-
-def _layers(workspace: Path) -> dict[str, Any]:
-    """What shows through a folder that is an overlay of 'toolkit workspace prepare'."""
-    from toolkit_workspace import layers_of
-
-    layers = layers_of(workspace)
-    return {} if layers is None else {"below": (layers[0],), "work": layers[1]}
 
 
 @sandbox.command(
@@ -190,22 +170,11 @@ def _layers(workspace: Path) -> dict[str, Any]:
 @click.option("--processes", type=click.IntRange(min=16), help="Most processes and threads  [default: 512]")
 @click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="End the command after this time.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-def exec_command(
-    command: tuple[str, ...], workspace: Path, memory_mb: int | None, processes: int | None, **options: Any
-) -> None:
+def exec_command(command: tuple[str, ...], workspace: Path, **options: Any) -> None:
     """Run a command in the jail.
 
     It sees this folder and the system's programs: no network, nothing to steal.
 
     Exits as the command does, or with 4 if the jail cannot be proven to hold.
     """
-    from toolkit.sandbox import JailLimits, ShellOptions, run_confined
-
-    limits = JailLimits()
-    limits = replace(limits, memory_bytes=memory_mb * 1024 * 1024) if memory_mb else limits
-    limits = replace(limits, processes=processes) if processes else limits
-    done = run_confined(command, workspace, ShellOptions(limits=limits, **options, **_layers(workspace)))
-    if done.exceeded is not None:
-        used, allowed = done.exceeded.used, done.exceeded.allowed
-        click.echo(f"ended: the limit on {done.exceeded.limit} was passed ({used} of {allowed})", err=True)
-    sys.exit(done.exit_code)
+    sys.exit(run_command(command, workspace, **options))

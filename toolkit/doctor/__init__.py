@@ -5,10 +5,9 @@ The names below are loaded on first use.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from toolkit._base.lazy import lazy_names
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from toolkit.doctor.finding import Finding as Finding
     from toolkit.doctor.machine import examine as examine

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
-import platform
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from toolkit._base.layered import beside
 from toolkit._base.words import count_text
 from toolkit.doctor.finding import Finding
+from toolkit.doctor.versions import versions
 from toolkit.errors import SandboxError
 from toolkit.runs.storage import runs_home
-from toolkit.sandbox import CREDENTIALS, CUSTOM_HEADERS, check, find_api, find_cli
+from toolkit.sandbox import CREDENTIALS, CUSTOM_HEADERS, CheckReport, check, find_api, find_cli
 
 _PACKAGES = ("mcp", "claude-agent-sdk", "pydantic", "pathspec", "watchfiles", "click", "anyio", "docstring-parser")
 _LITTLE_SPACE = 1024**3
@@ -25,41 +25,36 @@ _FIXED_BUBBLEWRAP = (0, 12)
 
 def examine() -> Iterator[Finding]:
     """Look at everything a run needs; never raises for what it finds."""
-    with ThreadPoolExecutor(2) as aside:  # what waits for other programs waits at the same time
-        cli, sandbox = aside.submit(_cli), aside.submit(lambda: list(_sandbox()))
-        yield _python()
-        yield from _packages()
-        yield cli.result()
-        yield from sandbox.result()
-    yield from _bubblewrap()
-    yield _stored_runs()
-    yield from _disk()
-    yield _key()
+    report = beside(check)  # it waits for other programs most of the time
+    yield _python()
+    yield from _packages()
+    others = [*_bubblewrap(), _stored_runs(), *_disk(), _key()]
+    checked = report()
+    yield _cli(checked)
+    yield from _sandbox(checked)
+    yield from others
 
 
 def _python() -> Finding:
     ok = sys.version_info >= (3, 11)
     return Finding(
-        "python", ok, f"{platform.python_version()} at {sys.executable}", "" if ok else "Use Python 3.11 or newer"
+        "python", ok, f"{sys.version.split()[0]} at {sys.executable}", "" if ok else "Use Python 3.11 or newer"
     )
 
 
 def _packages() -> Iterator[Finding]:
-    from importlib.metadata import PackageNotFoundError, version
-
+    found = versions(_PACKAGES)
     for name in _PACKAGES:
-        try:
-            yield Finding(name, True, version(name))
-        except PackageNotFoundError:
+        if (version := found[name]) is not None:
+            yield Finding(name, True, version)
+        else:
             yield Finding(name, False, "not installed", f"pip install {name}, or install the toolkit's wheel again")
 
 
-def _cli() -> Finding:
+def _cli(report: CheckReport) -> Finding:
     try:
         path = find_cli(None)
-        asked = subprocess.run(
-            [path, "--version"], capture_output=True, text=True, timeout=30, check=True, env=_clean()
-        )
+        version = _version_of(path, report)
     except SandboxError as error:
         return Finding("cli", False, error.what, error.fix)
     except (OSError, subprocess.SubprocessError) as error:
@@ -67,7 +62,16 @@ def _cli() -> Finding:
     why = "named by CLAUDE_BIN" if os.environ.get("CLAUDE_BIN") else "bundled with claude-agent-sdk"
     if "claude_agent_sdk" not in str(path) and not os.environ.get("CLAUDE_BIN"):
         why = "found where the SDK looks"
-    return Finding("cli", True, f"{asked.stdout.strip()} at {path} ({why})")
+    return Finding("cli", True, f"{version} at {path} ({why})")
+
+
+def _version_of(cli: Path, report: CheckReport) -> str:
+    """What it said in the jail, where it was started just now; else it is asked here."""
+    for row in report.rows:
+        if row.name == "cli" and row.ok:
+            return row.detail
+    asked = subprocess.run([cli, "--version"], capture_output=True, text=True, timeout=30, check=True, env=_clean())
+    return asked.stdout.strip()
 
 
 def _clean() -> dict[str, str]:
@@ -76,8 +80,7 @@ def _clean() -> dict[str, str]:
     return {"PATH": "/usr/bin:/bin", "HOME": tempfile.gettempdir(), **quiet}
 
 
-def _sandbox() -> Iterator[Finding]:
-    report = check()
+def _sandbox(report: CheckReport) -> Iterator[Finding]:
     if report.ok:
         yield Finding("sandbox", True, f"{len(report.rows)} rules hold, proven in {report.seconds:.1f} s")
     for row in report.failed:

@@ -5,10 +5,9 @@ The names below are loaded on first use.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from toolkit._base.lazy import lazy_names
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from toolkit.sandbox.checks import check as check
     from toolkit.sandbox.commands import CommandEnd as CommandEnd, JailCommand as JailCommand, shell as shell

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from toolkit.errors import SandboxError, UnconfinedError
 from toolkit.sandbox.host import find_cli, usable_readable, usable_workspace
@@ -40,24 +37,24 @@ def check(
 
     if missing := preflight():
         return report(*missing)
-    with contextlib.ExitStack() as stack:
-        if workspace is None:
-            workspace = stack.enter_context(TemporaryDirectory(prefix="toolkit-check-", ignore_cleanup_errors=True))
-        work_in = usable_workspace(workspace)
-        jail = Jail(
-            workspace=work_in,
-            readable=tuple(usable_readable(path, work_in) for path in readable),
-            environment=ENVIRONMENT,
-            limits=limits or JailLimits(),
-            require=tuple(require),
-        )
-        try:
-            cli = find_cli(cli_path)
-        except SandboxError as error:
-            return report(CheckRow("cli", "a CLI to confine", False, error.what, error.fix))
-        sweep()
-        try:
-            with JailFolder() as folder:
-                return prove(open_jail(replace(jail, programs=(cli,)), folder), cli, began=began)
-        except UnconfinedError as error:
-            return report(*(CheckRow(rule, rule, False, error.what, error.fix) for rule in error.rules))
+    limits = limits or JailLimits()
+    given = None if workspace is None else usable_workspace(workspace)
+    shown = tuple(usable_readable(path, given) for path in readable)
+    try:
+        cli = find_cli(cli_path)
+    except SandboxError as error:
+        return report(CheckRow("cli", "a CLI to confine", False, error.what, error.fix))
+    sweep()
+    try:
+        with JailFolder() as folder:
+            jail = Jail(
+                workspace=given or folder.own_workspace(),
+                readable=shown,
+                programs=(cli,),
+                environment=ENVIRONMENT,
+                limits=limits,
+                require=tuple(require),
+            )
+            return prove(open_jail(jail, folder), cli, began=began)
+    except UnconfinedError as error:
+        return report(*(CheckRow(rule, rule, False, error.what, error.fix) for rule in error.rules))

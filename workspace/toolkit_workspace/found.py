@@ -20,7 +20,6 @@ from toolkit_workspace.state import (
     is_unfinished,
     read_facts,
     remove_pair,
-    state_dir_of,
     take_state,
 )
 
@@ -75,21 +74,6 @@ def _find(state_dir: Path) -> FoundWorkspace | None:
     backend = "copy" if facts.get("below") is None else "overlay"
     pid = pid if isinstance(pid, int) else 0
     return FoundWorkspace(folder, state_dir, status, pid, created, tuple(mounts), backend)
-
-
-def layers_of(folder: Path) -> tuple[Path, Path] | None:
-    """For a workspace of this user that is an overlay: the kept copy below it, and the folder that the kernel needs.
-
-    None for any other folder.
-    """
-    whole = folder.resolve()
-    state_dir = state_dir_of(whole)
-    try:
-        is_ours = whole.name.startswith(PREFIX) and state_dir.lstat().st_uid == os.geteuid()
-        below = read_facts(state_dir).get("below") if is_ours else None
-    except OSError:
-        return None
-    return None if below is None else (Path(below), state_dir / "work")
 
 
 def clean_workspaces(parent: Path, *, kept: bool = False) -> Iterator[FoundWorkspace]:

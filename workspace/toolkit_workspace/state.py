@@ -11,12 +11,15 @@ import functools
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 from toolkit._base.files import is_there
 from toolkit._base.handles import READ_DIR, READ_FILE, remove_tree
 from toolkit._base.locks import Lock, take_lock
 from toolkit._base.processes import boot_id, started_at
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 PREFIX = "toolkit-workspace-"
 SUFFIX = ".state"
@@ -92,3 +95,18 @@ def read_facts(state_dir: Path) -> dict[str, Any]:
     except ValueError:
         facts = None
     return facts if isinstance(facts, dict) else {"kept": True}  # what is in doubt is kept
+
+
+def layers_of(folder: Path) -> tuple[Path, Path] | None:
+    """For a workspace of this user that is an overlay: the kept copy below it, and the folder that the kernel needs.
+
+    None for any other folder.
+    """
+    whole = folder.resolve()
+    state_dir = state_dir_of(whole)
+    try:
+        is_ours = whole.name.startswith(PREFIX) and state_dir.lstat().st_uid == os.geteuid()
+        below = read_facts(state_dir).get("below") if is_ours else None
+    except OSError:
+        return None
+    return None if below is None else (Path(below), state_dir / "work")

@@ -13,12 +13,14 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
 
 from toolkit._base.handles import READ_DIR
+from toolkit._base.layered.thread import in_a_thread
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import subprocess
+    from typing import IO
 
 _SECONDS = 20
 _NEW_NAMESPACE = 0x20000
@@ -93,11 +95,7 @@ def mount_layers(layers: Layers, *, shown_as: int | None = None, points: Path | 
     """
     if os.geteuid() != 0:
         return _by_helper(layers)
-    from concurrent.futures import ThreadPoolExecutor
-
-    # A mount namespace belongs to a thread: this one takes it on and ends; the process stays where it is.
-    with ThreadPoolExecutor(1, "toolkit-layers") as thread:
-        return thread.submit(_as_root, layers, shown_as, points).result()
+    return in_a_thread(lambda: _as_root(layers, shown_as, points))
 
 
 def _by_helper(layers: Layers) -> Mounted:

@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 import toolkit_servers.target as targets  # which loads what is used of it
 from toolkit._base.words import count_text
-from toolkit.cli.over_stdio import serve_over_stdio
+from toolkit.cli.quick.over_stdio import serve_over_stdio
 from toolkit.cli.serve.options import http_options
 from toolkit.cli.terminal.command import command
 from toolkit.cli.terminal.results import say_warnings, take_stdout, write_result

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from toolkit._base.lazy import lazy_names
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from toolkit.sandbox.jail.as_root import is_tenant as is_tenant
     from toolkit.sandbox.jail.canary import Flight as Flight, fly as fly

@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from toolkit._base.handles import READ_DIR, walk_folders
+from toolkit._base.layered import in_a_thread
 from toolkit.errors import SandboxError, UnconfinedError
 from toolkit.sandbox.jail.machine import IN_CONTAINER
 
@@ -42,9 +43,7 @@ def choose_tenant() -> int | None:
     """Return the host uid (and gid) for the next jail, or None if the caller is not root."""
     if os.geteuid() != 0:
         return None
-    import secrets
-
-    tenant = FIRST_TENANT + secrets.randbelow(LAST_TENANT - FIRST_TENANT + 1)
+    tenant = FIRST_TENANT + int.from_bytes(os.urandom(8)) % (LAST_TENANT - FIRST_TENANT + 1)
     return tenant if _is_mapped(tenant) else _NOBODY
 
 
@@ -127,17 +126,13 @@ class Stage:
     """
 
     def __init__(self, places: Mapping[Path, Path], folder: Path, within: int = -1) -> None:
-        from concurrent.futures import ThreadPoolExecutor
-
         self._places = places
         self._known: list[int] = []
         """The paths as they were staged."""
         try:
             for path in places:
                 self._known.append(os.open(path, os.O_PATH | os.O_CLOEXEC))
-            # A mount namespace belongs to a thread: this one takes it on and ends; the process stays where it is.
-            with ThreadPoolExecutor(1, "toolkit-stage") as thread:
-                self._namespace = thread.submit(_build, places, folder, within).result()
+            self._namespace = in_a_thread(lambda: _build(places, folder, within))
         except OSError as error:
             _close(self._known)
             raise UnconfinedError(

@@ -95,6 +95,7 @@ def fly(opened: OpenJail, cli: Path | None) -> Flight:
                     cwd="/",
                     timeout=_SECONDS,
                     check=False,
+                    process_group=0,  # the launcher needs not make one then
                 )
             except (subprocess.TimeoutExpired, OSError) as error:
                 return Flight((), started=False, stderr=str(error), cli_version="")

@@ -19,7 +19,6 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
 
 from toolkit._base.files import write_json
 from toolkit._base.handles import remove_tree
@@ -29,6 +28,10 @@ from toolkit._base.processes import all_pids, is_running
 from toolkit.errors import SandboxError, UnconfinedError
 from toolkit.sandbox.jail.as_root import Stage, take_back, take_back_command
 from toolkit.sandbox.jail.cgroup import remove_group
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Self
 
 MARK = "TOOLKIT_JAIL"
 """The variable every process of a jail carries, with the name of the jail's folder."""
@@ -96,6 +99,12 @@ class JailFolder:
             self.kill()
         finally:
             self.close()
+
+    def own_workspace(self) -> Path:
+        """An empty folder to work in that goes with this one, for a jail that is given none."""
+        folder = self.path / "workspace"
+        folder.mkdir(mode=0o700)
+        return folder.resolve()
 
     def notes_in(self, workspace: Path) -> tuple[Path, Path]:
         """What the canary reads in the workspace, and what it writes there."""

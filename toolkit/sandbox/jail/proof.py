@@ -7,18 +7,21 @@ the report is a rule; a rule that could not be checked counts as broken.
 
 from __future__ import annotations
 
-import platform
+import os
 import shutil
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from toolkit.errors import UnconfinedError
 from toolkit.sandbox.jail.canary import Flight, fly
 from toolkit.sandbox.jail.launcher import OpenJail
 from toolkit.sandbox.jail.machine import INSTALL, how_to_allow, sysctl
 from toolkit.sandbox.limits import HeldLimit
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _PASSED: dict[str, CheckReport] = {}
 
@@ -122,13 +125,14 @@ def prove(opened: OpenJail, cli: Path | None = None, *, began: float | None = No
 def preflight() -> list[CheckRow]:
     """What is missing on this machine before a jail can even be tried."""
     rule = "a jail around the agent"
-    if platform.system() != "Linux":
+    system = os.uname().sysname if hasattr(os, "uname") else os.name
+    if system != "Linux":
         return [
             CheckRow(
                 "system",
                 rule,
                 False,
-                f"{platform.system()} is not supported: the jail needs Linux namespaces",
+                f"{system} is not supported: the jail needs Linux namespaces",
                 "Run it in a Linux machine or virtual machine.",
             )
         ]
@@ -165,9 +169,8 @@ def _machine_rows(flight: Flight, cli: Path | None) -> list[CheckRow]:
 
 def _fingerprint(opened: OpenJail, cli: Path | None) -> str:
     """Everything a pass depends on: binaries, kernel, settings of both, and the jail's options."""
-    import hashlib
-
-    parts = [platform.release(), platform.version(), str(opened.plan.rlimits), str(opened.plan.held)]
+    kernel = os.uname()
+    parts = [kernel.release, kernel.version, str(opened.plan.rlimits), str(opened.plan.held)]
     for program in (shutil.which("bwrap"), shutil.which("socat"), cli):
         if program is not None:
             found = Path(program).stat()
@@ -177,5 +180,4 @@ def _fingerprint(opened: OpenJail, cli: Path | None) -> str:
     jail, folder = opened.jail, opened.folder
     parts += [str(opened.tenant is None), str(sorted(jail.environment.items()))]
     parts += jail.arguments(jail.binds(folder))
-    text = "\0".join(parts).replace(str(folder.path), "FOLDER")
-    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
+    return "\0".join(parts).replace(str(folder.path), "FOLDER")

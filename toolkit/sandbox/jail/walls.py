@@ -17,7 +17,7 @@ system call passes.
 from __future__ import annotations
 
 import errno
-import platform
+import os
 import shutil
 import struct
 from collections.abc import Iterable, Mapping
@@ -322,7 +322,7 @@ def seccomp_filter(machine: str | None = None) -> bytes:
     Raises:
         UnconfinedError: the numbers of the system calls on this machine are not known here.
     """
-    machine = machine or platform.machine()
+    machine = machine or os.uname().machine
     if machine not in _MACHINES:
         raise UnconfinedError(
             f"refusing to start: the jail has no system call filter for a {machine} machine",

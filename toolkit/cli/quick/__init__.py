@@ -1,4 +1,5 @@
-"""What is done before click is imported: `--version`, `--help`, and `serve` of plain targets over stdio.
+"""What is done before click is imported: `--version`, `--help`, `serve` of plain targets over stdio, and looking at
+this machine (`sandbox check`, `sandbox exec`, `doctor`) without options.
 
 An MCP client starts `toolkit serve tools.py` at each of its own starts, and a parser of command lines has no part in
 that. Whatever is not exactly one of these goes to click, which has the last word on how it is said.
@@ -86,7 +87,35 @@ def served(words: Sequence[str]) -> bool:
             os.chdir(cwd)
         except OSError:
             return False
-    from toolkit.cli.over_stdio import serve_over_stdio
+    from toolkit.cli.quick.over_stdio import serve_over_stdio
 
     serve_over_stdio(targets, reload=reload)
     return True
+
+
+def looked(words: Sequence[str]) -> int | None:
+    """Look at this machine or run a command in a jail, and return the exit code; None where an option asks for more."""
+    if words[:1] not in (["sandbox"], ["doctor"]):
+        return None
+    from toolkit.cli.quick.saying import ended
+
+    return ended(lambda: _looked(words))
+
+
+def _looked(words: Sequence[str]) -> int | None:
+    if words == ["sandbox", "check"]:
+        from toolkit.cli.quick.jails import print_check
+
+        return print_check()
+    if words[:3] == ["sandbox", "exec", "--"] and words[3:]:
+        from toolkit.cli.quick.jails import run_command
+
+        return run_command(words[3:])
+    if words == ["doctor"]:
+        from toolkit.cli.quick.findings import is_project, show
+
+        if not is_project():
+            from toolkit.doctor import examine
+
+            return show(examine())
+    return None

@@ -1,0 +1,28 @@
+"""Lines for a person, without a parser's help: each is there at once, and a reader that went away ends the command."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def say(text: str) -> None:
+    """Write a line to stdout."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def ended(do: Callable[[], int | None]) -> int | None:
+    """What `do` returns; Ctrl-C and a reader that went away (`| head`) end with 1, as click lets them."""
+    try:
+        return do()
+    except KeyboardInterrupt:
+        sys.stderr.write("\nAborted!\n")
+    except BrokenPipeError:
+        # What is still buffered would fail once more when the stream is closed at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return 1
