@@ -15,9 +15,9 @@ from toolkit._base.lazy import lazy_names
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from toolkit.cli.group import toolkit as toolkit
-    from toolkit.cli.table import COMMANDS as COMMANDS, Entry as Entry
+    from toolkit.cli.quick.table import COMMANDS as COMMANDS, Entry as Entry
 
-_HOMES = {"toolkit.cli.group": "toolkit", "toolkit.cli.table": "COMMANDS Entry"}
+_HOMES = {"toolkit.cli.group": "toolkit", "toolkit.cli.quick.table": "COMMANDS Entry"}
 __getattr__, __dir__, _names = lazy_names(__name__, _HOMES)
 __all__ = ["main", *_names]
 _OBJECTS = 50_000

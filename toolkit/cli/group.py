@@ -8,7 +8,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from toolkit import __version__
-from toolkit.cli.table import COMMANDS, DESCRIPTION, EPILOG
+from toolkit.cli.quick.table import COMMANDS, DESCRIPTION, EPILOG
 
 
 class LazyGroup(click.Group):

@@ -56,7 +56,9 @@ class Toolbox:
         )
         """The prompts by name."""
         # Now and not at the first call: some mistakes show in the finished schema only.
-        self._listing = [tool.listing() for tool in self.tools.values()]
+        for tool in self.tools.values():
+            tool.make_sure()
+        self._listing: list[dict[str, Any]] | None = None
         self._more = {each: each.listing() for each in others}
 
     @classmethod
@@ -105,7 +107,9 @@ class Toolbox:
         return make, (self.name, list(self._served))
 
     def listing(self) -> list[dict[str, Any]]:
-        """The `tools/list` entries, JSON-ready; made once."""
+        """The `tools/list` entries, JSON-ready; made once, when they are first asked for."""
+        if self._listing is None:
+            self._listing = [tool.listing() for tool in self.tools.values()]
         return self._listing
 
     def resource_listing(self, *, templates: bool = False) -> list[dict[str, Any]]:

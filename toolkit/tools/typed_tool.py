@@ -24,6 +24,8 @@ from toolkit.tools.schema import (
     Output,
     Subject,
     doubts,
+    is_certain,
+    is_certain_output,
     read_call,
     read_subject,
 )
@@ -54,6 +56,14 @@ class _SharedTool(Shared):
         if self.entry is not None:
             return None if self.entry.output_schema is None else GivenOutput(self.subject, self.entry)
         return Output(self.subject) if self.options.structured else None
+
+    def make_sure(self) -> None:
+        if self.entry is not None:
+            return  # made sure of where it was given
+        if not is_certain(self.subject):
+            self.arguments  # noqa: B018
+        if self.options.structured and not is_certain_output(self.subject):
+            self.output  # noqa: B018
 
     @functools.cached_property
     def description(self) -> str:
@@ -136,6 +146,14 @@ class Tool(Served[P, R]):
             "_meta": options.meta() or None,
         }
         return {key: value for key, value in entry.items() if value is not None}
+
+    def make_sure(self) -> None:
+        """Find the mistakes that only a schema shows; where there can be none, no schema is made yet.
+
+        Raises:
+            ToolDefinitionError: a type that JSON cannot carry.
+        """
+        self._shared.make_sure()
 
     def warnings(self) -> list[str]:
         """What the model API may refuse in this tool, with the place and the fix; empty for most."""

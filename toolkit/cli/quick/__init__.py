@@ -43,7 +43,7 @@ def printed(words: Sequence[str]) -> bool:
 
 def _print_help() -> bool:
     """Print the help, where no line is too long for the terminal."""
-    from toolkit.cli.table import COMMANDS, DESCRIPTION, EPILOG
+    from toolkit.cli.quick.table import COMMANDS, DESCRIPTION, EPILOG
 
     widest = max(map(len, COMMANDS))
     commands = "\n".join(f"  {name:<{widest}}  {COMMANDS[name].summary}" for name in sorted(COMMANDS))

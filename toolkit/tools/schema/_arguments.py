@@ -24,7 +24,7 @@ from toolkit.tools.schema._compile import CompiledType, compile_type
 from toolkit.tools.schema._docstring import parameter_texts
 from toolkit.tools.schema._portable import Schema, described, without_null
 from toolkit.tools.schema._subject import Subject
-from toolkit.tools.schema._types import NotBase64Error, spelled_out, text_in, text_of
+from toolkit.tools.schema._types import NotBase64Error, is_plain, spelled_out, text_in, text_of
 
 
 class Arguments:
@@ -94,6 +94,17 @@ class Arguments:
             self.schema["required"] = self._required
         if definitions:
             self.schema["$defs"] = definitions
+
+
+def is_certain(subject: Subject) -> bool:
+    """Whether `Arguments` can be made of it for certain, so that this can wait until a client asks.
+
+    Raises:
+        ToolDefinitionError: an annotation means nothing.
+    """
+    hints = subject.hints()
+    wanted = (hints.get(parameter.name, Any) for parameter in subject.parameters)
+    return all(is_context(hint) or is_plain(hint) for hint in wanted)
 
 
 def was_not_called(tool: str, problems: list[str]) -> str:

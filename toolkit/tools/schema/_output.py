@@ -22,6 +22,7 @@ from toolkit.tools.schema._compile import compile_output
 from toolkit.tools.schema._given import GivenSchema
 from toolkit.tools.schema._portable import Schema
 from toolkit.tools.schema._subject import Subject
+from toolkit.tools.schema._types import is_plain
 
 _STREAMS = (abc.Iterator, abc.Iterable, abc.Generator, abc.AsyncIterator, abc.AsyncIterable, abc.AsyncGenerator)
 _KEY = "result"
@@ -58,6 +59,15 @@ class Output:
         except (PydanticSerializationError, ValueError) as error:
             raise RenderError(f"the tool returned a {type(value).__name__}, not what it declares: {error}") from error
         return finite({_KEY: plain} if self._wraps else plain, self.schema)
+
+
+def is_certain_output(subject: Subject) -> bool:
+    """Whether `Output` can be made of it for certain.
+
+    Raises:
+        ToolDefinitionError: it declares nothing, or nothing that has a structured form.
+    """
+    return is_plain(_declared(subject))
 
 
 def finite(structured: dict[str, Any], schema: Schema) -> dict[str, Any]:
