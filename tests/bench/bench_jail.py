@@ -1,6 +1,8 @@
 """What the jail costs: a whole run of the real CLI in it, against the same run without; and the check by itself.
 
-The same on both sides: the tools offered, and a home that has seen a run before.
+The same on both sides: the tools offered, and a home that has seen a run before. What the second row has besides the
+jail is the check (0.04 s, here before the CLI is started; a run starts it meanwhile) and the start of the CLI's own
+sandbox (0.07 s, most of it in the CLI).
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ import contextlib
 import inspect
 import logging
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
@@ -68,7 +69,8 @@ class LiveRun(Steering, Generic[OutputT]):
         self._prompts = Prompts(spec)
         self._fold = Fold(spec.run_id)
         self._log: EventLog | None = None
-        self._reader: AsyncIterator[Event] | None = None
+        self._batches: AsyncIterator[list[Event]] | None = None
+        self._unread: deque[Event] = deque()
         self._bus: Bus | None = None
         self._approvals: Approvals | None = None
         self._socket: RunSocket | None = None
@@ -96,7 +98,7 @@ class LiveRun(Steering, Generic[OutputT]):
             self.spec.check_key()
         self._folder: RunFolder = new_run(self.spec)
         log = self._log = await self._open_folder(policy)
-        self._reader = log.follow()
+        self._batches = log.batches()
         self._bus = Bus(log)
         if self.spec.telemetry is not None:
             self._trace = self.spec.telemetry.begin(self.id)
@@ -170,9 +172,17 @@ class LiveRun(Steering, Generic[OutputT]):
 
         Once the run is over, and where its prompts come from an iterator, those of all its turns that are left.
         """
-        async for event in self._begun(self._reader):
-            yield event
-            if event.name == "lifecycle.finished" and not self._is_over and not self._prompts.are_coming:
+        batches = self._begun(self._batches)
+        while True:
+            while self._unread:
+                event = self._unread.popleft()
+                yield event
+                is_end = event.kind == "finished" and event.stream == "lifecycle"
+                if is_end and not self._is_over and not self._prompts.are_coming:
+                    return
+            try:
+                self._unread.extend(await anext(batches))
+            except StopAsyncIteration:
                 return
 
     async def result(self) -> RunResult[OutputT]:

@@ -57,6 +57,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -80,27 +81,45 @@ KINDS: dict[str, tuple[str, ...]] = {
 
 def as_line(value: Any) -> str:
     """A value as JSON on one line, in letters that every encoding of Unicode can write."""
-    if "pydantic_core" not in sys.modules and (plain := _plain_line(value)) is not None:
+    return line_bytes(value).decode()
+
+
+def line_bytes(value: Any) -> bytes:
+    """The same in UTF-8."""
+    if _to_json is None and (plain := _plain_line(value)) is not None:
         return plain
-    from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
-
+    serialise = _to_json or _load_serialiser()
     try:
-        return to_json(value, inf_nan_mode="constants").decode()
-    except (PydanticSerializationError, ValueError):  # half a surrogate pair, as a model may send it
-        return json.dumps(value, separators=(",", ":"), default=to_jsonable_python)
+        return serialise(value)
+    except ValueError:  # half a surrogate pair, as a model may send it
+        from pydantic_core import to_jsonable_python
+
+        return json.dumps(value, separators=(",", ":"), default=to_jsonable_python).encode()
 
 
-def _plain_line(value: Any) -> str | None:
+_to_json: Callable[..., bytes] | None = None
+"""The quicker serialiser, once it is there: a run has a line for every few letters of an answer."""
+
+
+def _load_serialiser() -> Callable[..., bytes]:
+    global _to_json
+    from pydantic_core import to_json
+
+    _to_json = to_json
+    return to_json
+
+
+def _plain_line(value: Any) -> bytes | None:
     """The same of plain values, without the quicker serialiser: loading that takes as long as a thousand lines.
 
-    It comes with the SDK, while the model thinks.
+    It comes with the SDK, while the model thinks. None where it is there, or where the value is not plain.
     """
+    if "pydantic_core" in sys.modules:
+        return None
     try:
-        line = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-        line.encode()
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
     except (TypeError, ValueError):
         return None
-    return line
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +146,20 @@ class Event:
 
     def to_json(self) -> str:
         """One line of `events.jsonl`."""
-        plain = {"stream": self.stream, "kind": self.kind, "t": self.t, "run": self.run, "id": self.id}
-        plain |= {"parent": self.parent, "data": self.data}
-        return as_line(plain if self.trace is None else plain | {"trace": self.trace})
+        return self.to_bytes().decode()
+
+    def to_bytes(self) -> bytes:
+        """The same in UTF-8."""
+        plain = {
+            "stream": self.stream,
+            "kind": self.kind,
+            "t": self.t,
+            "run": self.run,
+            "id": self.id,
+            "parent": self.parent,
+            "data": self.data,
+        }
+        return line_bytes(plain if self.trace is None else plain | {"trace": self.trace})
 
     @classmethod
     def from_json(cls, line: str | bytes) -> Event:

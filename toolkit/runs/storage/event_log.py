@@ -70,7 +70,7 @@ class EventLog:
             self._fold.feed(events)
         is_pieces = bool(events)
         for event in events:
-            self._waiting.append((event, event.to_json().encode() + b"\n"))
+            self._waiting.append((event, event.to_bytes() + b"\n"))
             is_pieces = is_pieces and event.kind in _PIECES
         if is_pieces and self._can_wait():
             return

@@ -318,12 +318,17 @@ class Engine:
                     self._emit(*events)
 
     async def _pump(self, prompt: Asked) -> tuple[ResultMessage | None, End]:
-        from claude_agent_sdk import ResultMessage, SystemMessage
+        from claude_agent_sdk import ResultMessage, StreamEvent, SystemMessage
 
         work, early = Work(), list[Event]()
         try:
             await self.client.query(_frames(prompt, self.prompts[-1]))
             async for message in self.client.receive_messages():
+                if isinstance(message, StreamEvent) and self._is_under_way and not early:
+                    # By far the most of a run, and none of what is asked below.
+                    if events := self._translator.feed_stream(message):
+                        self._emit(*events)
+                    continue
                 if isinstance(message, SystemMessage) and message.subtype == "init":
                     self._greet(message.data)
                 if isinstance(message, ResultMessage) and self.guard.continues:
@@ -346,6 +351,11 @@ class Engine:
         finally:
             self._emit(*early)
         return None, End(error="ProcessError", detail=self._process.stderr)
+
+    @property
+    def _is_under_way(self) -> bool:
+        """Whether the CLI has greeted, and is trusted."""
+        return self._greeted == self._asked and self._distrust is None
 
     def _end_left_over(self) -> None:
         """What the session had left over is over, whatever became of it; the prompt of this run comes now."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Message,
         RateLimitEvent,
         ResultMessage,
+        StreamEvent,
         SystemMessage,
         ToolUseBlock,
         UserMessage,
@@ -87,12 +88,8 @@ class Translator:
         import claude_agent_sdk as sdk
 
         if isinstance(message, sdk.StreamEvent):
-            event, parent = message.event, message.parent_tool_use_id
-            if event.get("type") == "content_block_delta":  # by far the most of a run
-                self._delta(event["index"], event["delta"], parent)
-            else:
-                self._stream(event, parent)
-        elif isinstance(message, sdk.AssistantMessage):
+            return self.feed_stream(message)
+        if isinstance(message, sdk.AssistantMessage):
             self._assistant(message)
         elif isinstance(message, sdk.UserMessage):
             self._user(message)
@@ -100,6 +97,16 @@ class Translator:
             self._system(message)
         elif isinstance(message, sdk.RateLimitEvent):
             self._rate_limit(message)
+        events, self._events = self._events, []
+        return events
+
+    def feed_stream(self, message: StreamEvent) -> list[Event]:
+        """The events in a message that tells of a model call under way."""
+        event, parent = message.event, message.parent_tool_use_id
+        if event.get("type") == "content_block_delta":  # by far the most of a run
+            self._delta(event["index"], event["delta"], parent)
+        else:
+            self._stream(event, parent)
         events, self._events = self._events, []
         return events
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from toolkit.sandbox.jail.folder import MARK, remove_trace
 from toolkit.sandbox.jail.launcher import OpenJail
+from toolkit.sandbox.jail.machine import find_program
 from toolkit.sandbox.jail.walls import APART, CLI_HOME, CLI_TMP, SOCKET
 
 _SECONDS = 20
@@ -173,21 +174,22 @@ def _try(name: str, what: str) -> str:
 
 def _programs(opened: OpenJail, plant: _Plant, cli: Path | None) -> dict[str, str]:
     """The tries that cannot do without a program."""
+    socat = shlex.quote(find_program("socat"))  # not one that stands before it on PATH
     tries = {
         "nested": "bwrap --unshare-user --unshare-pid --unshare-net --ro-bind / / --dev /dev true && echo nested works",
-        "unix": f"socat -u OPEN:/dev/null UNIX-CONNECT:{shlex.quote(str(plant.unix_path))}",
-        "abstract": f"socat -u OPEN:/dev/null ABSTRACT-CONNECT:{plant.abstract_name}",
+        "unix": f"{socat} -u OPEN:/dev/null UNIX-CONNECT:{shlex.quote(str(plant.unix_path))}",
+        "abstract": f"{socat} -u OPEN:/dev/null ABSTRACT-CONNECT:{plant.abstract_name}",
         # Netlink's broadcast of the kernel, which is everywhere, and a virtual machine's way to its host.
-        "families": "; ".join(f"socat -u OPEN:/dev/null SOCKET-DATAGRAM:{family} 2>&1" for family in _FAMILIES),
+        "families": "; ".join(f"{socat} -u OPEN:/dev/null SOCKET-DATAGRAM:{family} 2>&1" for family in _FAMILIES),
         "namespaces": "readlink " + " ".join(f"/proc/self/ns/{kind}" for kind in _NAMESPACES),
     }
     tries["apart"] = _reaching_for_the_cli()
     if cli is not None:
         tries["cli"] = f'echo "cli $({shlex.quote(str(cli))} --version)"'
     if opened.jail.has_gate:
-        tries["tools"] = f"socat -u OPEN:/dev/null UNIX-CONNECT:{SOCKET} && echo socat works"
+        tries["tools"] = f"{socat} -u OPEN:/dev/null UNIX-CONNECT:{SOCKET} && echo socat works"
     else:
-        tries["tools"] = "socat -V >/dev/null && echo socat works"
+        tries["tools"] = f"{socat} -V >/dev/null && echo socat works"
     return tries
 
 
