@@ -28,7 +28,7 @@ def notes(*more: Any) -> dict[str, Any]:
 
 
 async def messages(cli: FakeCLI, prompt: str = "go", **options: Any) -> list[Any]:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         return [message async for message in cli.query(prompt, **options)]
 
 

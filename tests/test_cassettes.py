@@ -47,7 +47,7 @@ def options(tmp_path: Path) -> ClaudeAgentOptions:
 
 
 async def run(prompt: str, options: ClaudeAgentOptions) -> list[Any]:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         return [message async for message in query(prompt=prompt, options=options)]
 
 

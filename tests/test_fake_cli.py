@@ -90,7 +90,7 @@ async def test_hooks_and_the_permission_callback_get_what_the_cli_sends(fake_cli
     hooks: Any = {event: [HookMatcher(hooks=[hook])] for event in events}
     cli = fake_cli(ADD, DONE)
     async with (
-        asyncio.timeout(10),
+        asyncio.timeout(60),
         cli.client(mcp_servers=notes(), hooks=hooks, can_use_tool=permit, permission_mode="default") as client,
     ):
         await client.query("go")
@@ -141,7 +141,7 @@ async def test_an_interrupt_takes_a_pending_approval_back(fake_cli: Callable[...
 
     cli = fake_cli(ADD)
     async with (
-        asyncio.timeout(10),
+        asyncio.timeout(60),
         cli.client(mcp_servers=notes(), can_use_tool=never, permission_mode="default") as client,
     ):
         await client.query("go")
@@ -168,7 +168,7 @@ async def test_an_interrupt_tells_the_tool_that_runs(fake_cli: Callable[..., Fak
         return {}
 
     cli = fake_cli([tool_use("mcp__notes__wait")], DONE)
-    async with asyncio.timeout(10), cli.client(mcp_servers=notes(wait)) as client:
+    async with asyncio.timeout(60), cli.client(mcp_servers=notes(wait)) as client:
         await client.query("go")
         await started.wait()
         await client.interrupt()
@@ -186,7 +186,7 @@ async def test_the_controls_of_a_session_work(fake_cli: Callable[..., FakeCLI]) 
     cli = fake_cli([text("one")], [text("two")], answers={"get_context_usage": {"totalTokens": 7}})
     echoing = {"replay-user-messages": None}
     async with (
-        asyncio.timeout(10),
+        asyncio.timeout(60),
         cli.client(mcp_servers=notes(), enable_file_checkpointing=True, extra_args=echoing) as client,
     ):
         info = await client.get_server_info()
@@ -316,7 +316,7 @@ async def test_the_host_can_send_a_message_to_its_own_server(fake_cli: Callable[
     cli = fake_cli(strict=False)
     message = {"jsonrpc": "2.0", "id": 9, "method": "tools/list"}
     request = {"subtype": "mcp_message", "server_name": "notes", "message": message}
-    async with asyncio.timeout(10), cli.client(mcp_servers=notes()):
+    async with asyncio.timeout(60), cli.client(mcp_servers=notes()):
         await cli.write(json.dumps({"type": "control_request", "request_id": "mine", "request": request}) + "\n")
         while not (answers := _answers_to("mine", cli)):  # noqa: ASYNC110
             await asyncio.sleep(0)

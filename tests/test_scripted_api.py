@@ -170,7 +170,7 @@ def test_a_held_turn_waits_for_its_event_and_a_stalled_one_until_the_end() -> No
         thread.join(0.05)
         assert thread.is_alive()
         gate.set()
-        thread.join(20)
+        thread.join(60)
         assert heard[0]["content"] == [text("held")]
 
         def listen() -> None:
@@ -181,7 +181,7 @@ def test_a_held_turn_waits_for_its_event_and_a_stalled_one_until_the_end() -> No
         stalled.start()
         stalled.join(0.05)
         assert stalled.is_alive()
-    stalled.join(20)
+    stalled.join(60)
     assert not stalled.is_alive()
 
 

@@ -62,7 +62,7 @@ def test_a_reader_sees_the_old_file_or_the_new_one_and_never_a_part(tmp_path: Pa
     writer.start()
     seen = {file.read_bytes() for _ in range(300)}
     done.set()
-    writer.join(20)
+    writer.join(60)
     assert seen <= {OLD, NEW}
     assert names(tmp_path) == ["data"]
 
@@ -159,7 +159,7 @@ def test_every_byte_is_written_also_where_one_call_takes_only_a_part() -> None:
     reader.start()
     write_all(writing, [OLD, b"", NEW])
     os.close(writing)
-    reader.join(20)
+    reader.join(60)
     os.close(reading)
     assert got == OLD + NEW
 

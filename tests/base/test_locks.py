@@ -43,7 +43,7 @@ def test_a_lock_that_another_process_holds_is_not_taken_and_is_free_when_that_is
         assert take_lock(file) is None
         assert take_lock(file, shared=True) is None
         holder.send_signal(signal.SIGKILL)
-        holder.wait(20)
+        holder.wait(60)
         lock = take_lock(file)
         assert lock is not None
         lock.release()
@@ -95,8 +95,8 @@ def test_who_waits_gets_the_lock_when_it_is_free(tmp_path: Path) -> None:
         waiting = threading.Thread(target=wait)
         waiting.start()
         assert not got.wait(0.05)
-    assert got.wait(20)
-    waiting.join(20)
+    assert got.wait(60)
+    waiting.join(60)
 
 
 def test_a_link_in_place_of_the_lock_is_refused_and_a_missing_one_is_made_only_if_wanted(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ async def test_a_running_task_shows_what_it_has_used_so_far_and_what_it_does() -
     table = BatchTable(batch)
     work = asyncio.create_task(work_off(batch, held))
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while (view := table.look()).tokens < 1000:  # noqa: ASYNC110  (a file sets no event)
                 await asyncio.sleep(0.01)
         [row] = view.rows

@@ -47,7 +47,7 @@ def answering(answer: Answered) -> Iterator[str]:
     finally:
         server.shutdown()
         server.server_close()
-        thread.join(5)
+        thread.join(60)
 
 
 def error(kind: str, message: str = "") -> dict[str, object]:
@@ -161,7 +161,7 @@ def test_an_answer_that_drips_in_is_not_waited_for(tried: Callable[..., Finding]
         thread.start()
         found = tried(f"http://127.0.0.1:{server.getsockname()[1]}", 0.3)
         ended.set()
-        thread.join(5)
+        thread.join(60)
     assert not found.ok
     assert "cannot be reached" in found.found
 

@@ -198,7 +198,7 @@ def test_following_ends_when_the_run_ends(own: Desk) -> None:
         assert following.poll() is None
     with following:
         assert list(lines) == []
-        assert following.wait(10) == 0
+        assert following.wait(60) == 0
 
 
 def test_a_diff_is_a_patch_that_git_takes(desk: Desk, tmp_path: Path) -> None:

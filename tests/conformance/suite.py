@@ -71,7 +71,7 @@ def served(target: str, folder: Path) -> Iterator[str]:
         finally:
             process.terminate()
             process.wait(30)
-            reading.join(10)
+            reading.join(60)
             process.stderr.close()
 
 

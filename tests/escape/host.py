@@ -80,10 +80,10 @@ class Host:
                 server.shutdown(socket.SHUT_RDWR)
             server.close()
         for thread in self._threads:
-            thread.join(timeout=5)
+            thread.join(timeout=60)
         for victim in self._victims.values():
             victim.kill()
-            victim.wait(timeout=5)
+            victim.wait(timeout=60)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def victim(self, name: str) -> int:

@@ -50,7 +50,7 @@ def test_of_many_who_ask_at_once_one_gets_it(tmp_path: Path) -> None:
 
     def ask(number: int) -> object:
         claims = worker(tmp_path, f"w{number}")
-        barrier.wait(10)
+        barrier.wait(60)
         return claims.take("t")
 
     with ThreadPoolExecutor(16) as pool:

@@ -16,7 +16,7 @@ from toolkit.fleets.store import FolderStore, Row
 from toolkit.runs import Limits, RunResult
 from toolkit.testing import FakeCLI, Turn, text
 
-WAIT = 10.0
+WAIT = 60.0
 NONE: dict[str, float | None] = {}
 
 

@@ -13,7 +13,7 @@ from toolkit.fleets.rate.decisions import FIRST_RATE, LONGEST_PAUSE
 from toolkit.fleets.rate.line import PATIENCE, Line, Ticket
 from toolkit.fleets.rate.pacer import Pacer
 
-WAIT = 10.0
+WAIT = 60.0
 
 
 def drive(pacer: Pacer, seconds: float, *, limit: float | None = None, retry_after: float | None = 1.0) -> list[float]:

@@ -16,7 +16,7 @@ from toolkit.fleets.rate import Decision, SharedRate
 from toolkit.fleets.rate.agreement import BEAT, Agreement
 from toolkit.fleets.store import FolderStore, Row
 
-WAIT = 10.0
+WAIT = 60.0
 
 
 @pytest.fixture

@@ -154,7 +154,7 @@ def specials(root: Path) -> Iterator[list[str]]:
 
 
 async def test_fifos_sockets_and_devices_are_never_opened(box: Toolbox, specials: list[str]) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         for name in specials:
             for tool in ("read_file", "read_media"):
                 assert "never opened" in await refused(box, tool, path=name)
@@ -222,7 +222,7 @@ class Swapper:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        self._thread.join(5)
+        self._thread.join(60)
 
 
 async def test_a_folder_swapped_for_a_link_lets_nothing_in_or_out(box: Toolbox, root: Path, outside: Path) -> None:

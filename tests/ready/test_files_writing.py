@@ -69,7 +69,7 @@ async def test_a_reader_sees_the_old_text_or_the_new_one_and_nothing_between(box
             await said(box, "write_file", path="f", content=versions[number % 2])
     finally:
         stop.set()
-        watcher.join(5)
+        watcher.join(60)
     assert seen <= set(versions)
 
 

@@ -141,7 +141,7 @@ async def interrupt_when_running(client: ClaudeSDKClient) -> list[Message]:
     async for message in client.receive_messages():
         heard.append(message)
         if isinstance(message, StreamEvent) and message.event["type"] == "message_stop":
-            await asyncio.wait_for(STARTED[-1].wait(), 20)
+            await asyncio.wait_for(STARTED[-1].wait(), 60)
             await client.interrupt()
         if isinstance(message, ResultMessage):
             break

@@ -174,7 +174,7 @@ async def test_a_cancelled_run_takes_its_cli_with_it(
                 heard.set()
 
     task = asyncio.create_task(listen())
-    await asyncio.wait_for(heard.wait(), 20)
+    await asyncio.wait_for(heard.wait(), 60)
     assert real_cli.processes() != []
     task.cancel()
     await asyncio.wait([task], timeout=20)

@@ -47,7 +47,7 @@ async def running(tmp_path: Path) -> AsyncIterator[tuple[StoredRun, threading.Ev
             yield load_run("run-live"), go_on
         finally:
             go_on.set()
-            await asyncio.wait_for(live.result(), 15)
+            await asyncio.wait_for(live.result(), 60)
 
 
 async def ask(
@@ -59,7 +59,7 @@ async def ask(
     reader, writer = await asyncio.open_connection(name, int(port))
     target = f"/{rest}" if path is None else path
     writer.write(f"{method} {target} HTTP/1.1\r\nHost: {host or authority}\r\n\r\n".encode())
-    answer = await asyncio.wait_for(reader.read(), 15)
+    answer = await asyncio.wait_for(reader.read(), 60)
     writer.close()
     head, _, body = answer.partition(b"\r\n\r\n")
     return int(head.split()[1]), head.decode(), body
@@ -77,7 +77,7 @@ async def test_the_page_follows_the_run_and_has_its_result_and_changes_at_the_en
             waiting = asyncio.create_task(report.wait())
             go_on.set()
             await expect(page.locator(".row.text")).to_have_count(2)
-        await asyncio.wait_for(waiting, 15)
+        await asyncio.wait_for(waiting, 60)
 
     await expect(page.locator("#badge")).to_have_text("ok")
     await expect(page.locator(".last-words .prose")).to_have_text("All done, <b>now</b>.")
@@ -151,7 +151,7 @@ async def test_noise_on_the_port_ends_nothing(tmp_path: Path) -> None:
             reader, writer = await asyncio.open_connection("127.0.0.1", report.port)
             writer.write(noise)
             writer.write_eof()
-            answer = await asyncio.wait_for(reader.read(), 15)
+            answer = await asyncio.wait_for(reader.read(), 60)
             assert answer == b"" or b" 403 " in answer.partition(b"\r\n")[0]
             writer.close()
         assert (await ask(report.url))[0] == 200

@@ -29,7 +29,7 @@ def asking(**options: Any) -> Any:
 
 
 async def until_asked(live: Any) -> str:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         async for event in live:
             if event.name == "approval.asked":
                 return str(event.id)
@@ -52,7 +52,7 @@ async def test_a_question_is_answered_through_the_socket_by_the_owner_alone(tool
                 return waiting
 
         waiting = await asyncio.to_thread(elsewhere)
-        result = await asyncio.wait_for(live.result(), 20)
+        result = await asyncio.wait_for(live.result(), 60)
     assert [(question["id"], question["tool"]) for question in waiting] == [(id, "mcp__n__note")]
     assert (result.code, result.tools[0].ok) == ("ok", True)
     with pytest.raises(RunError, match="has ended"):
@@ -70,7 +70,7 @@ async def test_the_commands_watch_and_answer_work_on_a_second_terminal(toolkit_h
             *(sys.executable, "-m", "toolkit", "approvals", "answer", live.id, asked["id"], "deny", "-m", "not today")
         )
         assert await asyncio.wait_for(done.wait(), 30) == 0
-        result = await asyncio.wait_for(live.result(), 20)
+        result = await asyncio.wait_for(live.result(), 60)
         answered = json.loads(await asyncio.wait_for(watching.stdout.readline(), 30))["answered"]
     assert await asyncio.wait_for(watching.wait(), 30) == 0
     assert [denied.reason for denied in result.denied] == ["not today"]
@@ -98,7 +98,7 @@ async def test_garbage_on_the_socket_is_answered_and_survived(toolkit_home: Path
 
         said = await asyncio.to_thread(elsewhere)
         assert all(answer["ok"] is False for answer in said)
-        await asyncio.wait_for(live.result(), 20)
+        await asyncio.wait_for(live.result(), 60)
 
 
 async def test_a_run_that_asks_nobody_says_so(toolkit_home: Path) -> None:
@@ -121,7 +121,7 @@ async def test_a_run_is_stopped_from_elsewhere_and_takes_no_further_prompt(toolk
     async with start("go", mode="normal", tools=[Toolbox("n", [note])], transport=cli, approve="wait") as live:
         await until_asked(live)
         done = await asyncio.create_subprocess_exec(*(sys.executable, "-m", "toolkit", "runs", "stop", live.id))
-        result = await asyncio.wait_for(live.result(), 20)
+        result = await asyncio.wait_for(live.result(), 60)
         assert await asyncio.wait_for(done.wait(), 30) == 0
         with pytest.raises(RunError, match="is over"):
             await live.send("more")
@@ -135,7 +135,7 @@ async def test_a_deep_folder_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.
     async with asking() as live:
         id = await until_asked(live)
         live.approvals.answer(id, True)
-        assert (await asyncio.wait_for(live.result(), 20)).ok
+        assert (await asyncio.wait_for(live.result(), 60)).ok
 
 
 async def test_whoever_is_connected_when_a_run_ends_is_let_go_at_once(
@@ -143,7 +143,7 @@ async def test_whoever_is_connected_when_a_run_ends_is_let_go_at_once(
 ) -> None:
     """One that has said nothing yet, one that watches, and one that comes in the very last moment."""
     connections: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
-    async with asyncio.timeout(20), asking() as live:
+    async with asyncio.timeout(60), asking() as live:
         await until_asked(live)
         monkeypatch.chdir(toolkit_home / "runs" / live.id)  # the path of a socket has to be short
         connections.append(await asyncio.open_unix_connection(SOCKET_NAME))
@@ -153,7 +153,7 @@ async def test_whoever_is_connected_when_a_run_ends_is_let_go_at_once(
         live.approvals.answer("ask-1", Decision.ALLOW_ONCE)
         await live.result()
         connections.append(await asyncio.open_unix_connection(SOCKET_NAME))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         for reader, writer in connections:
             await reader.read()
             assert reader.at_eof()

@@ -47,7 +47,7 @@ def calls(*titles: str) -> list[dict[str, Any]]:
 async def ran(notes: Notes, *turns: Any, **options: Any) -> RunResult[Any]:
     cli = FakeCLI(*turns, [text("bye")], strict=False)
     options = {"mode": "normal", "tools": [notes.box], "transport": cli, **options}
-    return await asyncio.wait_for(run("go", **options), 20)
+    return await asyncio.wait_for(run("go", **options), 60)
 
 
 def answering(decision: Decision | bool, asked: list[Question] | None = None) -> Callable[[Question], Decision | bool]:
@@ -221,7 +221,7 @@ async def test_several_questions_can_wait_at_once() -> None:
     box = Toolbox("t", [things.one, things.two])
     cli = FakeCLI([tool_use("mcp__t__one"), tool_use("mcp__t__two")], [text("bye")])
     live = start("go", policy={"mcp__t__*": "ask"}, tools=[box], transport=cli, approve="wait")
-    async with live, asyncio.timeout(20):
+    async with live, asyncio.timeout(60):
         async for event in live:
             if event.name == "approval.asked" and len(live.approvals.pending) == 2:
                 for question in reversed(live.approvals.pending):
@@ -237,7 +237,7 @@ async def test_what_is_pending_when_the_turn_ends_is_cancelled(how: str) -> None
     limits = Limits(seconds=SOON) if how == "deadline" else Limits()
     answered: list[Any] = []
     live = start("go", mode="normal", tools=[notes.box], transport=cli, approve="wait", limits=limits)
-    async with live, asyncio.timeout(20):
+    async with live, asyncio.timeout(60):
         live.bus.subscribe(lambda e: answered.append(e.data) if e.name == "approval.answered" else None)
         async for event in live:
             if event.name == "approval.asked":
@@ -317,7 +317,7 @@ async def test_a_slow_answer_holds_nobody_else_up() -> None:
     cli = FakeCLI(Turn([*calls("a"), tool_use("mcp__notes__find")]), [text("bye")])
     async with (
         start("go", mode="normal", tools=[notes.box], transport=cli, approve="wait") as live,
-        asyncio.timeout(20),
+        asyncio.timeout(60),
     ):
         found = False
         async for event in live:
@@ -342,7 +342,7 @@ async def test_what_waits_behind_a_cancelled_question_is_not_asked_at_all() -> N
     cli = FakeCLI(calls("a", "b", "c"), [text("bye")], strict=False)
     async with (
         start("go", mode="normal", tools=[notes.box], transport=cli, approve="wait") as live,
-        asyncio.timeout(20),
+        asyncio.timeout(60),
     ):
         asked = 0
         async for event in live:
@@ -362,7 +362,7 @@ async def test_a_remembered_decision_is_about_what_ran_and_not_about_what_was_as
     steps = [[tool_use("Bash", command=command)] for command in ("rm -r a", "rm -r b", "ls -l")]
     answers = iter([Decision("ALLOW_SESSION", arguments={"command": "ls"}), Decision.DENY])
     cli = FakeCLI(*steps, [text("bye")], tools={"Bash": bash}, strict=False)
-    result = await asyncio.wait_for(run("go", mode="normal", transport=cli, approve=lambda asked: next(answers)), 20)
+    result = await asyncio.wait_for(run("go", mode="normal", transport=cli, approve=lambda asked: next(answers)), 60)
     assert (result.ok, ran_commands) == (True, ["ls", "ls -l"])
 
 
@@ -380,7 +380,7 @@ async def test_an_approver_that_is_not_async_holds_up_neither_the_deadline_nor_t
 async def test_leaving_ends_a_run_whose_question_nobody_answers() -> None:
     notes = Notes()
     cli = FakeCLI(calls("a"), [text("bye")], strict=False)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         async with start("go", mode="normal", tools=[notes.box], transport=cli, approve="wait") as live:
             async for event in live:
                 if event.name == "approval.asked":

@@ -94,7 +94,7 @@ async def test_a_run_that_never_began_cost_nothing() -> None:
 async def test_a_shared_limit_counts_a_run_of_unknown_cost_as_its_whole_part() -> None:
     purse = Purse(Limits(usd=1.0), places=1, runs=3)
     for number in range(2):
-        part = await asyncio.wait_for(purse.take(f"run-{number}", Limits(usd=0.4)), 30)
+        part = await asyncio.wait_for(purse.take(f"run-{number}", Limits(usd=0.4)), 60)
         assert part is not None
         await purse.give_back(f"run-{number}", RunResult(run=f"run-{number}", code="crashed"), is_known=True)
     last = await asyncio.wait_for(purse.take("run-3", Limits()), 30)

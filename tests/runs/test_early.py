@@ -245,7 +245,7 @@ def test_what_was_said_before_is_not_said_again_and_its_answers_wait_for_the_sdk
         await transport.close()
         return seen
 
-    seen = asyncio.run(asyncio.wait_for(play(), 20))
+    seen = asyncio.run(asyncio.wait_for(play(), 60))
     told = [frame["frame"].get("uuid") or frame["frame"]["request_id"] for frame in seen[2:]]
     assert told == ["u1", "sdk-2", "u2"]
 
@@ -284,7 +284,7 @@ def test_an_sdk_that_says_something_else_than_was_said_for_it_is_refused(tmp_pat
             await transport.write(json.dumps({"type": "user", "uuid": "another"}) + "\n")
         await transport.close()
 
-    asyncio.run(asyncio.wait_for(play(), 20))
+    asyncio.run(asyncio.wait_for(play(), 60))
 
 
 def _refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **given: Any) -> list[StartedCLI]:

@@ -132,7 +132,7 @@ async def test_a_long_tool_of_the_cli_is_told_to_go_on_but_not_while_it_waits_fo
     ticks = asyncio.Event()
 
     async def slow(arguments: dict[str, Any]) -> str:
-        await asyncio.wait_for(ticks.wait(), 20)
+        await asyncio.wait_for(ticks.wait(), 60)
         return "done"
 
     async def approve(question: Question) -> bool:

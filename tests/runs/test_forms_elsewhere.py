@@ -99,7 +99,7 @@ async def test_a_form_is_filled_in_through_the_socket(toolkit_home: Path) -> Non
                 client.answer(question, Decision.ALLOW_ONCE, fields={"branch": "b", "count": "2", "kind": "major"})
 
         await asyncio.to_thread(answer)
-        await asyncio.wait_for(live.result(), 20)
+        await asyncio.wait_for(live.result(), 60)
     assert GOT[-1] == Release("b", 2, "major")
 
 
@@ -118,7 +118,7 @@ async def test_a_form_is_filled_in_by_a_command(toolkit_home: Path, tmp_path: Pa
         wrong = await asyncio.to_thread(answer, "allow", *given, "--set", "push=perhaps")
         assert "the field 'push' is yes or no, not 'perhaps'" in wrong.err
         assert (await asyncio.to_thread(answer, "allow", *given, "--set", "push=yes")).code == 0
-        await asyncio.wait_for(live.result(), 20)
+        await asyncio.wait_for(live.result(), 60)
     assert GOT[-1] == Release("main", 1, "minor", push=True)
 
 
@@ -174,7 +174,7 @@ async def test_a_turn_is_interrupted_from_elsewhere_and_the_conversation_goes_on
                 client.interrupt()
 
         await asyncio.to_thread(interrupt)
-        first = await asyncio.wait_for(live.result(), 20)
+        first = await asyncio.wait_for(live.result(), 60)
         assert not first.ok
-        again = await asyncio.wait_for(live.send("Go on."), 20)
+        again = await asyncio.wait_for(live.send("Go on."), 60)
     assert again.text == "second"

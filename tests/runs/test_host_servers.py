@@ -316,7 +316,7 @@ async def test_a_port_of_the_host_is_for_who_knows_the_word(
     server = await asyncio.start_server(echo, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     gate = Gate("http://127.0.0.1:9", None, tmp_path / "s", ports=HostPorts((port,), "gate:word"))
-    async with gate, Jailed(tmp_path / "s") as agent, asyncio.timeout(10):
+    async with gate, Jailed(tmp_path / "s") as agent, asyncio.timeout(60):
         line = f"proxy-authorization: {said}\r\n" if said else ""
         agent.writer.write(f"CONNECT {target.format(port=port)} HTTP/1.0\r\n{line}\r\n".encode())
         assert (await agent.reader.readuntil(b"\r\n\r\n")).startswith(f"HTTP/1.1 {status} ".encode())

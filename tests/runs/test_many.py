@@ -40,7 +40,7 @@ class Meeting(FakeCLI):
         Meeting.most = max(Meeting.most, Meeting.alive)
         if Meeting.alive >= self._others:
             self._gate.set()
-        await asyncio.wait_for(self._gate.wait(), 10)
+        await asyncio.wait_for(self._gate.wait(), 60)
         await super().connect()
 
     async def close(self) -> None:
@@ -226,10 +226,10 @@ async def test_cancelling_ends_all_runs() -> None:
     started = asyncio.Event()
     specs = [RunSpec("Go.", transport=cli, before_run=lambda spec: started.set()) for cli in clis]
     many = asyncio.create_task(run_many(specs, concurrency=2))
-    await asyncio.wait_for(started.wait(), 10)
+    await asyncio.wait_for(started.wait(), 60)
     many.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(many, 15)
+        await asyncio.wait_for(many, 60)
     left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
     assert left == []
     assert not clis[2].requests
@@ -283,10 +283,10 @@ async def test_cancelling_reaches_the_runs_in_an_executors_workers() -> None:
     ]
     with ThreadPoolExecutor(1) as pool:
         many = asyncio.create_task(run_many(specs, executor=pool))
-        await asyncio.wait_for(started.wait(), 10)
+        await asyncio.wait_for(started.wait(), 60)
         many.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await asyncio.wait_for(many, 20)
+            await asyncio.wait_for(many, 60)
         assert ended == ["aborted"]
 
 

@@ -160,7 +160,7 @@ async def test_several_turns_share_a_process_a_model_switch_and_a_rewind(api: Sc
             assert (tmp_path / "ws" / "a.txt").read_text(encoding="utf-8") == "first"
             await live.set_model("claude-haiku-4-5")
             second = await asyncio.wait_for(live.send("again"), 60)
-            await asyncio.wait_for(live.rewind(1), 20)
+            await asyncio.wait_for(live.rewind(1), 60)
             assert not (tmp_path / "ws" / "a.txt").exists()
     assert (first.text, second.text, first.session) == ("written", "second", second.session)
     assert (len(first.calls), len(second.calls)) == (2, 1)
@@ -176,7 +176,7 @@ async def test_two_sends_to_one_session_run_one_after_the_other(tmp_path: Path) 
             await asyncio.sleep(0)
             order.append(f"{name} out")
 
-    await asyncio.wait_for(asyncio.gather(use("a"), use("b")), 10)
+    await asyncio.wait_for(asyncio.gather(use("a"), use("b")), 60)
     assert order in (["a in", "a out", "b in", "b out"], ["b in", "b out", "a in", "a out"])
 
 
@@ -186,7 +186,7 @@ async def test_a_dead_process_lets_go_of_the_session(tmp_path: Path) -> None:
         "async def main():\n async with one_at_a_time('s', sys.argv[1]):\n  os.kill(os.getpid(), 9)\nasyncio.run(main())"
     )
     await asyncio.to_thread(subprocess.run, [sys.executable, "-c", code, str(tmp_path)], timeout=60, check=False)
-    async with asyncio.timeout(10), one_at_a_time("s", tmp_path):
+    async with asyncio.timeout(60), one_at_a_time("s", tmp_path):
         pass
 
 

@@ -140,9 +140,9 @@ async def test_a_live_run_is_followed_from_elsewhere_to_its_end() -> None:
 
         following = asyncio.create_task(follow())
         in_a_thread = asyncio.create_task(asyncio.to_thread(lambda: [event.name for event in stored.follow()]))
-        await asyncio.wait_for(live.result(), 10)
-    await asyncio.wait_for(following, 10)
-    assert heard == await asyncio.wait_for(in_a_thread, 10) == [event.name for event in stored.events()]
+        await asyncio.wait_for(live.result(), 60)
+    await asyncio.wait_for(following, 60)
+    assert heard == await asyncio.wait_for(in_a_thread, 60) == [event.name for event in stored.events()]
     assert heard[-1] == "lifecycle.finished"
 
 
@@ -304,7 +304,7 @@ async def test_a_full_disk_ends_a_run_with_its_result(tmp_path: Path) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (3000, limits[1]))
     try:
         talk = FakeCLI(Turn([text("many words " * 100)], chunk=5), strict=False)
-        result = await asyncio.wait_for(run("go", transport=talk, run_id="run-1"), 10)
+        result = await asyncio.wait_for(run("go", transport=talk, run_id="run-1"), 60)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert (result.ok, result.code) == (False, "internal")
@@ -322,7 +322,7 @@ async def test_a_result_that_cannot_be_stored_is_given_and_says_so_in_words(
         return "done"
 
     talk = FakeCLI([tool_use("Bash", command="x")], [text("All done.")], tools={"Bash": occupy})
-    result = await asyncio.wait_for(run("go", transport=talk, run_id="run-1"), 10)
+    result = await asyncio.wait_for(run("go", transport=talk, run_id="run-1"), 60)
     assert (result.code, result.text) == ("ok", "All done.")
     lines = (result.unstored or "").splitlines()
     assert lines[0].startswith("the end of the run cannot be stored: ")
@@ -342,7 +342,7 @@ async def test_wherever_the_disk_is_full_a_run_that_is_followed_comes_to_its_end
         talk = FakeCLI(Turn([text("many words " * 20)], chunk=50), strict=False)
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, limits[1]))
         try:
-            async with asyncio.timeout(10), start("go", transport=talk, run_id=f"run-{most}") as live:
+            async with asyncio.timeout(60), start("go", transport=talk, run_id=f"run-{most}") as live:
                 async for _ in live:
                     pass
                 result = await live.result()

@@ -48,7 +48,7 @@ box = Toolbox("asking", [choose, sure, where])
 async def _ran(name: str, **options: Any) -> str:
     told.clear()
     cli = FakeCLI([tool_use(f"mcp__asking__{name}")], [text("bye")], strict=False)
-    await asyncio.wait_for(run("go", tools=[box], transport=cli, **options), 20)
+    await asyncio.wait_for(run("go", tools=[box], transport=cli, **options), 60)
     return told[0] if told else ""
 
 

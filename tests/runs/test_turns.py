@@ -33,7 +33,7 @@ WORK = [tool_use("mcp__box__work")]
 async def test_a_turn_that_ran_out_of_time_leaves_the_next_one_its_own() -> None:
     cli = FakeCLI(Turn([text("late")], delay=30), [text("second")], WORK, [text("third")], strict=False)
     live = start("go", tools=[BOX], transport=cli, limits=Limits(seconds=2 * SOON))
-    async with live, asyncio.timeout(20):
+    async with live, asyncio.timeout(60):
         results = [await live.result(), await live.send("again"), await live.send("and work")]
     assert [(result.code, result.text) for result in results] == [("deadline", ""), ("ok", "second"), ("ok", "third")]
 
@@ -42,7 +42,7 @@ async def test_a_turn_that_a_person_stopped_leaves_the_next_one_free() -> None:
     answers = iter([Decision.deny("no", stop=True), Decision.ALLOW_ONCE])
     cli = FakeCLI(WORK, WORK, [text("done")], strict=False)
     live = start("go", tools=[BOX], transport=cli, mode="normal", approve=lambda question: next(answers))
-    async with live, asyncio.timeout(20):
+    async with live, asyncio.timeout(60):
         assert (await live.result()).code == "stopped"
         assert (await live.send("try again")).code == "ok"
 
@@ -51,7 +51,7 @@ async def test_a_used_up_budget_stays_used_up() -> None:
     usage = {"input_tokens": 100, "output_tokens": 5}
     cli = FakeCLI(Turn(WORK, usage=usage), Turn(WORK, usage=usage), [text("done")], strict=False)
     live = start("go", tools=[BOX], transport=cli, limits=Limits(tokens=50))
-    async with live, asyncio.timeout(20):
+    async with live, asyncio.timeout(60):
         assert (await live.result()).code == "budget"
         assert (await live.send("again")).code == "budget"
 
@@ -63,7 +63,7 @@ async def test_a_cli_that_ended_without_a_result_takes_no_further_prompt() -> No
             super().take_options(options)
 
     live = start("go", transport=Downgraded([text("never")], strict=False))
-    async with live, asyncio.timeout(20):
+    async with live, asyncio.timeout(60):
         result = await live.result()
         assert (result.code, result.debug["detail"]) == (
             "unconfined",
@@ -113,12 +113,12 @@ def test_ctrl_c_ends_a_run_that_blocks_a_running_loop() -> None:
 
 
 async def test_the_status_of_servers_is_known_from_the_first_moment() -> None:
-    async with start("go", tools=[BOX], transport=FakeCLI([text("done")])) as live, asyncio.timeout(20):
+    async with start("go", tools=[BOX], transport=FakeCLI([text("done")])) as live, asyncio.timeout(60):
         assert await live.mcp_status() == {"box": "connected"}
 
 
 async def test_what_the_cli_refuses_is_an_error_of_ours() -> None:
-    async with start("go", transport=FakeCLI([text("done")])) as live, asyncio.timeout(20):
+    async with start("go", transport=FakeCLI([text("done")])) as live, asyncio.timeout(60):
         await live.result()
         with pytest.raises(RunError, match="cannot be set back to 'no-such-message'"):
             await live.rewind("no-such-message")
@@ -154,7 +154,7 @@ async def test_an_id_that_comes_twice_is_one_call_and_the_rest_is_unattributed()
 
 async def test_an_interrupt_before_the_prompt_was_sent_ends_the_turn_that_is_about_to_begin() -> None:
     cli = FakeCLI(Turn([text("half"), text("never")], stall_after=1), strict=False)
-    async with start("go", transport=cli) as live, asyncio.timeout(20):
+    async with start("go", transport=cli) as live, asyncio.timeout(60):
         await live.interrupt()
         result = await live.result()
     assert result.code == "aborted"

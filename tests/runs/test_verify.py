@@ -181,9 +181,9 @@ async def test_an_interrupt_ends_a_verification_and_the_turn() -> None:
         return True
 
     async with start("Go.", transport=FakeCLI([text("Done.")]), verify=check) as live:
-        await asyncio.wait_for(began.wait(), 10)
+        await asyncio.wait_for(began.wait(), 60)
         await live.interrupt()
-        done = await asyncio.wait_for(live.result(), 10)
+        done = await asyncio.wait_for(live.result(), 60)
     assert (done.code, done.verified) == ("aborted", False)
     assert done.attempts[0].error == "interrupted"
 

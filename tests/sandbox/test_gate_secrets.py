@@ -97,7 +97,7 @@ async def test_a_stream_is_not_held_back_for_what_might_follow(tmp_path: Path) -
 
     async with loopback_api(answer) as api, Gate(api.url, KEY, tmp_path / "s"), Jailed(tmp_path / "s") as agent:
         agent.writer.write(post_bytes(HELLO))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await agent.reader.readuntil(b"message_start")
             go_on.set()
             rest = await agent.reader.readuntil(b"0\r\n\r\n")

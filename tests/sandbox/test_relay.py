@@ -21,7 +21,7 @@ async def test_a_line_goes_on_after_it_was_heard_and_one_that_may_not_pass_is_ke
         heard.append((name, line))
         return b"secret" not in line
 
-    async with asyncio.timeout(10), Relay(tmp_path / "s", hear):
+    async with asyncio.timeout(60), Relay(tmp_path / "s", hear):
         reader, writer = await ends(tmp_path / "s")
         writer.write(b"notes\none\ntw")
         assert await reader.readline() == b"one\n"
@@ -35,7 +35,7 @@ async def test_a_line_goes_on_after_it_was_heard_and_one_that_may_not_pass_is_ke
 
 async def test_a_line_without_an_end_is_not_held_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relay, "MAX_HELD_BYTES", 1000)
-    async with asyncio.timeout(10), Relay(tmp_path / "s", lambda name, line: True):
+    async with asyncio.timeout(60), Relay(tmp_path / "s", lambda name, line: True):
         first, second = await ends(tmp_path / "s"), await ends(tmp_path / "s")
         for _, writer in (first, second):
             writer.write(b"notes\nok\n" + b"x" * 600)
@@ -53,7 +53,7 @@ async def test_a_line_without_an_end_is_not_held_for_ever(tmp_path: Path, monkey
 
 async def test_more_connections_than_a_run_needs_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relay, "MAX_CONNECTIONS", 1)
-    async with asyncio.timeout(10), Relay(tmp_path / "s", lambda name, line: True):
+    async with asyncio.timeout(60), Relay(tmp_path / "s", lambda name, line: True):
         reader, writer = await ends(tmp_path / "s")
         writer.write(b"notes\none\n")
         assert await reader.readline() == b"one\n"
@@ -66,7 +66,7 @@ async def test_more_connections_than_a_run_needs_are_refused(tmp_path: Path, mon
 
 
 async def test_the_end_of_the_relay_ends_what_is_open(tmp_path: Path) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         async with Relay(tmp_path / "s", lambda name, line: True):
             reader, writer = await ends(tmp_path / "s")
             writer.write(b"notes\none\n")
@@ -81,7 +81,7 @@ def test_a_relayed_server_has_its_own_command_behind_ours() -> None:
 
 
 async def test_one_that_connects_as_the_relay_ends_is_let_go(tmp_path: Path) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         async with Relay(tmp_path / "s", lambda name, line: True):
             reader, writer = await ends(tmp_path / "s")
         assert await reader.read() == b""
@@ -90,7 +90,7 @@ async def test_one_that_connects_as_the_relay_ends_is_let_go(tmp_path: Path) -> 
 
 async def test_a_relay_whose_end_is_cut_short_has_stopped_listening(tmp_path: Path) -> None:
     relay = await Relay(tmp_path / "s", lambda name, line: True).__aenter__()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         reader, writer = await ends(tmp_path / "s")
         closing = asyncio.create_task(relay.aclose())
         await asyncio.sleep(0)

@@ -53,7 +53,7 @@ async def joined() -> AsyncIterator[Joined]:
     async def arrive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await arrived.put((reader, writer))
 
-    async with asyncio.timeout(20), await asyncio.start_server(arrive, "127.0.0.1", 0) as listening:
+    async with asyncio.timeout(60), await asyncio.start_server(arrive, "127.0.0.1", 0) as listening:
         port = listening.sockets[0].getsockname()[1]
 
         async def both() -> tuple[Ends, Ends]:

@@ -16,7 +16,7 @@ import h11
 
 from toolkit.sandbox.gate import Headers
 
-WAIT = 10.0
+WAIT = 60.0
 
 
 @dataclass

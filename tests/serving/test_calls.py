@@ -58,7 +58,7 @@ async def wait_async() -> str:
 @tool
 def was_told() -> bool:
     "Whether a cancelled tool heard of it."
-    heard = told.wait(5)
+    heard = told.wait(60)
     told.clear()
     return heard
 

@@ -23,7 +23,7 @@ def wait(ctx: ToolContext) -> str:
     "Wait until told."
     ctx.log("waiting")
     print("waiting", flush=True)
-    assert go.wait(20)
+    assert go.wait(60)
     return "the rest"
 
 @tool

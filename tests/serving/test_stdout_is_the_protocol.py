@@ -88,7 +88,7 @@ taken = sys.stdin.read() + os.read(0, 1000).decode()
 def steal() -> str:
     "Try to read what the client sends."
     mine = os.read(0, 1000).decode() + sys.stdin.read()
-    childs = subprocess.run(["cat"], capture_output=True, text=True, timeout=5).stdout
+    childs = subprocess.run(["cat"], capture_output=True, text=True, timeout=60).stdout
     fds = subprocess.run(["sh", "-c", "ls /proc/self/fd"], capture_output=True, text=True, close_fds=False).stdout
     return f"{taken!r} {mine!r} {childs!r} {sorted(fds.split())[:3]} {len(fds.split())}"
 

@@ -75,7 +75,7 @@ class Receiver:
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join(5)
+        self._thread.join(60)
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ async def test_a_collector_that_is_not_there_costs_no_run(caplog: pytest.LogCapt
     assert time.monotonic() - before < 60  # bounded, and no thread of it goes on to retry
     own = [thread for thread in threading.enumerate() if thread.name.startswith("Otel") and thread not in others]
     for thread in own:
-        thread.join(20)
+        thread.join(60)
     assert [thread.name for thread in own if thread.is_alive()] == []
 
 

@@ -24,7 +24,7 @@ async def ask(server: UiServer, target: str, method: str = "GET", body: Any = No
     head = f"{method} {target} HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in lines.items())
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     writer.write(head.encode() + b"\r\n" + sent)
-    answer = await asyncio.wait_for(reader.read(), 20)
+    answer = await asyncio.wait_for(reader.read(), 60)
     writer.close()
     status, _, rest = answer.partition(b"\r\n")
     return int(status.split()[1]), rest.decode("utf-8", "replace")

@@ -118,7 +118,7 @@ async def test_a_question_is_answered_in_the_browser(served: UiServer, opened: O
     page = await opened(served.url, width=390, height=844, dark=True)
     async with asking() as live:
         await page.get_by_role("button", name="Allow once").click()
-        result = await asyncio.wait_for(live.result(), 20)
+        result = await asyncio.wait_for(live.result(), 60)
     assert (result.code, result.tools[0].ok) == ("ok", True)
     await expect(page.locator(".question")).to_have_count(0)
     assert opened.problems == []
@@ -129,7 +129,7 @@ async def test_a_run_is_stopped_in_the_browser(served: UiServer, opened: Opened)
     async with asking() as live:
         await open_run(page, live.id)
         await page.get_by_role("button", name="Stop", exact=True).click()
-        result = await asyncio.wait_for(live.result(), 20)
+        result = await asyncio.wait_for(live.result(), 60)
     assert not result.ok
 
 
@@ -145,7 +145,7 @@ async def test_a_form_that_a_tool_asks_with_is_filled_in_on_a_phone(served: UiSe
         assert await page.locator(".question button", has_text="For the session").count() == 0
         await page.get_by_label("count").fill("2")
         await page.get_by_role("button", name="Send the answer").click()
-        await asyncio.wait_for(live.result(), 20)
+        await asyncio.wait_for(live.result(), 60)
     assert [Release(HOSTILE, 2, "minor")] == GOT
     assert [one for one in opened.problems if "409" not in one] == []
     opened.problems.clear()  # the browser itself tells of an answer that was refused
@@ -157,7 +157,7 @@ async def test_a_turn_is_interrupted_in_the_browser(served: UiServer, opened: Op
     async with asking() as live:
         await open_run(page, live.id)
         await page.get_by_role("button", name="Interrupt the turn").click()
-        result = await asyncio.wait_for(live.result(), 20)
+        result = await asyncio.wait_for(live.result(), 60)
     assert result.code == "aborted"
 
 

@@ -39,7 +39,7 @@ def swapping(one: Path, other: Path) -> Iterator[None]:
         yield
     finally:
         stop.set()
-        thread.join(10)
+        thread.join(60)
     assert count > 10
 
 

@@ -142,7 +142,7 @@ def test_a_link_among_the_refs_is_named_at_once(tmp_path: Path) -> None:
     at = link(repo / ".git/refs/tags/all", Path("/"))
     started = time.monotonic()
     assert refusal(repo).path == str(at)
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 60
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from toolkit_servers.stdio._kernel import Kernel
 
 TURNS = 30
 """Turns of the event loop in which a message is dealt with, with room to spare."""
-BOUND = 10.0
+BOUND = 60.0
 
 
 class Lines:
