@@ -50,6 +50,10 @@ _PLUGIN_KEYS = (
 """What a plugin's manifest may say: nothing of it starts anything."""
 
 
+_STARTING = frozenset({"hooks", "mcpServers", "lspServers", "skills"})
+"""Keys in the head of a page: what they name runs beside the guard. A skill may be one of the CLI's, with commands."""
+
+
 def check_agent(name: str, value: Any) -> dict[str, Any]:
     """A subagent, as a mapping or an `AgentDefinition` of the SDK's."""
     if not isinstance(value, Mapping):
@@ -208,7 +212,7 @@ def _is_words(entry: Path) -> bool:
 
 
 def _has_more_than_words(path: Path) -> bool:
-    """Whether a page names hooks or servers in its head, or has commands that the CLI runs as it reads the page."""
+    """Whether a page names hooks, servers or skills in its head, or has commands that run when the CLI reads it."""
     if not path.is_file() or path.suffix.lower() != ".md":
         return False
     try:
@@ -217,8 +221,17 @@ def _has_more_than_words(path: Path) -> bool:
         return True
     if "!`" in text or "```!" in text:
         return True
-    head = text.partition("\n---")[0]
-    return head.startswith("---") and re.search(r"(?m)^[\"']?(hooks|mcpServers|lspServers)[\"']?\s*:", head) is not None
+    text = text.lstrip("\ufeff \t\r\n")
+    if not text.startswith("---"):
+        return False
+    _, *lines = text.partition("\n---")[0].splitlines()
+    return any(line and line[0] not in " \t-#" and not _is_harmless(line) for line in map(str.rstrip, lines))
+
+
+def _is_harmless(line: str) -> bool:
+    """Whether a line of a page's head begins a plain key, and none that starts anything: YAML has many spellings."""
+    key = re.match(r"([A-Za-z][A-Za-z0-9_-]*)\s*:", line)
+    return key is not None and key[1] not in _STARTING
 
 
 def shown_folders(spec: RunSpec) -> list[Path]:
