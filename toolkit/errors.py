@@ -30,6 +30,7 @@
         ├── ServerFailedError *     a server that the run needs did not start
         ├── SetupFailedError *      a setup gave no layer, so nothing was sent to the model
         ├── TrialError *            the agent's files cannot be copied, so they cannot be verified
+        ├── StoreError *            a store cannot be reached, read or written, for now: no task has ended by that
         ├── ParcelError *           what came from another machine is damaged, another one, or asks too much
         └── RunFailedError *        a result that is not ok, as an exception
             └── PromptEvaluationError *, ThrottleError *    the same in another product's words

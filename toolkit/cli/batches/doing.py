@@ -194,6 +194,8 @@ def _maker(options: tuple[str, ...]) -> Any:
         raise click.UsageError(f"{taken[0]} is about one run: it does not go with a batch")
 
     telemetry = telemetry_of(context.params)  # one for all runs: they share its connections
+    if telemetry is not None:
+        telemetry.become_default()
 
     def make(task: Task) -> Any:
         import dataclasses

@@ -110,6 +110,8 @@ def run(**given: Any) -> None:
             write_result(stdout, _plan(spec, wants_json=given["wants_json"]))
             return
         try:
+            if spec.telemetry is not None:
+                spec.telemetry.become_default()  # so that what --tools make of their own arrives, too
             asked_at = _terminal(spec, given)
             result = asyncio.run(
                 follow(
@@ -245,9 +247,7 @@ def telemetry_of(given: Mapping[str, Any]) -> Telemetry | None:
         return None
     from toolkit.telemetry import Telemetry
 
-    telemetry = Telemetry.otlp()
-    telemetry.become_default()  # so that what --tools make of their own arrives, too
-    return telemetry
+    return Telemetry.otlp()
 
 
 def _terminal(spec: RunSpec, given: dict[str, Any]) -> int | None:
