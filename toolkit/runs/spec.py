@@ -342,7 +342,7 @@ class RunSpec:
             if is_web and port is None and not config.get("optional") and self.transport is None:
                 raise RunError(
                     f"server '{name}' is not on this machine, and the jail reaches no other",
-                    fix='Let it run here: {"command": …} in the jail, or on 127.0.0.1 and named in allow_servers',
+                    fix="Let it run here: started by a command in the jail, or on 127.0.0.1 and allowed by its name",
                 )
             if port is not None and name not in self.allow_servers and self.transport is None:
                 raise RunError(
