@@ -138,6 +138,7 @@ HELD: dict[str, str] = {
     "The gate: Requests that make": "test_offline_the_api_is_not_asked_to_reach_out_for_the_agent",
     "The gate: Public addresses": "test_a_domain_that_resolves_to_a_private_address_is_refused",
     "Secrets: Model credentials": "test_a_credential_is_sent_as_the_cli_sends_it_and_never_enters",
+    "Secrets: The gate removes": "test_a_key_that_is_repeated_in_another_spelling_does_not_come_in",
     "Secrets: Key file mode": "test_what_cannot_be_is_a_usage_error_that_names_the_option",
     "Secrets: Keys in a project": "test_every_field_of_a_run_is_a_key_or_is_left_out_for_a_reason",
     "Secrets: Messages": "test_a_cause_is_one_line_without_codes_keys_or_addresses",

@@ -125,7 +125,7 @@ async def _serve_api() -> None:
 async def _serve_gate(socket: str, url: str) -> None:
     from toolkit.sandbox import Gate
 
-    async with Gate(url, "key", Path(socket)):
+    async with Gate(url, f"sk-ant-api03-{'kEy-' * 20}", Path(socket)):
         print("ready", flush=True)
         await asyncio.to_thread(sys.stdin.read)
 

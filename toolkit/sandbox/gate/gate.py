@@ -13,11 +13,12 @@ TLS tunnels (CONNECT) to exactly these. All else is refused and kept in `audit`.
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import os
 import socket
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from toolkit.errors import SandboxError
@@ -99,7 +100,9 @@ class Gate:
             upstream=self._upstream,
             ledger=self._ledger,
             credentials=credentials,
-            secrets=Secrets(_secret(name, value) for name, value in credentials if name not in REQUEST_HEADERS),
+            secrets=Secrets(
+                one for name, value in credentials if name not in REQUEST_HEADERS for one in _secrets(name, value)
+            ),
             domains=self.domains,
             ports=ports or HostPorts(),
             is_offline=offline,
@@ -206,6 +209,10 @@ def _bind(path: Path) -> socket.socket:
     return listener
 
 
-def _secret(name: str, value: str) -> str:
-    """The part of a header's value that is a secret: what follows `Bearer`, or all of it."""
-    return value.partition(" ")[2] or value if name == "authorization" else value
+def _secrets(name: str, value: str) -> Iterator[str]:
+    """What is secret in a header: what follows `Bearer` or `Basic` and the password in it, or all of its value."""
+    scheme, _, said = value.partition(" ")
+    yield said or value if name == "authorization" else value
+    if name == "authorization" and scheme.lower() == "basic":
+        with contextlib.suppress(ValueError):
+            yield base64.b64decode(said, validate=True).decode().partition(":")[2]
