@@ -294,7 +294,7 @@ MAY_USE: dict[str, set[str]] = {
         "toolkit.tools",
         "toolkit.workspace",
     },
-    "toolkit.doctor": {"toolkit._base.layered", "toolkit.runs.storage", "toolkit.sandbox"},
+    "toolkit.doctor": {"toolkit.runs.storage", "toolkit.sandbox"},
     "toolkit.cli": {
         "toolkit",
         "toolkit.cli.quick",

@@ -26,8 +26,8 @@ COMMANDS = (
     "sandbox exec -- true",
     "doctor",
 )
-"""What looks at things and starts no agent. A jail that is proven takes 0.035 s whoever starts it, and `sandbox exec` starts
-a second one, 0.011 s: that much of the last three is other programs."""
+"""What looks at things and starts no agent. A jail that is proven takes 0.03 s whoever starts it: that much of the last
+three is other programs."""
 
 
 def main() -> Iterator[Row]:

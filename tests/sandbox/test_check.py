@@ -207,16 +207,23 @@ def _is_now(monkeypatch: pytest.MonkeyPatch, **told: str) -> None:
 def test_a_pass_is_remembered_for_the_same_jail_only(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flights = 0
 
-    def counted(jail: OpenJail, cli: Path | None) -> Flight:
+    def counted(jail: OpenJail, cli: Path | None, meanwhile: Callable[[], None]) -> Flight:
         nonlocal flights
         flights += 1
-        return fly(jail, cli)
+        return fly(jail, cli, meanwhile)
 
     monkeypatch.setattr(proof, "fly", counted)
+    asked = 0
+
+    def count() -> None:
+        nonlocal asked
+        asked += 1
+
     for options in ({}, {}, {"read_only": True}, {"terminal": True}, {}):
         with a_jail(workspace, **options) as jail:
-            assert prove(jail).ok
+            assert prove(jail, meanwhile=count).ok
     assert flights == 3
+    assert asked == 5
     _is_now(monkeypatch, release="another kernel")
     with a_jail(workspace) as jail:
         prove(jail)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import subprocess
@@ -10,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.sandbox.jails import a_jail, needs_jail
-from toolkit.errors import SandboxError
+from tests.sandbox.jails import a_jail, needs_jail, soon
+from toolkit._base.processes import all_pids
+from toolkit.errors import SandboxError, UnconfinedError
 from toolkit.sandbox import run_confined
+from toolkit.sandbox.jail import canary
 
 
 def _exec(workspace: Path, *arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
@@ -68,3 +71,73 @@ def test_a_person_keeps_the_terminal_and_an_agent_gets_none(tmp_path: Path) -> N
 
     assert agent.returncode == 0
     assert person.returncode == 3
+
+
+@needs_jail
+def test_nothing_runs_in_a_jail_that_is_not_proven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(canary, "_FEW", 0)
+
+    with pytest.raises(UnconfinedError, match="not proven"):
+        run_confined(["touch", "made"], tmp_path)
+
+    assert not (tmp_path / "made").exists()
+
+
+_KILLED_WHILE_PROVING = """
+import os, signal, sys, time
+from pathlib import Path
+from toolkit.sandbox import run_confined
+from toolkit.sandbox.jail import proof
+
+def is_held(process):
+    try:
+        return b"read -r word" in (process / "cmdline").read_bytes() and b"TOOLKIT_JAIL=" in (process / "environ").read_bytes()
+    except OSError:
+        return False
+
+def fly(opened, cli, meanwhile):
+    meanwhile()
+    end = time.monotonic() + 60
+    while not any(map(is_held, Path("/proc").glob("[0-9]*"))) and time.monotonic() < end:
+        pass
+    print(opened.folder.name, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+proof.fly = fly
+run_confined(["touch", "made"], sys.argv[1])
+"""
+
+
+@needs_jail
+def test_a_command_never_starts_when_its_caller_is_killed_before_the_proof(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    with told.open("w", encoding="ascii") as output:
+        workspace = tmp_path / "work"
+        workspace.mkdir()
+        command = [sys.executable, "-c", _KILLED_WHILE_PROVING, str(workspace)]
+        done = subprocess.run(command, stdout=output, timeout=120, check=False)
+    jail = told.read_text(encoding="ascii").strip()
+
+    assert done.returncode == -9
+    assert jail
+    assert soon(lambda: not _marked(jail))
+    assert not (workspace / "made").exists()
+
+
+def _marked(jail: str) -> list[int]:
+    """The processes that carry a jail's mark."""
+    found = []
+    for pid in all_pids():
+        with contextlib.suppress(OSError):
+            if f"TOOLKIT_JAIL={jail}".encode() in Path(f"/proc/{pid}/environ").read_bytes():
+                found.append(pid)
+    return found
+
+
+@needs_jail
+@pytest.mark.parametrize("word", ["x" * 200_000, "a\0b"], ids=["too long", "with a null"])
+def test_a_command_that_the_system_does_not_take_is_no_doubt_about_the_jail(tmp_path: Path, word: str) -> None:
+    with pytest.raises(SandboxError, match="the command cannot be started") as caught:
+        run_confined(["echo", word], tmp_path)
+
+    assert not isinstance(caught.value, UnconfinedError)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from toolkit.errors import SandboxError, UnconfinedError
@@ -22,10 +22,12 @@ def check(
     readable: Sequence[Path | str] = (),
     limits: JailLimits | None = None,
     require: Sequence[str] = (),
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> CheckReport:
     """Report whether a jail on this machine would hold; never raises for what it finds.
 
-    Without a workspace one is made for the purpose and removed again.
+    Without a workspace one is made for the purpose and removed again. `meanwhile` is done while this waits for the
+    programs that try to get out, which is most of the time; not at all if it comes to no such try.
 
     Raises:
         SandboxError: the workspace, a readable path or a limit is not usable as given.
@@ -55,6 +57,6 @@ def check(
                 limits=limits,
                 require=tuple(require),
             )
-            return prove(open_jail(jail, folder), cli, began=began)
+            return prove(open_jail(jail, folder), cli, began=began, meanwhile=meanwhile)
     except UnconfinedError as error:
         return report(*(CheckRow(rule, rule, False, error.what, error.fix) for rule in error.rules))

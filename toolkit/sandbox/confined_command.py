@@ -2,7 +2,8 @@
 
 The same jail as for an agent, without the CLI and the gate: the workspace, a
 throw-away home and the system's programs. It is proven before the command runs
-and gone when it ends.
+and gone when it ends. To lose no time, the walls around the command are put up
+while a canary proves the same walls beside it.
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ from toolkit.sandbox.jail.watchdog import Exceeded, Watchdog
 from toolkit.sandbox.limits import JailLimits, known_limits
 
 _FORWARDED = (signal.SIGTERM, signal.SIGHUP)
+_Handles = tuple[int | None, int | None, int | None]
+# Outside, then inside. What waits at the other end of the pipe says a word, or is gone: then there is nothing to start.
+_WITH_PIPE = 'exec 7<"$0" "$@"'
+_WHEN_TOLD = 'read -r word <&7 || exit 125; exec "$@" 7<&-'
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,40 +99,70 @@ def run_confined(
     sweep()
     with JailFolder() as folder:
         opened = open_jail(jail, folder)
-        prove(opened).demand()
-        watchdog = Watchdog(opened)
-        watchdog.start()
+        held = _Held(opened)
         try:
-            code = _wait(opened, command, options.seconds, (stdin, stdout, stderr))
+            prove(opened, meanwhile=lambda: held.start(command, (stdin, stdout, stderr))).demand()
+            watchdog = Watchdog(opened)
+            watchdog.start()
+            try:
+                code = held.see_through(options.seconds)
+            finally:
+                watchdog.stop()
         finally:
-            watchdog.stop()
+            held.close()
         return ShellRun(code, watchdog.exceeded, opened.plan.not_enforced)
 
 
-def _wait(
-    opened: OpenJail, command: Sequence[str], seconds: float | None, handles: tuple[int | None, int | None, int | None]
-) -> int:
-    """Start the command and wait; what would end this process ends the command instead."""
-    stdin, stdout, stderr = handles
-    process = subprocess.Popen([opened.script, *command], cwd="/", stdin=stdin, stdout=stdout, stderr=stderr)
+class _Held:
+    """A command in a jail that is there, but starts when it is let go; never, if this process ends before."""
 
-    def end(number: int, frame: FrameType | None) -> None:
-        opened.folder.kill()
+    def __init__(self, opened: OpenJail) -> None:
+        self._opened = opened
+        self._process: subprocess.Popen[bytes] | None = None
+        self._path = opened.folder.path / "hold"
+        os.mkfifo(self._path, 0o600)
+        self._pipe = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
 
-    # A person's Ctrl-C is for the command at the terminal, which gets it as well.
-    handlers: Mapping[int, Callable[[int, FrameType | None], None] | signal.Handlers] = {
-        signal.SIGINT: signal.SIG_IGN if opened.jail.terminal else end,
-        **dict.fromkeys(_FORWARDED, end),
-    }
-    if threading.current_thread() is not threading.main_thread():
-        handlers = {}  # only the main thread has a say in signals
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-    try:
-        code = process.wait(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        opened.folder.kill()
-        code = process.wait(timeout=10)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    return 128 - code if code < 0 else code
+    def start(self, command: Sequence[str], handles: _Handles) -> None:
+        """Put the walls up around it."""
+        stdin, stdout, stderr = handles
+        inside = ["/bin/sh", "-c", _WHEN_TOLD, "sh", *command]
+        line = ["/bin/sh", "-c", _WITH_PIPE, str(self._path), str(self._opened.script), *inside]
+        try:
+            self._process = subprocess.Popen(line, cwd="/", stdin=stdin, stdout=stdout, stderr=stderr)
+        except (OSError, ValueError) as error:
+            fix = "A long text is better in a file of the workspace."
+            raise SandboxError(f"the command cannot be started: {error}", where=[command[0][:80]], fix=fix) from error
+
+    def see_through(self, seconds: float | None) -> int:
+        """Let it go and wait; what would end this process ends the command instead."""
+        assert self._process is not None
+
+        def end(number: int, frame: FrameType | None) -> None:
+            self._opened.folder.kill()
+
+        # A person's Ctrl-C is for the command at the terminal, which gets it as well.
+        handlers: Mapping[int, Callable[[int, FrameType | None], None] | signal.Handlers] = {
+            signal.SIGINT: signal.SIG_IGN if self._opened.jail.terminal else end,
+            **dict.fromkeys(_FORWARDED, end),
+        }
+        if threading.current_thread() is not threading.main_thread():
+            handlers = {}  # only the main thread has a say in signals
+        before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+        try:
+            os.write(self._pipe, b"go\n")
+            code = self._process.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            self._opened.folder.kill()
+            code = self._process.wait(timeout=10)
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+        return 128 - code if code < 0 else code
+
+    def close(self) -> None:
+        """Nothing starts any more, and nothing of it is left."""
+        os.close(self._pipe)
+        if self._process is not None and self._process.poll() is None:
+            self._opened.folder.kill()
+            self._process.wait(timeout=10)

@@ -17,11 +17,6 @@ if TYPE_CHECKING:
 
 def in_a_thread(work: Callable[[], _T]) -> _T:
     """What `work` gives, done in a thread of its own that has ended then; raises what it raises."""
-    return beside(work)()
-
-
-def beside(work: Callable[[], _T]) -> Callable[[], _T]:
-    """Begin in a thread of its own; what is returned waits for its end, and gives or raises what it did."""
     given: list[_T] = []
     raised: list[BaseException] = []
 
@@ -31,13 +26,9 @@ def beside(work: Callable[[], _T]) -> Callable[[], _T]:
         except BaseException as error:
             raised.append(error)
 
-    thread = threading.Thread(target=do, name="toolkit-beside")
+    thread = threading.Thread(target=do, name="toolkit-aside")
     thread.start()
-
-    def end() -> _T:
-        thread.join()
-        if raised:
-            raise raised[0]
-        return given[0]
-
-    return end
+    thread.join()
+    if raised:
+        raise raised[0]
+    return given[0]

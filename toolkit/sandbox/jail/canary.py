@@ -12,7 +12,7 @@ import os
 import shlex
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,33 +79,49 @@ class _Plant:
         remove_trace(self.folder)
 
 
-def fly(opened: OpenJail, cli: Path | None) -> Flight:
-    """Run the canary in an open jail and say what it reached."""
+def fly(opened: OpenJail, cli: Path | None, meanwhile: Callable[[], None]) -> Flight:
+    """Run the canary in an open jail and say what it reached; `meanwhile` is done as soon as it has started."""
     plant = _Plant(opened.folder.bait)
     try:
         with _note_in(opened, plant.word) as (note, answer):
             script = _script(opened, plant, cli, note, answer)
             environment = {**os.environ, "TOOLKIT_CANARY": plant.word + "-environment"}
             try:
-                done = subprocess.run(
-                    # With its input closed: what bubblewrap opens must not take that place.
-                    ["/bin/sh", "-c", 'exec "$@" <&-', "sh", opened.script, *_BASH, script],
-                    stdin=subprocess.DEVNULL,
-                    capture_output=True,
-                    env=environment,
-                    cwd="/",
-                    timeout=_SECONDS,
-                    check=False,
-                    process_group=0,  # the launcher needs not make one then
-                )
-            except (subprocess.TimeoutExpired, OSError) as error:
-                return Flight((), started=False, stderr=str(error), cli_version="")
-            text = done.stdout.decode(errors="replace")
+                process = _start(opened, script, environment)
+            except OSError as error:
+                return _failed(error)
+            try:
+                meanwhile()
+                stdout, stderr = process.communicate(timeout=_SECONDS)
+            except subprocess.TimeoutExpired as error:
+                return _failed(error)
+            finally:
+                if process.returncode is None:
+                    process.kill()
+                    process.communicate(timeout=_SECONDS)
+            text = stdout.decode(errors="replace")
             outcomes = tuple(_judge(opened, plant, text, answer))
         version = next((line[4:] for line in text.splitlines() if line.startswith("cli ")), "")
-        return Flight(outcomes, "tried start" in text, done.stderr.decode(errors="replace"), version.strip())
+        return Flight(outcomes, "tried start" in text, stderr.decode(errors="replace"), version.strip())
     finally:
         plant.close()
+
+
+def _start(opened: OpenJail, script: str, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        # With its input closed: what bubblewrap opens must not take that place.
+        ["/bin/sh", "-c", 'exec "$@" <&-', "sh", opened.script, *_BASH, script],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+        cwd="/",
+        process_group=0,  # the launcher needs not make one then
+    )
+
+
+def _failed(error: Exception) -> Flight:
+    return Flight((), started=False, stderr=str(error), cli_version="")
 
 
 @contextmanager
@@ -175,21 +191,21 @@ def _try(name: str, what: str) -> str:
 def _programs(opened: OpenJail, plant: _Plant, cli: Path | None) -> dict[str, str]:
     """The tries that cannot do without a program."""
     socat = shlex.quote(find_program("socat"))  # not one that stands before it on PATH
-    tries = {
+    tries = {} if cli is None else {"cli": f'echo "cli $({shlex.quote(str(cli))} --version)"'}
+    # What takes longest is begun first.
+    tries |= {
+        "apart": _reaching_for_the_cli(),
         "nested": "bwrap --unshare-user --unshare-pid --unshare-net --ro-bind / / --dev /dev true && echo nested works",
+        # Netlink's broadcast of the kernel, which is everywhere, and a virtual machine's way to its host.
+        "families": "; ".join(
+            f"{socat} -u OPEN:/dev/null SOCKET-DATAGRAM:{family} 2>&1; echo socat ended $?" for family in _FAMILIES
+        ),
         "unix": f"{socat} -u OPEN:/dev/null UNIX-CONNECT:{shlex.quote(str(plant.unix_path))}",
         "abstract": f"{socat} -u OPEN:/dev/null ABSTRACT-CONNECT:{plant.abstract_name}",
-        # Netlink's broadcast of the kernel, which is everywhere, and a virtual machine's way to its host.
-        "families": "; ".join(f"{socat} -u OPEN:/dev/null SOCKET-DATAGRAM:{family} 2>&1" for family in _FAMILIES),
         "namespaces": "readlink " + " ".join(f"/proc/self/ns/{kind}" for kind in _NAMESPACES),
     }
-    tries["apart"] = _reaching_for_the_cli()
-    if cli is not None:
-        tries["cli"] = f'echo "cli $({shlex.quote(str(cli))} --version)"'
     if opened.jail.has_gate:
-        tries["tools"] = f"{socat} -u OPEN:/dev/null UNIX-CONNECT:{SOCKET} && echo socat works"
-    else:
-        tries["tools"] = f"{socat} -V >/dev/null && echo socat works"
+        tries["gate"] = f"{socat} -u OPEN:/dev/null UNIX-CONNECT:{SOCKET} && echo the gate answers"
     return tries
 
 
@@ -259,11 +275,12 @@ def _judge(opened: OpenJail, plant: _Plant, text: str, answer: Path) -> Iterator
     writable = has("kernel", "opened ")
     yield outcome("kernel", not writable, "kernel settings are read-only", "a kernel setting can be opened for writing")
     yield outcome("nested", has("nested", "nested works"), "a second sandbox starts inside", "no nested namespaces")
-    yield outcome("tools", has("tools", "socat works"), "socat starts inside", "socat cannot be started inside")
+    started = any(line in ("socat ended 0", "socat ended 1") for line in printed.get("families", ()))
+    yield Outcome("tools", started, "socat starts inside" if started else "socat cannot be started inside")
     yield _workspace(opened, plant, text, answer, outcome("workspace", True, "", ""))
     if opened.jail.has_gate:
-        answers = has("tools", "socat works")
-        yield Outcome("gate", answers, "the gate answers" if answers else "the gate's socket cannot be reached")
+        answers = has("gate", "the gate answers")
+        yield outcome("gate", answers, "the gate answers", "the gate's socket cannot be reached")
 
 
 def _apart(opened: OpenJail, lines: list[str], tried: Outcome) -> Outcome:
