@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +15,8 @@ from tests.runs.play import play
 from toolkit import Toolbox, ToolContext, ToolError, tool
 from toolkit.runs import Event, Question, load_run, run, start
 from toolkit.runs.outcome import KINDS, as_line, events as outcome_events
-from toolkit.runs.storage import EventLog
+from toolkit.runs.outcome.events import piece_of
+from toolkit.runs.storage import EventFile, EventLog
 from toolkit.runs.turn import engine
 from toolkit.runs.turn.translate import Translator
 from toolkit.testing import FakeCLI, Turn, text, thinking, tool_use
@@ -234,3 +236,25 @@ def test_a_line_reads_the_same_whether_or_not_the_quicker_serialiser_is_loaded(
     without = as_line(value)
     assert json.loads(without.encode()) == json.loads(with_it.encode())
     assert "\n" not in without
+
+
+def test_a_piece_of_an_answer_is_an_event_like_any_other() -> None:
+    piece = piece_of("text", 1.5, "run", "message", "tool", "Hé")
+
+    assert piece == Event("assistant", "text", 1.5, "run", "message", "tool", {"text": "Hé"})
+    assert Event.from_json(piece.to_json()) == piece
+    assert dataclasses.replace(piece, trace="t").trace == "t"
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        piece.kind = "thinking"  # type: ignore[misc]
+
+
+async def test_an_event_that_cannot_be_written_takes_no_piece_with_it(tmp_path: Path) -> None:
+    log = EventLog(tmp_path / "events.jsonl")
+    piece = piece_of("text", 1.0, "run", "message", None, "kept")
+    log.append(piece)
+
+    with pytest.raises(ValueError, match="serialize"):
+        log.append(Event("tool", "started", 2.0, "run", "call", None, {"arguments": {"odd": object()}}))
+    log.close()
+
+    assert list(EventFile(log.path)) == [piece]

@@ -17,7 +17,6 @@ import os
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
-from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,7 +53,7 @@ class EventLog:
         self._count = 0
         self._size = os.fstat(self._fd).st_size
         self._closed = False
-        self._waiting: list[tuple[Event, bytes]] = []
+        self._waiting: list[Event] = []
         self._timer: asyncio.TimerHandle | None = None
         self._wake: set[asyncio.Event] = set()
 
@@ -68,27 +67,26 @@ class EventLog:
             events = tuple(dataclasses.replace(event, trace=self._trace) for event in events)
         if self._fold is not None:
             self._fold.feed(events)
-        is_pieces = bool(events)
-        for event in events:
-            self._waiting.append((event, event.to_bytes() + b"\n"))
-            is_pieces = is_pieces and event.kind in _PIECES
-        if is_pieces and self._can_wait():
+        if events and all(event.kind in _PIECES for event in events) and self._can_wait():
+            self._waiting += events
             return
+        waiting = [*self._waiting, *events]
+        lines = [event.to_bytes() + b"\n" for event in waiting]
+        self._waiting = []
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        waiting, self._waiting = self._waiting, []
         if not waiting or self._closed:
             return
-        lines = b"".join(map(itemgetter(1), waiting))
+        text = b"".join(lines)
         try:
-            written = os.write(self._fd, lines)
-            while written < len(lines):
-                written += os.write(self._fd, lines[written:])
+            written = os.write(self._fd, text)
+            while written < len(text):
+                written += os.write(self._fd, text[written:])
         except OSError:
             os.ftruncate(self._fd, self._size)
             raise
-        for event, line in waiting:
+        for event, line in zip(waiting, lines, strict=True):
             self._size += len(line)
             self._recent.append((event, self._size))
         self._count += len(waiting)

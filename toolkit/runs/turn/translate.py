@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Container, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from toolkit.runs.outcome.events import Call, Event, Stream
+from toolkit.runs.outcome.events import Call, Event, Stream, piece_of
 from toolkit.runs.turn.meter import Meter
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ class Translator:
         if block is None:
             block = message.blocks[index] = (kind, [])
         block[1].append(text)
-        self._events.append(Event("assistant", kind, self._clock(), self._run, message.id, parent, {"text": text}))
+        self._events.append(piece_of(kind, self._clock(), self._run, message.id, parent, text))
 
     def _end_block(self, message: _OpenMessage, index: int) -> None:
         kind, parts = message.blocks.pop(index, ("", []))
