@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import resource
@@ -253,3 +254,36 @@ async def test_a_result_is_told_when_the_journal_has_it_on_the_disk(monkeypatch:
     monkeypatch.setattr(batch, "ended", ended)
     await work_off(batch, make, parallel=3, on_result=hear)
     assert sorted(told) == sorted(task.id for task in tasks(20))
+
+
+async def test_runs_that_wait_for_the_disk_send_nothing_and_keep_no_thread_from_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    places = 40  # more than the loop has threads on any machine
+    batch, may_sync = Batch.begin("b", tasks(places)), threading.Event()
+    sent, syncs = list[str](), list[int]()
+
+    def sync(handle: int) -> None:
+        syncs.append(handle)
+        assert may_sync.wait(60)
+
+    def model(request: Request) -> Turn:
+        sent.append(request.prompt)
+        return Turn([text("done")], usage=THOUSAND)
+
+    async def until_all_have_begun() -> None:
+        while len(batch.lines()) < places:
+            await asyncio.to_thread(os.getpid)  # others get a thread all the time
+
+    monkeypatch.setattr(os, "fdatasync", sync)
+    work = asyncio.ensure_future(
+        work_off(batch, lambda task: RunSpec(task.prompt, transport=FakeCLI(model)), parallel=places)
+    )
+    try:
+        await asyncio.wait_for(until_all_have_begun(), 60)
+        assert (sent, len(syncs)) == ([], 1)
+    finally:
+        may_sync.set()
+        done = await work
+    assert {standing.state for standing in done.values()} == {"ok"}
+    assert len(sent) == places

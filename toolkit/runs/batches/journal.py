@@ -147,9 +147,9 @@ class Batch:
         if given:
             self.say({"task": task, "promised": given})
 
-    def began(self, task: str, run: str) -> None:
-        """A run for a task is about to begin."""
-        self.say({"task": task, "run": run, "began": time.time()})
+    def began(self, task: str, run: str) -> int:
+        """A run for a task is about to begin. Gives the mark for `sync`: until that is done, nothing may be sent."""
+        return self.note({"task": task, "run": run, "began": time.time()})
 
     def ended(self, task: str, result: RunResult[Any], *, lost: bool = False) -> int:
         """A run for a task came to its end, or was found `lost`: cut off with whoever worked on the batch.

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from toolkit.errors import RunError, ToolkitError
+from toolkit.runs.batches.committing import GroupCommit
 from toolkit.runs.batches.journal import Batch
 from toolkit.runs.batches.order import Wish, in_order
 from toolkit.runs.batches.standing import Standing
@@ -27,8 +28,6 @@ from toolkit.runs.storage.stored_run import StoredRun
 
 Make = Callable[[Task], RunSpec]
 OnResult = Callable[[Task, RunResult[Any]], None]
-_TOGETHER = 0.02
-"""Seconds that the end of a run waits for another line to be synced with."""
 _GO_ON = "You were interrupted. Look at what you have done so far, and go on. The task was:"
 
 
@@ -106,6 +105,7 @@ class _Work:
         self._purse = purse
         self._todo = todo
         self._group = group
+        self._disk = GroupCommit(batch)
 
     async def one_after_the_other(self) -> None:
         """Do one task after the other until there are no more: there is one of these for every place."""
@@ -131,7 +131,7 @@ class _Work:
         """The journal knows of a run before its prompt is sent; the others go on while the disk is waited for."""
 
         async def begins(spec: RunSpec) -> None:
-            await asyncio.to_thread(self._batch.began, task.id, run_id)
+            await self._disk.synced(self._batch.began(task.id, run_id))
 
         return begins
 
@@ -143,10 +143,8 @@ class _Work:
         self._group.create_task(self._tell(task, result, mark))
 
     async def _tell(self, task: Task, result: RunResult[Any], mark: int) -> None:
-        """Tell of a result as soon as it is on the disk: most often with the sync for the next run that begins."""
-        await asyncio.sleep(_TOGETHER)
-        if not self._batch.is_synced(mark):
-            await asyncio.to_thread(self._batch.sync, mark)
+        """Tell of a result as soon as it is on the disk."""
+        await self._disk.synced(mark)
         if self._on_result is not None:
             self._on_result(task, result)
 
