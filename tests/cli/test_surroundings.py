@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli._running import Desk, project
+from tests.sandbox.upstream import make_certificate
+from tests.serving._client import ServedHttp
 from toolkit.testing import ScriptedAPI, text, tool_use
 
 Start = Callable[..., ScriptedAPI]
@@ -77,6 +79,43 @@ def test_a_server_is_started_inside_the_jail(tmp_path: Path, scripted_api: Start
     done = desk.toolkit("run", "Ask it.", "--mount", "src", "--server", command)
     assert done.code == 0, done.err
     assert api.requests[-1].contains("HOME=/home/agent ['two words']")
+
+
+LOUD = '''
+@tool
+def shout(word: str) -> str:
+    """Say it loudly."""
+    return word.upper()
+
+box = Toolbox("loud", [shout])
+'''
+
+
+@pytest.mark.parametrize("named_in", ["the project file", "a variable", "nothing"])
+def test_a_server_with_tls_is_believed_by_the_authority_that_is_named(
+    tmp_path: Path, scripted_api: Start, named_in: str
+) -> None:
+    key, cert = make_certificate(tmp_path, "localhost")
+    api = scripted_api([tool_use("mcp__loud__shout", word="heard")], [text("Done.")], strict=False)
+    desk = Desk(tmp_path, api)
+    with ServedHttp(tmp_path, LOUD, options=["--tls-cert", str(cert), "--tls-key", str(key)]) as served:
+        url = f"https://localhost:{served.port}/mcp"
+        words, env = ["--server", f"loud={url}", "--allow-server", "loud"], {}
+        if named_in == "the project file":
+            said = f'allow_servers = ["loud"]\n[servers.loud]\ntype = "http"\nurl = "{url}"\nca_file = "cert.pem"\n'
+            (tmp_path / "toolkit.toml").write_text(said, encoding="utf-8")
+            words = ["--trust"]
+        elif named_in == "a variable":
+            env = {"SSL_CERT_FILE": str(cert)}
+        done = desk.toolkit("run", "Ask it.", *words, env=env)
+    if named_in == "nothing":
+        assert (done.code, len(api.requests)) == (1, 0)
+        assert "server_failed" in done.err
+        assert "its certificate is not accepted: self-signed certificate" in done.err
+        assert "SSL_CERT_FILE" in done.err
+    else:
+        assert (done.code, done.out) == (0, "Done.\n"), done.err
+        assert "HEARD" in api.tool_results()
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,26 @@ async def test_the_real_cli_ends_a_tool_that_is_told_as_interrupted(by: str) -> 
     assert invoked.result["interrupted"] is True
 
 
+async def test_a_run_that_is_left_in_mid_turn_asks_the_model_nothing_more_and_can_go_on() -> None:
+    calls = [[text(f"Said {number}."), tool_use("Bash", command="true")] for number in range(60)]
+    with ScriptedAPI(*calls, [text("late")], strict=False) as api:
+        async with asyncio.timeout(90), start("go", api_url=api.url, api_key="not-a-key") as live:
+            async for event in live:
+                if event.name == "tool.ended":
+                    break
+            asked = len(api.requests)
+        result = await live.result()
+    # One may be on its way. A CLI that is only asked to end would go on with its turn, and with what that costs.
+    assert asked <= len(api.requests) <= asked + 2
+    assert result.code == "aborted"
+
+    with ScriptedAPI([text("Here.")]) as api:
+        going_on = run("Go on.", resume=result.session, api_url=api.url, api_key="not-a-key")
+        again = await asyncio.wait_for(going_on, 90)
+        assert api.requests[-1].contains("Said 0.")
+    assert (again.code, again.text) == ("ok", "Here.")
+
+
 async def test_an_in_process_tool_that_a_deadline_ended_was_interrupted_and_one_that_failed_was_not() -> None:
     calls = [tool_use("mcp__slow__fail")], [tool_use("mcp__slow__hang")]
     cli = FakeCLI(*calls, [text("never")], strict=False)

@@ -83,8 +83,9 @@ class EventLog:
             written = os.write(self._fd, text)
             while written < len(text):
                 written += os.write(self._fd, text[written:])
-        except OSError:
+        except OSError as error:
             os.ftruncate(self._fd, self._size)
+            error.filename = os.fspath(self.path)
             raise
         for event, line in zip(waiting, lines, strict=True):
             self._size += len(line)

@@ -201,7 +201,7 @@ class Engine:
 
     async def close(self) -> None:
         """End the process and everything in its jail; nothing survives."""
-        await self._process.close()
+        await self._process.close(is_under_way=self.is_over)
 
     @property
     def client(self) -> ClaudeSDKClient:

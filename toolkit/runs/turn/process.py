@@ -128,9 +128,14 @@ class CLIProcess:
         self._stack.push_async_callback(self._disconnect)
         await self._client.connect()
 
-    async def close(self) -> None:
-        """End the process and everything in its jail; nothing survives."""
+    async def close(self, *, is_under_way: bool = False) -> None:
+        """End the process and everything in its jail; nothing survives.
+
+        With a turn under way that is ended first: asked to end, the CLI would go on with it, and with what that costs.
+        """
         try:
+            if is_under_way and self._cli is not None and self._cli.is_running:
+                await self._end_turn()
             await self._stack.aclose()
         finally:
             with contextlib.suppress(OSError):
@@ -180,6 +185,24 @@ class CLIProcess:
             return None
         before, self._told_tokens = self._told_tokens, self.gate_tokens
         return self._told_tokens - before
+
+    async def _end_turn(self) -> None:
+        """Have the CLI end its turn; what it has said until then is in the conversation."""
+        reading = asyncio.create_task(self._read_away())
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await self.client.interrupt()
+        except Exception:
+            if self.jail is not None:
+                await asyncio.to_thread(self.jail.kill)
+        finally:
+            reading.cancel()
+
+    async def _read_away(self) -> None:
+        """Take what nobody waits for, so that answers behind it are heard."""
+        with contextlib.suppress(Exception):
+            async for _ in self.client.receive_messages():
+                pass
 
     async def _disconnect(self) -> None:
         """Close the client; when it does not close in time, the end of the jail makes it."""
