@@ -48,6 +48,7 @@ from collections.abc import Sequence
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import Self
 
 
 class ToolkitError(Exception):
@@ -64,6 +65,11 @@ class ToolkitError(Exception):
 
     def __str__(self) -> str:
         return "\n  ".join([self.what, *self.where, *([self.fix] if self.fix else [])])
+
+    def as_mistyped(self) -> Self:
+        """The same error of a command that was asked for something that is not there: it ends with 2."""
+        self.exit_code = 2
+        return self
 
 
 class ToolError(ToolkitError):
@@ -102,7 +108,7 @@ class TargetError(ToolkitError):
         super().__init__(what, where=where, fix=fix)
         self.target = target
         self.exit_code = 2 if is_mistyped else 1
-        """2 where the words themselves name no Python file and no module, and 1 where what they name gives no tools."""
+        """2 where the words name nothing that is there, and 1 where what they name gives no tools."""
 
 
 class ClientConfigError(ToolkitError):

@@ -97,6 +97,7 @@ notes.py has no 'boxx'
   Did you mean notes.py:box?
 """,
         {"notes.py": HEAD + FIND + "\n\nbox = Toolbox('notes', [find])\n"},
+        code=2,
     ),
     "no tools found": Mistake(
         "inspect notes.py",
@@ -229,6 +230,7 @@ find was not called: 3 arguments are wrong
   Usage: toolkit call notes.py find text=STRING [limit=INTEGER]
 """,
         {"notes.py": HEAD + FIND},
+        code=2,
     ),
     "wrong tool on call": Mistake(
         "call notes.py fnid text=x",
@@ -238,6 +240,7 @@ notes.py has no tool 'fnid'
   Did you mean find?
 """,
         {"notes.py": HEAD + FIND},
+        code=2,
     ),
     "no key=value on call": Mistake(
         "call notes.py find hello",

@@ -56,7 +56,7 @@ def test_wrong_numbers_and_runs_without_a_copy_are_said(tmp_path: Path, scripted
     desk = Desk(tmp_path, scripted_api([text("one")], [text("two")]))
     assert desk.toolkit("run", "ask one", "--mount", "src").code == 0
     past = desk.toolkit("runs", "rewind", "last", "--to", "0")
-    assert (past.code, "there is nothing before its first" in past.err) == (1, True)
+    assert (past.code, "there is nothing before its first" in past.err) == (2, True)
     assert "no checkpoint 7" in desk.toolkit("runs", "rewind", "last", "--to", "7").err
     assert desk.toolkit("runs", "rewind", "last", "--to", "x").code == 2
     assert "there is no run 'nothing'" in desk.toolkit("runs", "rewind", "nothing").err

@@ -220,7 +220,7 @@ def test_a_run_without_a_copy_says_so(desk: Desk) -> None:
 
 def test_applying_takes_what_was_chosen(own: Desk) -> None:
     missing = own.toolkit("runs", "apply", "aaa", "src/none.py")
-    assert (missing.code, "src/none.py" in missing.err) == (1, True)
+    assert (missing.code, "src/none.py" in missing.err) == (2, True)
     assert told(own, "apply", "aaa", "--dry-run")["applied"] == [{"path": "src/app.py", "action": "replaced"}]
     assert (own.src / "app.py").read_text() == "print('old')\n"
     done = own.toolkit("runs", "apply", "aaa", "src/app.py", "--mount", "src")

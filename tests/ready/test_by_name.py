@@ -132,7 +132,7 @@ def test_a_folder_without_python_in_it_does_not_hide_the_ready_made_one(tmp_path
 def test_a_mistyped_name_is_corrected_on_the_command_line(tmp_path: Path) -> None:
     done = toolkit("serve", "--check", "plannning", cwd=tmp_path)
     assert (done.code, done.err.splitlines()[-1].strip()) == (2, "Did you mean planning?")
-    assert toolkit("serve", "--check", "planning:x", cwd=tmp_path).code == 1
+    assert toolkit("serve", "--check", "planning:x", cwd=tmp_path).code == 2
     assert "no problems" in toolkit("serve", "--check", "files", cwd=tmp_path).out
 
 

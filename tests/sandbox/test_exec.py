@@ -48,9 +48,11 @@ def test_its_limits_are_options(tmp_path: Path) -> None:
 def test_a_refused_folder_and_an_empty_command_are_explained(tmp_path: Path) -> None:
     missing = _exec(tmp_path / "none", "--", "true")
 
-    assert missing.returncode == 1
+    assert missing.returncode == 2
     assert "does not exist" in missing.stderr
     assert _exec(tmp_path).returncode == 2
+    mistyped = _exec(tmp_path, "--read-onyl", "true")
+    assert (mistyped.returncode, "No such option '--read-onyl'" in mistyped.stderr) == (2, True)
     with pytest.raises(SandboxError, match="no command"):
         run_confined([], tmp_path)
 

@@ -198,4 +198,4 @@ def test_a_certificate_without_its_key_is_refused(tmp_path: Path, pair: tuple[Pa
     (tmp_path / "tools.py").write_text(TOOLS, encoding="utf-8")
     argv = [*SERVE, "--http", "--tls-cert", str(pair[0]), "tools.py"]
     done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=BOUND)
-    assert (done.returncode, done.stderr) == (1, "TLS needs a certificate and its key\n  Add --tls-key FILE\n")
+    assert (done.returncode, done.stderr) == (2, "TLS needs a certificate and its key\n  Add --tls-key FILE\n")

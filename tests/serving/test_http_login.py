@@ -272,7 +272,7 @@ def test_off_loopback_it_does_not_start_without_a_login(tmp_path: Path, host: st
     (tmp_path / "tools.py").write_text("from toolkit import tool\n@tool\ndef f() -> str:\n    'F.'\n    return ''\n")
     argv = [*SERVE, "--http", "--host", host, "--port", "0", "tools.py"]
     done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=BOUND)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr == (
         f"refusing to serve on {host} without a login: whoever reaches the port could call the tools\n"
         "  neither a token file, TOOLKIT_SERVE_TOKEN nor --auth is given\n"

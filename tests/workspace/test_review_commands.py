@@ -109,9 +109,9 @@ def test_a_path_may_be_named_as_in_the_workspace_its_mount_or_the_host(
 
 
 def test_a_path_at_which_nothing_changed_is_told_with_what_was_probably_meant(kept: Path, host: Path) -> None:
-    told = toolkit("workspace", "apply", kept, "--path", "app/mian.py", code=1)
+    told = toolkit("workspace", "apply", kept, "--path", "app/mian.py", code=2)
     assert "nothing changed at 'app/mian.py'; did you mean 'app/main.py'?" in told
-    assert "did you mean 'app/old.py'?" in toolkit("workspace", "apply", kept, "--path", "elsewhere/old.py", code=1)
+    assert "did you mean 'app/old.py'?" in toolkit("workspace", "apply", kept, "--path", "elsewhere/old.py", code=2)
 
 
 def test_a_path_that_two_mounts_have_is_not_guessed(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_mount_outside_every_root_is_told_with_the_option_that_allows_it(tmp_p
     told = toolkit("workspace", "prepare", "--mount", "/etc/hosts", *options, code=2)
     assert "Allow the folder it lies in: --root /etc\n" in told
     assert "with --root" in toolkit("workspace", "prepare", "--mount", tmp_path / "root/out", *options, code=2)
-    assert "allowed_host_roots" not in toolkit("workspace", "plan", "--mount", "x", "--root", tmp_path / "no", code=1)
+    assert "allowed_host_roots" not in toolkit("workspace", "plan", "--mount", "x", "--root", tmp_path / "no", code=2)
 
 
 def test_a_conflict_is_told_with_the_next_keystroke_and_exit_code_1(kept: Path, host: Path) -> None:
@@ -147,8 +147,8 @@ def test_a_conflict_is_told_with_the_next_keystroke_and_exit_code_1(kept: Path, 
 def test_options_that_exclude_each_other_and_a_strange_folder_are_refused(kept: Path, tmp_path: Path) -> None:
     assert "exclude each other" in toolkit("workspace", "apply", kept, "--resume", "--undo", code=2)
     assert "take no other options" in toolkit("workspace", "apply", kept, "--undo", "--path", "app", code=2)
-    assert "cannot be read" in toolkit("workspace", "diff", tmp_path, code=1)
-    assert "no prepared workspace" in toolkit("workspace", "apply", tmp_path, code=1)
+    assert "no prepared workspace" in toolkit("workspace", "diff", tmp_path, code=2)
+    assert "no prepared workspace" in toolkit("workspace", "apply", tmp_path, code=2)
 
 
 def test_several_mounts_are_told_apart_and_applied_one_by_one(host: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from toolkit.cli.quick.jails import check_table, run_command
-from toolkit.cli.terminal.command import Group, json_option
+from toolkit.cli.terminal.command import Group, json_option, mistyped_if_refused
 from toolkit.cli.terminal.results import echo_json
 from toolkit.errors import SandboxError
 from toolkit.sandbox import limit_names
@@ -79,11 +79,13 @@ def settings(
     from toolkit.sandbox import SandboxSettings, explain_text, profile as make
 
     name = profile or ("allowlist" if domains else "offline")
-    made = make(name, domains=domains, **paths)
+    with mistyped_if_refused():
+        made = make(name, domains=domains, **paths)
+        more = SandboxSettings.from_words(words)
     text = made.as_json(indent=2)
     if words:
         known = explain_text(text)
-        text = made.with_more(SandboxSettings.from_words(words)).as_json(indent=2)
+        text = made.with_more(more).as_json(indent=2)
         for problem in explain_text(text):
             if (problem.key, problem.what) not in {(one.key, one.what) for one in known}:
                 click.echo(replace(problem, line=None).render("--set"), err=True)
@@ -124,6 +126,8 @@ def validate(file: Path, wants_json: bool) -> None:
     sys.exit(1 if errors else 0)
 
 
+_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _READABLE = click.option(
     "--readable",
     multiple=True,
@@ -136,8 +140,8 @@ _REQUIRE = click.option(
 
 
 @sandbox.command(example=CHECK_EXAMPLE)
-@click.option("--workspace", type=click.Path(path_type=Path), help="Check for this folder  [default: one of its own]")
-@click.option("--cli", "cli_path", type=click.Path(path_type=Path), help="Check with this claude binary.")
+@click.option("--workspace", type=_FOLDER, help="Check for this folder  [default: one of its own]")
+@click.option("--cli", "cli_path", type=_FILE, help="Check with this claude binary.")
 @_READABLE
 @_REQUIRE
 @json_option("Print the report as JSON.")
@@ -160,9 +164,9 @@ def check(workspace: Path | None, wants_json: bool, **options: Any) -> None:
 @sandbox.command(
     "exec",
     example=EXEC_EXAMPLE,
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    context_settings={"allow_interspersed_args": False},  # options behind the command are the command's
 )
-@click.option("--workspace", type=click.Path(path_type=Path), default=Path(), help="Work here  [default: this folder]")
+@click.option("--workspace", type=_FOLDER, default=Path(), help="Work here  [default: this folder]")
 @_READABLE
 @_REQUIRE
 @click.option("--read-only", is_flag=True, help="Show the workspace without letting it change.")

@@ -35,7 +35,8 @@ def call(target: str, tool: str, arguments: tuple[str, ...], wants_json: bool) -
     """Call one tool and print what the model would read.
 
     KEY=VALUE takes the type the tool asks for; repeat a key to give a list.
-    KEY:=JSON gives any value as JSON. Ends with 1 when the tool reports an error.
+    KEY:=JSON gives any value as JSON. Ends with 1 when the tool reports an error,
+    and with 2 when it was not called because an argument is wrong.
     A prompt is called by its name in the same way, and a resource by its URI.
     """
     stdout = take_stdout()
@@ -52,7 +53,7 @@ def call(target: str, tool: str, arguments: tuple[str, ...], wants_json: bool) -
         write_result(stdout, outcome.text)
     if outcome.reply.is_error:
         click.echo(outcome.problem, err=True)
-        sys.exit(1)
+        sys.exit(1 if outcome.was_called else 2)
 
 
 INSPECT_EXAMPLE = """

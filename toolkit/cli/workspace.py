@@ -249,7 +249,7 @@ def diff(workspace_dir: Path, paths: tuple[str, ...], patch: bool, wants_json: b
 
     stdout = take_stdout()
     # By looking only, without opening a section: the owner of the workspace may be at work in it.
-    looked_at = Workspace(workspace_dir.resolve())
+    looked_at = Workspace.found(workspace_dir)
     changes = changes_of(looked_at)
     if looked_at.has_unfinished_apply:
         click.echo(f"{looked_at.unfinished()}\n", err=True)

@@ -79,18 +79,26 @@ class Workspace:
         return workspace
 
     @classmethod
+    def found(cls, folder: Path) -> Workspace:
+        """A workspace that another process prepared, to look at: whoever owns it goes on doing so.
+
+        Raises:
+            WorkspaceError: there is none.
+        """
+        workspace = cls(folder.resolve())
+        if not is_there(workspace.state_dir / "owner.json") or not is_there(workspace.folder):
+            what = f"{safe_name(str(folder))} is no prepared workspace"
+            raise WorkspaceError(what, fix="See: toolkit workspace list").as_mistyped()
+        return workspace
+
+    @classmethod
     def adopt(cls, folder: Path) -> Workspace:
         """A workspace another process prepared and kept; this process owns it now.
 
         Raises:
             WorkspaceError: there is none, or its owner lives.
         """
-        workspace = cls(folder.resolve())
-        if not is_there(workspace.state_dir / "owner.json") or not is_there(workspace.folder):
-            raise WorkspaceError(
-                f"{safe_name(str(folder))} is no prepared workspace",
-                fix="See: toolkit workspace list",
-            )
+        workspace = cls.found(folder)
         workspace._lock = take_state(workspace.state_dir)
         if workspace._lock is None:
             raise WorkspaceError(

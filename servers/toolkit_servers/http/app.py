@@ -124,10 +124,11 @@ def http_app(server: Server[Any], **settings: Any) -> HttpApp:
 def require_login(host: str, login: Login | None, *, no_auth: bool) -> None:
     """Raise unless clients log in, only this machine can reach the port, or somebody said that neither is needed."""
     if login is not None and no_auth:
-        raise ToolkitError("a login is asked for and refused", fix="Leave --no-auth out, or the token file and --auth")
+        fix = "Leave --no-auth out, or the token file and --auth"
+        raise ToolkitError("a login is asked for and refused", fix=fix).as_mistyped()
     if login is None and not no_auth and not is_loopback(host):
         raise ToolkitError(
             f"refusing to serve on {host} without a login: whoever reaches the port could call the tools",
             where=["neither a token file, TOOLKIT_SERVE_TOKEN nor --auth is given"],
             fix="Add --token-file FILE, or say --no-auth if something in front of it checks who calls",
-        )
+        ).as_mistyped()

@@ -44,12 +44,14 @@ def load_ready(name: str, /, **options: Any) -> Toolbox:
     from toolkit._base.words import did_you_mean
 
     if name not in READY:
-        raise TargetError(f"there is no ready-made '{name}'{did_you_mean(name, READY)}", target=name)
+        what = f"there is no ready-made '{name}'{did_you_mean(name, READY)}"
+        raise TargetError(what, target=name, is_mistyped=True)
     factory = _factory(name)
     known = signature(factory).parameters
     for option in options:
         if option not in known:
-            raise TargetError(f"'{name}' has no option '{option}'{did_you_mean(option, known)}", target=name)
+            what = f"'{name}' has no option '{option}'{did_you_mean(option, known)}"
+            raise TargetError(what, target=name, is_mistyped=True)
     try:
         return validate_call(config=ConfigDict(arbitrary_types_allowed=True))(factory)(**options)
     except ValidationError as error:
@@ -59,6 +61,7 @@ def load_ready(name: str, /, **options: Any) -> Toolbox:
             f"'{name}': {place} has a wrong value: {wrong['msg'].lower()}",
             target=name,
             where=[f"{place}={wrong['input']!r}"],
+            is_mistyped=True,
         ) from error
 
 
@@ -115,6 +118,7 @@ def _options(name: str, rest: str) -> dict[str, str]:
             f"'{name}' takes no path, but was given '{rest}'",
             target=spec,
             where=[f"options: {', '.join(known)}"] if known else [],
+            is_mistyped=True,
         )
     return {**options, main: rest} if rest and main is not None else options
 

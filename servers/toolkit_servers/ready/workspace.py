@@ -141,12 +141,15 @@ def workspace(section: WorkspaceSection | Path | None = None, *, max_chars: int 
             "the ready-made 'workspace' needs to know which workspace",
             target="workspace",
             fix="Name its folder: workspace:FOLDER; toolkit workspace list shows those that were kept",
+            is_mistyped=True,
         )
     if not isinstance(section, WorkspaceSection):
         try:
             section = WorkspaceSection.open(section)
         except WorkspaceError as error:
-            raise TargetError(error.what, target="workspace", where=error.where, fix=error.fix) from error
+            told = TargetError(error.what, target="workspace", where=error.where, fix=error.fix)
+            told.exit_code = error.exit_code
+            raise told from error
     tools = WorkspaceTools(section, max_chars)
     return Toolbox(
         "workspace",

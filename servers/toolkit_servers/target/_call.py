@@ -31,6 +31,8 @@ class Outcome:
     """Of a tool, a resource or a prompt."""
     problem: str = ""
     """What went wrong, where, and what to do; empty when nothing did."""
+    was_called: bool = True
+    """False where the arguments did not fit, so that nothing ran."""
 
     @property
     def text(self) -> str:
@@ -64,7 +66,7 @@ def call_once(target: Target, tool_name: str, words: Sequence[str], *, say: Say)
             where=[*details, tool.source_line],
             fix=f"Usage: toolkit call {target.spec} {tool_name} {usage(tool.input_schema)}".rstrip(),
         )
-        return Outcome(Reply.error(str(error)), str(problem))
+        return Outcome(Reply.error(str(error)), str(problem), was_called=False)
     context = ToolContext(on_progress=_progress_to(say), on_log=lambda level, message, data: say(f"{level}: {message}"))
     log, failures = logging.getLogger("toolkit"), _Failures()
     log.addHandler(failures)
@@ -109,6 +111,7 @@ def _no_such_tool(target: Target, name: str) -> TargetError:
         target=target.spec,
         where=[tool.source_line for tool in target.toolbox][:8],
         fix=f"Did you mean {near}?" if near else f"See its tools with: toolkit inspect {target.spec}",
+        is_mistyped=True,
     )
 
 

@@ -100,7 +100,7 @@ def no_such_name(address: Address, module: ModuleType, name: str, usable: list[s
         fix = f"Name one of these: {address.place}:{usable[0]}"
     else:
         fix = f"Put @tool above a function {_PUT_TOOL}"
-    return address.wrong(f"{address.place} has no '{name}'", _file_of(module, address) + has, fix=fix)
+    return address.mistyped(f"{address.place} has no '{name}'", _file_of(module, address) + has, fix=fix)
 
 
 def refuse_missing_names(address: Address, module: ModuleType) -> None:

@@ -115,5 +115,5 @@ def forget(subject: str) -> None:
     from toolkit.runs.asking import Remembered
 
     if not Remembered("").forget(subject):
-        raise RunError(f"'{subject}' is not remembered", fix="See what is: toolkit approvals list")
+        raise RunError(f"'{subject}' is not remembered", fix="See what is: toolkit approvals list").as_mistyped()
     click.echo(f"forgotten: {subject}", err=True)

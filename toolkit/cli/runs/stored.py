@@ -15,7 +15,15 @@ from toolkit.cli.runs.deliver import branch, patch
 from toolkit.cli.runs.export import export
 from toolkit.cli.runs.rewinding import rewind
 from toolkit.cli.runs.stop import stop
-from toolkit.cli.terminal.command import RUN, Duration, Group, apply_options, check_apply_options, json_option
+from toolkit.cli.terminal.command import (
+    RUN,
+    Duration,
+    Group,
+    apply_options,
+    check_apply_options,
+    json_option,
+    mistyped_if_refused,
+)
 from toolkit.cli.terminal.results import as_json, print_applied, print_changes, print_gone_on, take_stdout, write_result
 from toolkit.errors import ToolkitError
 
@@ -330,7 +338,8 @@ def remove(names: tuple[str, ...], older_than: float | None, wants_json: bool) -
     if older_than is not None:
         removed = remove_older_than(older_than)
     else:
-        chosen = {run.id: run for run in (find_run(name) for name in names)}
+        with mistyped_if_refused():
+            chosen = {run.id: run for run in map(find_run, names)}
         for run in latest_first(chosen.values()):
             run.remove()
         removed = list(chosen)

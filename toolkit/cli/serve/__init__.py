@@ -13,7 +13,7 @@ import toolkit_servers.target as targets  # which loads what is used of it
 from toolkit._base.words import count_text
 from toolkit.cli.quick.over_stdio import serve_over_stdio
 from toolkit.cli.serve.options import http_options
-from toolkit.cli.terminal.command import command
+from toolkit.cli.terminal.command import command, mistyped_if_refused
 from toolkit.cli.terminal.results import say_warnings, take_stdout, write_result
 
 if TYPE_CHECKING:
@@ -75,7 +75,8 @@ def serve(
 
         if specs:
             raise click.UsageError("name a TARGET or give --config, not both")
-        config = read_config(config_file)
+        with mistyped_if_refused():
+            config = read_config(config_file)
         specs, http, name = config.targets, http or config.http, config.name
         typed = {**config.options, **{key: _absolute(value) for key, value in typed.items()}}
         os.chdir(cwd or Path(config_file).parent)
@@ -99,12 +100,17 @@ def _absolute(value: Any) -> Any:
 def _check(specs: Sequence[str], name: str | None, typed: dict[str, Any]) -> None:
     stdout = take_stdout()
     if typed:
-        from toolkit.cli.serve.options import http_settings
-
-        http_settings(typed)
+        _settings(typed)
     box = targets.load_targets(specs, name=name).toolbox
     found = say_warnings(box)
     write_result(stdout, f"{box.name}: {_counted(box)}, {found or 'no problems'}")
+
+
+def _settings(typed: dict[str, Any]) -> dict[str, Any]:
+    from toolkit.cli.serve.options import http_settings
+
+    with mistyped_if_refused():
+        return http_settings(typed)
 
 
 def _counted(box: Toolbox) -> str:
@@ -114,10 +120,9 @@ def _counted(box: Toolbox) -> str:
 
 
 def _serve_http(specs: Sequence[str], name: str | None, reload: bool, typed: dict[str, Any]) -> None:
-    from toolkit.cli.serve.options import http_settings
     from toolkit_servers import serve_http
 
-    settings = http_settings(typed)  # before any code of the user's runs: it takes the token out of the environment
+    settings = _settings(typed)  # before any code of the user's runs: it takes the token out of the environment
     target = targets.load_targets(specs, name=name)
     title = target.toolbox.name
     serve_http(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Mapping
@@ -122,6 +123,7 @@ def run(**given: Any) -> None:
             if spec.telemetry is not None:
                 spec.telemetry.close()
     except ToolkitError as error:
+        _forget_refused(spec)
         if _is_mistyped(error):
             raise click.UsageError(in_own_words(error, given)) from None
         raise
@@ -139,6 +141,20 @@ def run(**given: Any) -> None:
         load_run(result.run).drop_workspace()
     tidy_afterwards()
     sys.exit(_exit_code(result))
+
+
+def _forget_refused(spec: RunSpec) -> None:
+    """Remove what is stored of a run that could not be as asked: nothing of it happened, and all of it was just said.
+
+    So 'last' stays the run before it.
+    """
+    from toolkit.runs import load_run
+
+    with contextlib.suppress(ToolkitError):  # it has no folder yet, or one that somebody uses
+        run = load_run(spec.run_id)
+        result = run.result()
+        if result.code == "bad_request" and not result.calls:
+            run.remove(forgetting=False)
 
 
 def _is_mistyped(error: ToolkitError) -> bool:

@@ -173,7 +173,8 @@ NAMED = _Named()
 def check_roots(section: WorkspaceSection, option: str) -> WorkspaceSection:
     """The section, once every mount is proven to lie in a root; `option` is what allows one here."""
     try:
-        section.check()
+        with mistyped_if_refused():
+            section.check()
     except WorkspaceSecurityError as error:
         if error.rule == "allowed-roots":
             path = Path(error.path).absolute()
@@ -194,7 +195,7 @@ def mistyped_if_refused() -> Iterator[None]:
     try:
         yield
     except ToolkitError as error:
-        error.exit_code = 2
+        error.as_mistyped()
         raise
 
 

@@ -52,7 +52,8 @@ class Cluster:
                 "a cluster needs Dask, which is not installed", fix="Install it: pip install distributed zstandard"
             ) from None
         if not _ADDRESS.fullmatch(self.address):  # Dask leaves warnings behind for one that it cannot read
-            raise RunError(f"{self.address!r} is no address of a cluster", fix="Write it as: tcp://HOST:8786")
+            what = f"{self.address!r} is no address of a cluster"
+            raise RunError(what, fix="Write it as: tcp://HOST:8786").as_mistyped()
         logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what is lost is said here, in our words
         try:
             client = dask.Client(self.address, asynchronous=True, timeout=CONNECT_SECONDS, set_as_default=False)

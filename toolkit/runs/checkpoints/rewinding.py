@@ -124,4 +124,4 @@ def _no_such(run: StoredRun, to: int, known: list[Checkpoint]) -> RunError:
         f"run {run.id} has no checkpoint {to}{past}",
         where=[f"it has {known[0].number} to {known[-1].number}"],
         fix=f"See them: toolkit runs rewind {run.id}",
-    )
+    ).as_mistyped()

@@ -59,7 +59,7 @@ def _meant(workspace: Workspace, changes: Changes, path: str) -> str:
             f"{path!r} can mean several paths of the workspace",
             where=found[:_MOST_NAMED],
             fix="Write the one that is meant.",
-        )
+        ).as_mistyped()
     names = [change.agent_path or change.path for change in changes]
     near = nearest(path, names) or next((name for name in names if name.endswith("/" + path.rpartition("/")[2])), None)
     hint = f"; did you mean {near!r}?" if near else ""
@@ -67,7 +67,7 @@ def _meant(workspace: Workspace, changes: Changes, path: str) -> str:
         f"nothing changed at {path!r}{hint}",
         where=[f"the changes are at: {', '.join(names[:_MOST_NAMED])}"] if names else ["there are no changes"],
         fix="Paths are those of the workspace, as the summary of the changes lists them, or of the host.",
-    )
+    ).as_mistyped()
 
 
 def _ways_to_mean(workspace: Workspace, path: str) -> Iterator[str]:

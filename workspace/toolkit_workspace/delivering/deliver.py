@@ -145,7 +145,7 @@ def check_branch(hosts: Sequence[Path], origins: Sequence[Origin], name: str) ->
             if repository is not None:
                 free_place(repository, *refs_of(repository), name, force=False)
     except WorkspaceError as error:
-        error.exit_code = 2  # nothing has been worked for it yet: it is a matter of what was asked for
+        error.as_mistyped()  # nothing has been worked for it yet: it is a matter of what was asked for
         raise
 
 

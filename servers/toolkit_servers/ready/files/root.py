@@ -95,6 +95,7 @@ class Root:
                 target="files",
                 where=[reason or type(error).__name__],
                 fix="Name a folder that exists and may be entered",
+                is_mistyped=True,
             ) from error
         self.real = str(real)
         named = os.path.abspath(Path(folder).expanduser())  # noqa: PTH100  keeps links
