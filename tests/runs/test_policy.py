@@ -195,6 +195,8 @@ def test_a_command_is_compared_word_by_word() -> None:
     )
     for command in ("git  push", "\tgit push -f", "true;git\tpush", *leading):
         assert Policy("yolo", {"Bash(git push)": "deny"}).rule("Bash", {"command": command}).choice == "deny"
+    command = "A=1 " * 8 + "sudo ls"  # a word that only says how may be what a rule is about
+    assert Policy("yolo", {"Bash(sudo)": "deny"}).rule("Bash", {"command": command}).choice == "deny"
 
 
 @tool

@@ -108,6 +108,20 @@ def test_a_stream_that_is_still_spoken_is_guessed_by_its_length() -> None:
     assert (meter.so_far(100).output, meter.so_far(100).is_estimate) == (4, False)
 
 
+def test_events_are_read_with_and_without_a_space_and_one_of_another_shape_says_nothing() -> None:
+    shapes: list[Any] = [None, [], "usage", 5]
+    for space in (b" ", b""):
+        meter = Meter(is_stream=True)
+        for message in shapes:
+            meter.feed(_event({"type": "message_start", "message": message}))
+        assert meter.call is None
+        started = {"type": "message_start", "message": {"usage": {"input_tokens": 7}}}
+        meter.feed(b"data:" + space + json.dumps(started).encode() + b"\n\n")
+        said = {"type": "content_block_delta", "message": {"usage": {"input_tokens": 99}}, "text": "message_start"}
+        meter.feed(_event(said))
+        assert meter.so_far(100).input == 7
+
+
 async def _answered(ledger: Ledger, usage: dict[str, int]) -> Booking:
     booking = await ledger.book(ModelCall(output=1))
     booking.leave()

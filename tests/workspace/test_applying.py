@@ -174,6 +174,8 @@ def test_without_the_bytes_both_came_from_it_is_a_conflict_never_a_guess(tmp_pat
     (host / "app.py").write_bytes(LINES.replace(b"line 2\n", b"host\n"))
     (ws.temp_dir / "src/app.py").write_bytes(LINES.replace(b"line 20\n", b"agent\n"))
     assert list(conflicts(ws)) == ["src/app.py"]
+    assert [one.action for one in ws.apply(conflict_markers=True).changes] == ["marked"]
+    assert b"<<<<<<< host\nhost\n" in (host / "app.py").read_bytes()
 
 
 def test_conflict_markers_are_written_on_request(ws: WorkspaceSection, host: Path) -> None:

@@ -14,7 +14,7 @@ from tests.workspace.copies import make_tree, prepare
 from toolkit.errors import WorkspaceConflictError, WorkspaceSecurityError
 from toolkit_workspace.applying.moves import Move
 from toolkit_workspace.applying.steps import HostVersion, Step
-from toolkit_workspace.record.content import Hosts
+from toolkit_workspace.record.content import Content, ContentGone, Hosts
 from toolkit_workspace.workspace import Workspace
 
 FOLDER, FILE = HostVersion("d", 0o755), HostVersion("f", 0o644)
@@ -64,6 +64,26 @@ def test_what_cannot_be_removed_for_another_reason_is_no_success(
     monkeypatch.setattr(Hosts, "open_parent", refuse) if start is FILE else None
     with pytest.raises(OSError, match="no"):
         move(start, None).make(hosts)
+
+
+def test_a_file_that_somebody_removed_is_not_made_again(host: Path, hosts: Hosts) -> None:
+    other = HostVersion("f", 0o644, sha256="other")
+    gone = move(FILE, other, b"d/two")
+    for look in (gone.check, gone.make):
+        with pytest.raises(WorkspaceConflictError):
+            look(hosts)
+    assert not (host / "d/two").exists()
+
+
+def test_a_file_that_changes_while_it_is_looked_at_is_a_conflict(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+    def change(*_: Any) -> str:
+        raise ContentGone("a file changed while it was read")
+
+    monkeypatch.setattr(Content, "sha256", change)
+    changing = move(FILE, None, b"d/one")
+    for look in (changing.check, changing.make):
+        with pytest.raises(WorkspaceConflictError):
+            look(hosts)
 
 
 def test_the_way_to_something_new_has_to_be_there(hosts: Hosts) -> None:
