@@ -442,3 +442,14 @@ async def test_a_pattern_about_a_server_is_looked_up_before_the_first_prompt(
     ):
         await go(api, servers={"s": server}, readable=[tmp_path / "server.py"], **options)
     assert not api.requests
+
+
+async def test_a_call_that_the_cli_itself_refuses_is_told_as_refused_when_it_ends_with_the_reason() -> None:
+    with ScriptedAPI([tool_use("Read", file_path="/etc/passwd")], [text("done")]) as api:
+        async with start("go", api_url=api.url, api_key="none") as live:
+            events = [event async for event in live]
+            result = await live.result()
+    [ended] = [event for event in events if event.name == "tool.ended"]
+    assert ended.data["denied"]
+    assert ended.data["reason"].startswith("refused by the CLI: Reads outside the working directories are blocked")
+    assert [(one.id, one.reason) for one in result.denied] == [(ended.id, ended.data["reason"])]

@@ -186,8 +186,9 @@ def _story(run: StoredRun, state: str, facts: dict[str, Any], result: RunResult[
         lines += ["", "Said:", *_indented(safe_text(result.text))]
     if result.tools:
         lines += ["", "Tools:"]
+        refused = {one.id for one in result.denied}
         for use in result.tools:
-            mark = "ok" if use.ok else "stopped" if use.interrupted else "failed"
+            mark = "ok" if use.ok else "refused" if use.id in refused else "stopped" if use.interrupted else "failed"
             lines.append(f"  {mark:<8}{safe_line(use.name, 40):<40} {duration_text(use.ms):>9}")
         lines += [f"  refused {safe_text(one.name)}: {safe_text(one.reason)}" for one in result.denied]
     for number, attempt in enumerate(result.attempts, 1):

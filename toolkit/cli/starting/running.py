@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from toolkit.runs import ProjectFile, RunResult, RunSpec
     from toolkit.telemetry import Telemetry
 
+_PATIENCE = 300.0
+"""Seconds that a run in mode yolo waits for the person at the terminal."""
 _LONGEST_NAME = 200
 """A longer prompt is no file's name."""
 EXAMPLE = """
@@ -113,7 +117,8 @@ def run(**given: Any) -> None:
         try:
             if spec.telemetry is not None:
                 spec.telemetry.become_default()  # so that what --tools make of their own arrives, too
-            asked_at = _terminal(spec, given)
+            asked_at = None if given["ask_elsewhere"] else _person_for(spec)
+            spec = spec if asked_at is None else _patient(spec)
             result = asyncio.run(
                 follow(
                     spec, terminal=asked_at, print_line=print_line, printed_to=stdout.fileno() if print_line else None
@@ -266,7 +271,28 @@ def telemetry_of(given: Mapping[str, Any]) -> Telemetry | None:
     return Telemetry.otlp()
 
 
-def _terminal(spec: RunSpec, given: dict[str, Any]) -> int | None:
-    """Where the person can be asked; None where nobody is there, or nothing will be asked."""
-    asks = spec.mode != "yolo" or "ask" in spec.policy.values()
-    return None if given["ask_elsewhere"] or not asks else person_at()
+def _is_attended(spec: RunSpec) -> bool:
+    """Whether somebody said that there will be questions."""
+    return spec.mode != "yolo" or "ask" in spec.policy.values()
+
+
+def _person_for(spec: RunSpec) -> int | None:
+    """Where the person can be asked; None where nobody is there.
+
+    Also where nobody said that there will be questions: a tool that a server changed needs approval whatever the
+    mode, and a tool may ask by itself. A job in the background would be stopped by a question, so it asks none then.
+    """
+    terminal = person_at()
+    if terminal is None or _is_attended(spec):
+        return terminal
+    try:
+        return terminal if os.tcgetpgrp(terminal) == os.getpgrp() else None
+    except OSError:
+        return None
+
+
+def _patient(spec: RunSpec) -> RunSpec:
+    """The same run; one that was not said to ask waits a while for an answer, and not for ever."""
+    if _is_attended(spec) or spec.approval_timeout is not None:
+        return spec
+    return dataclasses.replace(spec, approval_timeout=_PATIENCE)

@@ -143,7 +143,8 @@ class Display:
 
     def _tool(self, asked: str, event: Event) -> None:
         data = event.data
-        mark = "ok" if data["ok"] else "refused" if data["denied"] else "stopped" if data["interrupted"] else "failed"
+        how = ("denied", "refused"), ("interrupted", "stopped"), ("deferred", "waits")
+        mark = "ok" if data["ok"] else next((word for name, word in how if data.get(name)), "failed")
         so_far = self._so_far(event.t)
         room = max(16, self._width - len(so_far) - 21)
         line = f"{mark:<8}{safe_line(asked, room):<{room}} {duration_text(data['ms']):>9}  {so_far}"

@@ -13,7 +13,7 @@
 | | checkpoint | the run | number, label, taken, turn, changed, snapshot, before, at: taken by the caller |
 | | finished | the run | turn, ok, code, message, cause, text, output, session, model, stop, ms, cost, |
 | | | | known_cost, gate_tokens, total, unattributed, models, turns, pending, |
-| | | | denied (by the CLI itself), unenforced, verified, debug |
+| | | | denied (by the CLI itself, where no tool.ended says so), unenforced, verified, debug |
 | | delivered | the run | branches, left, marks, or why there is no branch: after the last turn, if one was asked for |
 | assistant | started | the message | model |
 | | text, thinking | the message | text (one delta) |

@@ -22,6 +22,7 @@ from toolkit.runs.outcome.cause import cause_of
 from toolkit.runs.outcome.codes import MESSAGES, Code, End, code_of
 from toolkit.runs.outcome.events import Call, Event, ModelUse, Tokens
 from toolkit.runs.outcome.result import (
+    REFUSED_BY_CLI,
     Attempt,
     DeniedCall,
     PendingCall,
@@ -92,7 +93,7 @@ class _Turn:
         return [*self.tools, *cut_off]
 
     def all_denied(self) -> list[DeniedCall]:
-        """What the guard refused, and what the CLI refused by itself, which only the end of the turn tells."""
+        """What was refused: as the calls ended, and what only the end of the turn tells."""
         return [*self.denied, *(DeniedCall(**each) for each in (self.end or {}).get("denied", ()))]
 
 
@@ -220,7 +221,7 @@ class Fold:
         known["stop"] = None if is_no_answer else message.stop_reason or so_far.stop
         told = {call.id for call in so_far.denied}
         known["denied"] = [
-            asdict(DeniedCall(denial["tool_use_id"], denial["tool_name"], "refused by the CLI"))
+            asdict(DeniedCall(denial["tool_use_id"], denial["tool_name"], REFUSED_BY_CLI))
             for denial in message.permission_denials or ()
             if denial["tool_use_id"] not in told
         ]

@@ -57,6 +57,9 @@ class PendingCall:
     arguments: dict[str, Any]
 
 
+REFUSED_BY_CLI = "refused by the CLI"
+
+
 @dataclass(frozen=True, slots=True)
 class DeniedCall:
     """A tool call that was refused, and why."""

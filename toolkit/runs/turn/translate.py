@@ -12,7 +12,9 @@ from collections.abc import Callable, Collection, Container, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from toolkit._base.words import safe_line
 from toolkit.runs.outcome.events import Call, Event, Stream, piece_of
+from toolkit.runs.outcome.result import REFUSED_BY_CLI
 from toolkit.runs.turn.meter import Meter
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ _DELTAS = {"text_delta": "text", "thinking_delta": "thinking"}
 """The kind of an event by the API's type of delta; the text is under that same name."""
 _MOST_TEXT = 200_000
 """Characters of a tool's result that an event carries."""
+_MOST_REASON = 300
 _NOT_BEGUN = ("<tool_use_error>", "The user doesn't want to ", "[Request interrupted by user")
 """How the CLI begins to say that it did not run a call: no such tool, arguments that do not fit, an interrupt."""
 _AGENTS = ("local_agent", "local_workflow")
@@ -276,6 +279,8 @@ class Translator:
         elif message.subtype == "mirror_error":
             what = f"part of the conversation could not be kept, so it may not be resumed whole: {data.get('error')}"
             self._add("lifecycle", "warning", self._run, what=what)
+        elif message.subtype == "permission_denied":  # what the guard refused has its reason already
+            self.denied.setdefault(str(data.get("tool_use_id")), _refusal(data))
         elif message.subtype == "status" and data.get("status") == "compacting":
             self._compacting = True
             self._add("compaction", "started", self._run, trigger=data.get("trigger"))
@@ -289,6 +294,12 @@ class Translator:
         info = message.rate_limit_info
         if info.status != "allowed":
             self._add("lifecycle", "warning", self._run, what=f"rate limit: {info.status}")
+
+
+def _refusal(data: Mapping[str, Any]) -> str:
+    """Why the CLI itself refused a call, in a sentence; what it goes on to tell the model is left out."""
+    why = str(data.get("decision_reason") or data.get("message") or "").partition(". ")[0].rstrip(".")
+    return f"{REFUSED_BY_CLI}: {safe_line(why, _MOST_REASON)}" if why else REFUSED_BY_CLI
 
 
 def result_text(content: Any) -> str:
