@@ -53,6 +53,27 @@ def test_a_refusal_a_person_reads_about_says_what_to_write(tmp_path: Path) -> No
     assert [(one["rule"], one["times"]) for one in stored] == [("domain", 3), ("method", 1), ("server_side", 1)]
 
 
+def test_an_offline_agents_way_to_a_host_ends_at_the_gate_and_both_are_told(tmp_path: Path) -> None:
+    tries = (
+        "curl -s -m 10 -o out https://files.example.org/; curl -sS -m 10 --proxy $FTP_PROXY https://a.example.org 2>&1",
+        "python3 -c 'import urllib.request as u; u.urlopen(\"https://docs.example.com/\", timeout=10)' 2>&1; env",
+    )
+    with ScriptedAPI(*([tool_use("Bash", command=command)] for command in tries), [text("done")]) as api:
+        desk = Desk(tmp_path, api)
+        done = desk.toolkit("run", "go")
+        stored = json.loads(desk.toolkit("runs", "show", "last", "--json").out)["result"]
+
+    assert done.code == 0, done.err
+    offline = "CONNECT is not allowed: the agent is offline"
+    for host in ("files.example.org", "docs.example.com"):
+        assert f"refused by the gate: CONNECT {host}:443: {offline}\n" in done.err
+        assert f"  To allow it: --allow-domain {host}, in Python" in done.err
+    assert [one["rule"] for one in stored["refused"]] == ["method", "socks", "method"]
+    printed = str(api.requests[-1]["messages"])
+    assert f"403 Forbidden ({offline})" in printed
+    assert "HTTPS_PROXY=http://localhost:3128" in printed  # with no word in it that would open more
+
+
 def test_what_is_repeated_is_counted_and_ever_new_requests_are_bounded() -> None:
     told: list[dict[str, Any]] = []
     refusals = GateRefusals(lambda **data: told.append(data))

@@ -41,6 +41,11 @@ async def test_no_method_but_post_passes(tmp_path: Path, method: str) -> None:
     assert await refused(tmp_path, raw) == (403, "method")
 
 
+@pytest.mark.parametrize("first", [b"\x04\x01\x01\xbb\x7f\0\0\x01\0", b"\x05\x01\0"], ids=["SOCKS4", "SOCKS5"])
+async def test_whoever_takes_the_gate_for_a_socks_proxy_is_told_at_once(tmp_path: Path, first: bytes) -> None:
+    assert await refused(tmp_path, first) == (400, "socks")
+
+
 async def test_a_tunnel_is_refused_while_offline(tmp_path: Path) -> None:
     raw = b"CONNECT example.com:443 HTTP/1.1\r\nhost: example.com:443\r\n\r\n"
     assert await refused(tmp_path, raw) == (403, "method")

@@ -1,9 +1,10 @@
 """Ports inside a jail that lead to the gate, since programs know a proxy, and a server, by its port only.
 
-With domains there is a proxy for commands. For each port of the host's loopback that was
-allowed, the same port leads there, so that a URL means the same inside and outside. Only the
-processes beside the CLI can use those: commands have a network of their own, and their proxy
-does not know the word that the gate wants to hear first.
+There is a proxy for commands, also where no domain is allowed: what they ask for in vain is told
+then, with what would allow it. For each port of the host's loopback that was allowed, the same
+port leads there, so that a URL means the same inside and outside. Only the processes beside the
+CLI can use those: commands have a network of their own, and their proxy does not know the word
+that the gate wants to hear first.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ done
 """
 
 
-def bridge(*, has_domains: bool, host_ports: Sequence[int] = (), word: str = "", waits: bool = False) -> list[str]:
+def bridge(*, has_proxy: bool, host_ports: Sequence[int] = (), word: str = "", waits: bool = False) -> list[str]:
     """What to start before the CLI, and in front of its command; nothing where no port is needed.
 
     With `waits` the command is started only once the proxy can be used.
@@ -42,7 +43,7 @@ def bridge(*, has_domains: bool, host_ports: Sequence[int] = (), word: str = "",
             raise SandboxError(
                 f"port {port} cannot be opened in a jail", fix="Let the server listen on another, above 1024"
             )
-    if not has_domains and not host_ports:
+    if not has_proxy and not host_ports:
         return []
     started = [f"socat {_listen(PROXY_PORT)} UNIX-CONNECT:{SOCKET}"]
     for port in host_ports:

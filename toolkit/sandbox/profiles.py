@@ -103,6 +103,9 @@ _SWITCHING_ON = (
 )
 _WRITING_TOOLS = ("Edit", "Write", "NotebookEdit")
 
+_PROXY_PORTS = ("httpProxyPort", "socksProxyPort")
+"""With one of them missing, the CLI starts a proxy of its own, and waits for it."""
+
 
 def profile(
     name: str,
@@ -124,7 +127,7 @@ def profile(
         allow_control_files: Names from `CONTROL_FILES` that may be changed after all.
         nested: For use inside a jail: the weaker sandbox that works there.
         home: With `nested`: the home of the commands, which they may write to like any temp folder.
-        proxy_port: A loopback port that leads to the gate, for the domains of a jail.
+        proxy_port: A loopback port that leads to the gate of a jail, in place of proxies of the CLI's own.
         settings: Further settings of yours. They may only tighten the profile: hide more, deny more.
 
     Raises:
@@ -193,7 +196,7 @@ def _data(
         "enabled": True,
         "failIfUnavailable": True,
         "allowUnsandboxedCommands": False,
-        "network": network if proxy_port is None else {**network, "httpProxyPort": proxy_port},
+        "network": network | ({} if proxy_port is None else dict.fromkeys(_PROXY_PORTS, proxy_port)),
         **_filesystem(hidden, home),
     }
     permissions: dict[str, Any] = {

@@ -100,7 +100,7 @@ class JailCommand:
 
     async def _see_it_through(self, opened: OpenJail, watchdog: Watchdog) -> CommandEnd:
         began = time.monotonic()
-        line = [*bridge(has_domains=bool(self.domains), waits=True), *self.command]
+        line = [*bridge(has_proxy=bool(self.domains), waits=True), *self.command]
         process = await asyncio.create_subprocess_exec(
             opened.script,
             *line,

@@ -133,7 +133,7 @@ def confine(
         domains=domains,
         nested=True,
         home=HOME,
-        proxy_port=PROXY_PORT if domains else None,
+        proxy_port=PROXY_PORT,
         allow_control_files=tuple(dict.fromkeys(control_files)),
         settings=_parsed(settings),
     )
@@ -154,7 +154,7 @@ def confine(
         jail,
         settings=whole,
         tools=_offered(tools, is_read_only=profile == "read-only"),
-        command=(*bridge(has_domains=bool(domains), host_ports=host_ports, word=ports.word), program),
+        command=(*bridge(has_proxy=True, host_ports=host_ports, word=ports.word), program),
         make_gate=make_gate,
         own_git=layout.own_git,
         has_domains=bool(domains),

@@ -338,7 +338,9 @@ class Client:
         body = json.dumps({"type": "error", "error": {"type": kind, "message": message}}).encode()
         retry = "true" if refused.code == "rate" else "false"  # alone what is a matter of time may be tried again
         own = [("content-type", "application/json"), ("x-should-retry", retry), ("connection", "close")]
-        self._write_head(refused.status, own, [("content-length", str(len(body)))])
+        # Of the answer to a CONNECT most programs print the first line, and nothing else.
+        said = refused.message if refused.message.isascii() and refused.message.isprintable() else ""
+        self._write_head(refused.status, own, [("content-length", str(len(body)))], said=said)
         await self._write(body)
         await self._linger()
 
@@ -350,13 +352,14 @@ class Client:
                 while await self._reader.read(1 << 20):
                     pass
 
-    def _write_head(self, status: int, *headers: Sequence[tuple[str, str]]) -> None:
+    def _write_head(self, status: int, *headers: Sequence[tuple[str, str]], said: str = "") -> None:
         self._has_answered = True
         try:
             phrase = HTTPStatus(status).phrase
         except ValueError:
             phrase = ""
-        lines = [f"HTTP/1.1 {status} {phrase}", *(f"{name}: {value}" for part in headers for name, value in part)]
+        first = f"HTTP/1.1 {status} {phrase}{said and f' ({said})'}"
+        lines = [first, *(f"{name}: {value}" for part in headers for name, value in part)]
         self._writer.write(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"))
 
     async def _write_chunk(self, data: bytes) -> None:

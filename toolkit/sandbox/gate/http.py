@@ -26,6 +26,8 @@ _TARGET = re.compile(r"[\x21-\x7e]{1,4096}")
 _VALUE = re.compile(r"[\t\x20-\x7e]*")
 _LENGTH = re.compile(r"[0-9]{1,12}")
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,8})(?:[\t ]*;[\t\x20-\x7e]*)?")
+_SOCKS = (b"\x04", b"\x05")
+"""What a client of a SOCKS proxy says first: the version."""
 
 
 class Refused(Exception):
@@ -112,6 +114,8 @@ async def read_head(reader: asyncio.StreamReader, *, idle: float, whole: float) 
             first = await reader.read(1)
         if not first:
             return None
+        if first in _SOCKS:  # it says no more before it is answered
+            raise Refused(400, "socks", "the gate is a proxy for HTTP, not for SOCKS")
         async with asyncio.timeout(whole):
             rest = await reader.readuntil(b"\r\n\r\n")
     except (TimeoutError, asyncio.IncompleteReadError, ConnectionError):

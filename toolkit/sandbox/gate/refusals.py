@@ -23,6 +23,7 @@ _FIXES = {
     "certificate": 'Name the authority that signed its certificate, "ca_file" beside its url, or SSL_CERT_FILE',
     "unheard": "This cannot be allowed: what a server says is read by the gate before the CLI reads it",
     "method": "Commands reach other hosts over https only, each allowed by name: --allow-domain HOST",
+    "socks": "Commands reach other hosts over https only, by the proxy in HTTPS_PROXY",
     "path": "This cannot be allowed: only POST /v1/messages and /v1/messages/count_tokens pass",
     "server_side": "This cannot be allowed: the model API must not fetch anything for a confined agent",
     "spend": "Give it more: --max-tokens, in Python Limits(tokens=…)",
