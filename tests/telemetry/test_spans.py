@@ -6,6 +6,7 @@ import dataclasses
 import pickle
 import subprocess
 import sys
+import threading
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from toolkit.errors import ToolkitError
 from toolkit.runs import Event, run
 from toolkit.telemetry import Telemetry
 from toolkit.telemetry.names import CAPTURE
+from toolkit.telemetry.telemetry import RunTrace
 from toolkit.testing import FakeCLI, Status, Turn, text
 
 SECRET = "the-secret-of-the-run"
@@ -217,3 +219,23 @@ def test_a_run_that_asks_for_no_telemetry_imports_nothing_of_it() -> None:
     )
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+async def test_a_provider_is_told_in_a_thread_and_no_thread_is_made_for_nobody(
+    collected: Collected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where: set[bool] = set()
+    feed = RunTrace.feed
+
+    def noted(trace: RunTrace, event: Event) -> None:
+        where.add(threading.current_thread() is threading.main_thread())
+        feed(trace, event)
+
+    monkeypatch.setattr(RunTrace, "feed", noted)
+    await play(cli=script(), telemetry=Telemetry(), run_id="unheard")
+    assert where == {True}
+
+    where.clear()
+    await play(cli=script(), telemetry=collected.telemetry)
+    assert where == {False}
+    assert collected.spans()["invoke_agent claude-code"]

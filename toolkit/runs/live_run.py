@@ -102,7 +102,7 @@ class LiveRun(Steering, Generic[OutputT]):
         self._bus = Bus(log)
         if self.spec.telemetry is not None:
             self._trace = self.spec.telemetry.begin(self.id)
-            self._bus.subscribe(self._trace.feed)
+            self._bus.subscribe(self._trace.listener)
         self._ending = Ending(self._fold, log, self._folder)
         self._setup = self._make_setup()
         self._latest = asyncio.get_running_loop().create_future()

@@ -8,7 +8,7 @@ OTEL_… variables; it needs the extra `otel`.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _FLUSH_MS = 5_000
 _NAME = "toolkit"
+_STAND_INS = ("ProxyTracerProvider", "_ProxyMeterProvider")
+"""What the API gives until the program has set a provider up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,17 @@ class Telemetry:
             self._meters.append(Meters(metrics.get_meter(_NAME, "", self.meter_provider)))
         lineage = Lineage.of(run)
         told = captures_contents(os.environ) if self.contents is None else self.contents
-        return RunTrace(run, lineage, RunSpans(run, lineage, tracer, self._meters[0], contents=told))
+        spans = RunSpans(run, lineage, tracer, self._meters[0], contents=told)
+        return RunTrace(run, lineage, spans, is_heard=self._is_heard())
+
+    def _is_heard(self) -> bool:
+        """Whether there is a provider, here or the program's own, that may take its time."""
+        from opentelemetry import metrics, trace
+
+        if self.tracer_provider is not None or self.meter_provider is not None:
+            return True
+        set_up = (trace.get_tracer_provider(), metrics.get_meter_provider())
+        return not all(type(provider).__name__ in _STAND_INS for provider in set_up)
 
     def watch_batch(self, name: str, look: Callable[[], BatchFigures]) -> None:
         """Have the queue and the rate of a batch collected with the metrics; `look` gives them at any time."""
@@ -105,12 +117,21 @@ class Telemetry:
 
 
 class RunTrace:
-    """One run's spans while it goes on: `feed` is a listener of the run, `end` comes when it was left."""
+    """One run's spans while it goes on: `listener` is one of the run, `end` comes when it was left."""
 
-    def __init__(self, run: str, lineage: Any, spans: Any) -> None:
+    def __init__(self, run: str, lineage: Any, spans: Any, *, is_heard: bool) -> None:
         self._run = run
         self._lineage = lineage
         self._spans = spans
+        self._is_heard = is_heard
+
+    @property
+    def listener(self) -> Callable[[Event], None] | Callable[[Event], Awaitable[None]]:
+        """Who is told of each event: in a thread, since a provider may wait for a network; without one, at once."""
+        return self.feed if self._is_heard else self._feed_at_once
+
+    async def _feed_at_once(self, event: Event) -> None:
+        self.feed(event)
 
     def feed(self, event: Event) -> None:
         """Take in one event of the run."""
