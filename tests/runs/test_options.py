@@ -246,7 +246,7 @@ def test_a_key_is_shown_in_no_error() -> None:
     ],
 )
 def test_an_option_by_another_name_is_answered_with_its_own(name: str, value: Any, meant: str) -> None:
-    for begin in (lambda **options: start("Go.", **options), Conversation):
+    for begin in (lambda **options: start("Go.", **options), Conversation, lambda **options: RunSpec("Go.", **options)):
         with pytest.raises(OptionError) as caught:
             begin(**{name: value})
         assert str(caught.value) == f"a run has no option '{name}'; did you mean {meant}?"

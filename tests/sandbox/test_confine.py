@@ -15,9 +15,11 @@ import pytest
 from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, SystemMessage, query
 
 from tests.sandbox.jails import needs_jail, needs_root
+from toolkit import Limits
 from toolkit.errors import SandboxError, SettingsError, UnconfinedError
 from toolkit.sandbox import Confinement, JailLimits, SandboxSettings, confine, python_environment
 from toolkit.sandbox.jail import proof
+from toolkit.sandbox.limits import jail_limits
 from toolkit.testing import ScriptedAPI, text, tool_use
 
 KEY = "made-up-key-that-stays-outside"
@@ -309,3 +311,29 @@ async def test_a_workspace_that_a_killed_run_left_can_be_used_again(workspace: P
         pass
 
     assert _owner(workspace) == 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"workspace": 5}, "the workspace int(…) is no folder"),
+        ({"limits": {"memory": 1}}, "a jail has no limit 'memory'; did you mean 'memory_bytes'?"),
+        ({"limits": 5}, "limits is JailLimits(…), not int(…)"),
+        ({"limits": Limits(seconds=3)}, "limits is JailLimits(…), not Limits(…)"),
+        ({"require": "memory"}, "Write require=['memory']"),
+        ({"tools": "Bash"}, "Write tools=['Bash']"),
+        ({"readable": Path("/usr")}, "Write readable=[PosixPath('/usr')]"),
+        ({"allow_control_files": "CLAUDE.md"}, "Write allow_control_files=['CLAUDE.md']"),
+        ({"host_ports": 8000}, "Write host_ports=[8000]"),
+    ],
+    ids=str,
+)
+def test_a_first_mistake_is_answered_in_words(wrong: dict[str, Any], said: str, tmp_path: Path) -> None:
+    with pytest.raises(SandboxError) as caught:
+        confine(**{"workspace": tmp_path, "api_key": "none", **wrong})
+    assert said in str(caught.value)
+
+
+def test_limits_may_be_a_mapping(tmp_path: Path) -> None:
+    assert jail_limits({"memory_bytes": 2**30}) == JailLimits(memory_bytes=2**30)
+    confine(tmp_path, api_key="none", limits={"memory_bytes": 2**30})

@@ -1,4 +1,4 @@
-"""The toolboxes of a run: loaded, and what the policy leaves of them."""
+"""The toolboxes of a run: loaded, what the policy leaves of them, and what the model API may not take of them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from toolkit.sandbox import TOOLS
 
 if TYPE_CHECKING:
     from toolkit.tools import Toolbox
+
+_MOST_DOUBTS = 10
 
 
 def load_boxes(spec: RunSpec) -> list[Toolbox]:
@@ -52,3 +54,12 @@ def without_disabled(boxes: Iterable[Toolbox], policy: Policy) -> list[Toolbox]:
     """The boxes with the tools that may be offered; a box of which none is left is left out."""
     kept = [(box, [name for name in box.tools if not policy.disabled(f"mcp__{box.name}__{name}")]) for box in boxes]
     return [box if len(names) == len(box.tools) else box.only(*names) for box, names in kept if names]
+
+
+def doubts_about(spec: RunSpec, boxes: Iterable[Toolbox]) -> list[str]:
+    """What the model API may refuse in the tools and in the output of a run, each in one line with the fix."""
+    found = [warning for box in boxes for warning in box.warnings()]
+    if (shape := spec.shape()) is not None:
+        found += [f"output: {what}\n{fix}" for what, fix in shape.doubts()]
+    told = ["; ".join(line.strip() for line in warning.splitlines()) for warning in found[:_MOST_DOUBTS]]
+    return told + ([f"{len(found) - _MOST_DOUBTS} more names of that kind"] if len(found) > _MOST_DOUBTS else [])

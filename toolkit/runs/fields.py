@@ -51,6 +51,7 @@ from toolkit.sandbox import (
 )
 
 if TYPE_CHECKING:
+    from toolkit.runs.outcome.output import OutputShape
     from toolkit.runs.spec import Limits
     from toolkit.sandbox import SandboxSettings
     from toolkit.tools import Toolbox
@@ -182,15 +183,21 @@ def _output(name: str, value: Any) -> Any:
     if isinstance(value, Mapping):
         try:
             json.dumps(value)
-            OutputShape(value)
+            shape = OutputShape(value)
         except (TypeError, ValueError, RecursionError) as error:
             raise wrong(name, value, f"it is no JSON Schema: {error}") from None
-        return value
+        return _named_well(name, value, shape)
     if isinstance(value, str) or inspect.isroutine(value) or (is_dataclass(value) and not isinstance(value, type)):
         what, fix = "it is a type, or a JSON Schema", "Name the type itself, for example: output=list[str]"
         raise wrong(name, value, what, f"Write: output={type(value).__name__}" if is_dataclass(value) else fix)
-    OutputShape(value)
-    return value
+    return _named_well(name, value, OutputShape(value))
+
+
+def _named_well(name: str, value: Any, shape: OutputShape) -> Any:
+    if (field := shape.refused_name()) is None:
+        return value
+    what = f"{name}: the model API takes no field called '{field}', and refuses every request of such a run"
+    raise OptionError(name, what, fix='Use 1 to 64 letters (a to z), digits, "_", "." or "-"')
 
 
 def _servers(name: str, value: Any) -> dict[str, Any]:

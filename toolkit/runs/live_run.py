@@ -21,7 +21,7 @@ from toolkit.runs.asking.run_socket import RunSocket
 from toolkit.runs.attempts.engines import Engines
 from toolkit.runs.attempts.loop import Attempts
 from toolkit.runs.attempts.protect import Protected, protect
-from toolkit.runs.boxes import load_boxes, make_offer, without_disabled
+from toolkit.runs.boxes import doubts_about, load_boxes, make_offer, without_disabled
 from toolkit.runs.checkpoints.checkpoint import Checkpoint
 from toolkit.runs.checkpoints.taking import Checkpoints
 from toolkit.runs.kinds import OptionError
@@ -279,6 +279,8 @@ class LiveRun(Steering, Generic[OutputT]):
                 await engines.open(prompt)
                 if lost := await asyncio.to_thread(place.unreadable):
                     self._ending.warn(lost)
+                for doubt in doubts_about(self.spec, self._boxes):  # the CLI has asked for these schemas by now
+                    self._ending.warn(doubt)
                 self._engines = engines
                 self._opened.set()
                 await self._turn(place, prompt)

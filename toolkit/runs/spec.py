@@ -216,6 +216,11 @@ class RunSpec:
     transport: Transport | None = None
     """A FakeCLI, for tests: nothing is started, so nothing is confined."""
 
+    def __new__(cls, *args: Any, **options: Any) -> RunSpec:
+        """Answer a name that is no option's in words, before Python says that it is no argument."""
+        _check_names(options)
+        return object.__new__(cls)
+
     def __post_init__(self) -> None:
         for name, value in checked(
             {entry.name: getattr(self, entry.name) for entry in dataclasses.fields(self)}
@@ -383,13 +388,18 @@ def make_spec(prompt: PromptLike | RunSpec, options: Mapping[str, Any]) -> RunSp
     Raises:
         RunError: an unknown option, or a spec that is not good.
     """
-    known = {entry.name for entry in dataclasses.fields(RunSpec)} - {"prompt"}
-    for name, value in options.items():
-        if name not in known:
-            raise _unknown(name, value, known)
+    _check_names(options, given=["prompt"])
     if isinstance(prompt, RunSpec):
         return dataclasses.replace(prompt, **options) if options else prompt
     return RunSpec(prompt, **options)
+
+
+def _check_names(options: Mapping[str, Any], given: Iterable[str] = ()) -> None:
+    """Raise unless every name is that of an option which is not `given` already; say what was probably meant."""
+    known = {entry.name for entry in dataclasses.fields(RunSpec)}.difference(given)
+    for name, value in options.items():
+        if name not in known:
+            raise _unknown(name, value, known - {"prompt"})
 
 
 _MEANT = {

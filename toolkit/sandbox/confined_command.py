@@ -24,7 +24,7 @@ from toolkit.sandbox.jail.launcher import OpenJail, open_jail
 from toolkit.sandbox.jail.proof import demand_preflight, prove
 from toolkit.sandbox.jail.walls import ENVIRONMENT, Jail
 from toolkit.sandbox.jail.watchdog import Exceeded, Watchdog
-from toolkit.sandbox.limits import JailLimits, known_limits
+from toolkit.sandbox.limits import JailLimits, jail_limits, known_limits
 
 _FORWARDED = (signal.SIGTERM, signal.SIGHUP)
 _Handles = tuple[int | None, int | None, int | None]
@@ -89,7 +89,7 @@ def run_confined(
         readable=tuple(usable_readable(path, work_in) for path in options.readable),
         lent=options.lent,
         environment=ENVIRONMENT,
-        limits=options.limits,
+        limits=jail_limits(options.limits),
         require=known_limits(options.require),
         read_only=options.read_only,
         sole=bool(options.below),  # the kernel knows one mount of them at a time

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
+from toolkit._base.words import did_you_mean
 from toolkit.errors import SandboxError, UnconfinedError
 from toolkit.sandbox.jail.cgroup import Cgroup, make_cgroup
 
@@ -78,6 +79,24 @@ class LimitPlan:
     def not_enforced(self) -> tuple[str, ...]:
         """Names of the limits this machine cannot hold firmly."""
         return tuple(limit.name for limit in self.held if not limit.enforced)
+
+
+def jail_limits(given: object) -> JailLimits:
+    """The limits of a jail: as they are, from a mapping with the same names, or the usual ones for None.
+
+    Raises:
+        SandboxError: it is neither, or names a limit that a jail does not have.
+    """
+    if given is None or isinstance(given, JailLimits):
+        return given or JailLimits()
+    if not isinstance(given, Mapping):
+        fix = "Write for example: limits=JailLimits(memory_bytes=2 * 1024**3). Time and money are limits of a run"
+        raise SandboxError(f"limits is JailLimits(…), not {type(given).__name__}(…)", fix=fix)
+    known = [field.name for field in fields(JailLimits)]
+    for name in given:
+        if name not in known:
+            raise SandboxError(f"limits: a jail has no limit '{name}'{did_you_mean(str(name), known)}")
+    return JailLimits(**given)
 
 
 def limit_names() -> tuple[str, ...]:

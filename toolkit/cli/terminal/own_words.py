@@ -80,8 +80,10 @@ def in_own_words(error: ToolkitError, given: Mapping[str, Any]) -> str:
         what = error.what.partition(": ")[2] or error.what
         return f"--image {shlex.quote(str(file))}: {what}\n  Give a PNG, JPEG, GIF or WebP picture"
     if option == "output" and given["output_schema"]:
-        told = error.what.partition(": it is no JSON Schema")
-        return f"--output-schema {shlex.quote(str(given['output_schema']))}{''.join(told[1:])}"
+        before, no_schema, why = error.what.partition("it is no JSON Schema")  # before it stands all of the file
+        what = no_schema + why or before.removeprefix("output: ")
+        told = [f"--output-schema {shlex.quote(str(given['output_schema']))}: {what}"]
+        return "\n  ".join([*told, *([error.fix] if error.fix else [])])
     name = "fork_at" if option == "at" else option.partition("[")[0]
     what = error.what.replace("mount_path ", "--mount: the place ", 1)
     limit, written = _LIMIT.match(what), _OPTION.match(what)

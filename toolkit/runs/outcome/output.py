@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import PydanticUserError, ValidationError
 
 from toolkit.errors import RunError
-from toolkit.tools.schema import CompiledType, check_schema, compile_type
+from toolkit.tools.schema import PROPERTY_NAME, CompiledType, check_schema, compile_type, doubts
 
 _KEY = "result"
 
@@ -45,6 +45,15 @@ class OutputShape:
             if "$defs" in self._schema:
                 schema["$defs"] = self._schema["$defs"]
         return {"type": "json_schema", "schema": schema}
+
+    def refused_name(self) -> str | None:
+        """A field with whose name the model API refuses every request; None where there is none."""
+        names = self.format()["schema"].get("properties", {})
+        return next((name for name in names if not PROPERTY_NAME.fullmatch(name)), None)
+
+    def doubts(self) -> list[tuple[str, str]]:
+        """What the model API may refuse further inside: what, and what to do."""
+        return doubts(self.format()["schema"])
 
     def parse(self, given: Any) -> Any:
         """The value in the CLI's `structured_output`.

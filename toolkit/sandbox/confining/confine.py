@@ -11,8 +11,9 @@ nothing that was started inside is left, and the workspace is the caller's again
 
 from __future__ import annotations
 
+import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,7 @@ from toolkit.sandbox.gate.usage import SpendLimit
 from toolkit.sandbox.host import HostTLS, find_api, find_cli, usable_home, usable_readable, usable_workspace
 from toolkit.sandbox.jail.walls import CLI, HOME, Jail
 from toolkit.sandbox.lending.layout import Layout
-from toolkit.sandbox.limits import JailLimits, known_limits
+from toolkit.sandbox.limits import JailLimits, jail_limits, known_limits
 from toolkit.sandbox.profiles import NATIVE_TOOLS, READ_ONLY_TOOLS, TOOLS, profile_text
 from toolkit.sandbox.relay import Heard
 
@@ -54,7 +55,7 @@ def confine(
     host_tls: Mapping[int, HostTLS] | None = None,
     tools: Sequence[str] | None = None,
     readable: Sequence[Path | str] = (),
-    limits: JailLimits | None = None,
+    limits: JailLimits | Mapping[str, int | None] | None = None,
     require: Sequence[str] = (),
     spend_limit: SpendLimit | None = None,
     home: Path | str | None = None,
@@ -86,7 +87,7 @@ def confine(
             the URL with `http://`.
         tools: The CLI's built-in tools to offer.
         readable: Host paths to show read-only, for example `python_environment()`.
-        limits: How much of the machine it may use.
+        limits: How much of the machine it may use; a mapping with the same names will do.
         require: Names of limits without which it must not start, for example "memory".
         spend_limit: When the gate stops passing requests on.
         home: A private folder to keep as the CLI's home, for sessions that are resumed later.
@@ -105,6 +106,9 @@ def confine(
     Raises:
         SandboxError: an argument is not usable; it names which and what to write instead.
     """
+    lists = {"readable": readable, "require": require, "host_ports": host_ports, "tools": tools or ()}
+    for name, given in {**lists, "allow_control_files": allow_control_files}.items():
+        _demand_list(name, given)
     api = find_api(
         api_url, api_key, api_key_file, auth_token=auth_token, oauth_token=oauth_token, api_headers=api_headers
     )
@@ -144,7 +148,7 @@ def confine(
         readable,
         cli_home=usable_home(home) if home is not None else None,
         environment=environment(api, layout, env or {}),
-        limits=limits or JailLimits(),
+        limits=jail_limits(limits),
         require=known_limits(require),
         read_only=profile == "read-only",
     )
@@ -160,6 +164,12 @@ def confine(
         has_domains=bool(domains),
         heard=heard,
     )
+
+
+def _demand_list(name: str, given: object) -> None:
+    """Refuse what would be taken apart letter by letter, or not at all."""
+    if isinstance(given, str | bytes | os.PathLike) or not isinstance(given, Iterable):
+        raise SandboxError(f"{name}={given!r}: it is a list", fix=f"Write {name}=[{given!r}]")
 
 
 def _jail_in(workspace: Path, layout: Layout, readable: Sequence[Path | str], **options: Any) -> Jail:

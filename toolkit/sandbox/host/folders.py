@@ -26,6 +26,9 @@ def usable_workspace(folder: Path | str) -> Path:
         SandboxError: it is missing, a link, someone else's, a part of the system, the
             caller's home, or holds or lies in the CLI's configuration.
     """
+    if not isinstance(folder, str | os.PathLike):
+        what = f"the workspace {type(folder).__name__}(…) is no folder"
+        raise SandboxError(what, fix="Give its path, as a text or a Path; of a prepared section: section.temp_dir")
     given = Path(folder)
     if given.is_symlink():
         raise _refused(given, f"is a link to {given.readlink()}", "Name the folder itself.")

@@ -6,10 +6,11 @@ from toolkit.tools.schema._docstring import description
 from toolkit.tools.schema._entry import Entry, GivenArguments, GivenOutput
 from toolkit.tools.schema._given import check_schema
 from toolkit.tools.schema._output import Output, is_certain_output
-from toolkit.tools.schema._portable import doubts
+from toolkit.tools.schema._portable import PROPERTY_NAME, doubts
 from toolkit.tools.schema._subject import Subject, read_call, read_subject
 
 __all__ = [
+    "PROPERTY_NAME",
     "Arguments",
     "CompiledType",
     "Entry",
