@@ -86,7 +86,10 @@ async def test_runs_come_back_from_workers_that_never_saw_the_project(
     fleet = Fleet(apart.address, patience=60, on_word=words.append, store=through)
     standings = await asyncio.wait_for(work_off_on(batch, make(project, api), fleet), 240)
     left = {file.relative_to(store).parts[0] for file in store.rglob("*") if file.is_file()}
-    assert left == ({"names", "packs"} if through_store else set())  # a run is taken out of the store when it is here
+    assert [file for file in store.glob("batches/*/runs/**/*") if file.is_file()] == []
+    assert left == (
+        {"batches", "names", "packs"} if through_store else set()
+    )  # a run is taken out of the store when it is here
     assert {standing.state for standing in standings.values()} == {"ok"}, (
         words,
         [one.ends for one in standings.values()],

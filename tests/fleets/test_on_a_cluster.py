@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.batches._batches import write_journal
 from tests.fleets.conftest import ROOT, Processes, until
 from tests.fleets.play import BILLS, billed, bills, make, tasks
 from toolkit.errors import RunError
@@ -221,3 +222,14 @@ async def test_a_local_cluster_of_dask_s_own_does_a_batch_too(
         await asyncio.to_thread(cluster.close)
     assert {standing.state for standing in standings.values()} == {"ok"}
     assert billed(tmp_path / "bills") == sum(standing.tokens for standing in standings.values()) == 4000
+
+
+async def test_a_task_that_was_wanted_again_and_cut_off_is_gone_on_with(fleet: Processes, tmp_path: Path) -> None:
+    batch = Batch.begin("b", tasks(1))
+    await work(batch, fleet)
+    assert batch.again("t0")
+    lost = {"task": "t0", "run": "b.t0.2", "claimed": 1.0, "began": 2.0, "worker": "tcp://gone:1", "machine": "gone"}
+    write_journal(batch, lost)  # and then the caller and this worker were killed
+    standing = (await work(batch, fleet))["t0"]
+    assert (standing.state, standing.runs) == ("ok", ["b.t0.1", "b.t0.2", "b.t0.3"])
+    assert len(list(bills(tmp_path / "bills"))) == 2

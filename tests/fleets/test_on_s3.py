@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -14,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.fleets.conftest import PATH, ROOT, Processes
-from tests.fleets.play import BILLS, billed, tasks
+from tests.fleets.conftest import PATH, ROOT, Processes, until
+from tests.fleets.play import BILLS, SLOW, billed, bills, tasks
 from tests.needs import needs
 from toolkit.runs import load_run
 from toolkit.runs.batches import Batch
@@ -90,3 +91,34 @@ def test_the_runs_of_a_batch_come_back_through_s3(s3: dict[str, str], tmp_path: 
     assert done.stdout == "ok\n", done.stderr
     assert [load_run(f"b.t{number}.1").result().text for number in range(4)] == ["done"] * 4
     assert billed(tmp_path / "bills") == sum(one.tokens for one in batch.standings().values()) == 4000
+
+
+def test_a_batch_whose_caller_was_killed_is_gone_on_with_elsewhere_from_s3(s3: dict[str, str], tmp_path: Path) -> None:
+    packages = in_s3(s3, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])").stdout.strip()
+    env = {**s3, "PYTHONPATH": f"{PATH}:{packages}", BILLS: str(tmp_path / "bills"), "TMPDIR": str(tmp_path)}
+    env |= {SLOW: str(tmp_path)}
+    processes = Processes(tmp_path, env)
+    processes.scheduler()
+    for name in ("w1", "w2"):
+        processes.worker(name, env={**env, "TOOLKIT_HOME": str(tmp_path / name)})
+    words = [sys.executable, "-W", "ignore", "-m", "tests.fleets.following", "b", processes.address]
+    words += ["s3://fleet/followed", "4", "Slow"]
+    try:
+        with subprocess.Popen(words, env={**env, "TOOLKIT_HOME": str(tmp_path / "a")}, cwd=ROOT) as first:
+            until(lambda: (tmp_path / "bills").exists() and len(list(bills(tmp_path / "bills"))) == 2)
+            first.kill()
+        (tmp_path / "go").touch()
+        done = subprocess.run(
+            words,
+            env={**env, "TOOLKIT_HOME": str(tmp_path / "b")},
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=170,
+        )
+    finally:
+        processes.close()
+    assert done.returncode == 0, done.stderr
+    stand = json.loads(done.stdout)
+    assert [(state, len(runs)) for state, runs, _ in stand.values()] == [("ok", 1)] * 4
+    assert billed(tmp_path / "bills") == sum(tokens for *_, tokens in stand.values()) == 4000

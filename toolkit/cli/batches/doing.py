@@ -57,7 +57,8 @@ _USUAL = 4
 @click.option(
     "--store",
     metavar="URL",
-    help="What the cluster's runs work on, and what they come to, goes through this: a folder, s3://bucket/folder, …",
+    help="What the cluster's runs work on and come to goes through this, and the journal is there, too: a folder, "
+    "s3://bucket/folder, …",
 )
 @click.option(
     "--key-from",
@@ -71,7 +72,11 @@ _USUAL = 4
     metavar="FILE",
     help="Send a Python file or package to the cluster's workers: tools that they do not have.",
 )
-@click.option("--resume", is_flag=True, help="Go on with a batch that was begun: only what is not finished.")
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Go on with a batch that was begun, here or, with --store, on another machine: only what is not finished.",
+)
 @json_option("Print how every task stands as JSON.")
 @click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[OPTIONS OF RUN]...")
 def run_batch(
@@ -120,7 +125,7 @@ def run_batch(
     if cluster is not None:
         _reach(cluster, store)
     with mistyped_if_refused():
-        chosen = _chosen(read, tasks, name, resume=resume)
+        chosen = _chosen(read, tasks, name, store, resume=resume)
     limits = {"usd": max_usd, "tokens": max_tokens}
     at_once = parallel if cluster else parallel or _USUAL
     with collected(chosen, make(read[0]).telemetry), Progress(chosen, parallel=at_once) as progress:
@@ -167,14 +172,14 @@ def _work_there(chosen: Batch, make: Any, cluster: str, wanted: dict[str, Any], 
     asyncio.run(work_off_on(chosen, make, fleet, **given))
 
 
-def _chosen(read: list[Task], tasks: str, name: str | None, *, resume: bool) -> Batch:
+def _chosen(read: list[Task], tasks: str, name: str | None, store: str | None, *, resume: bool) -> Batch:
     from toolkit.errors import RunError
-    from toolkit.runs.batches import Batch, find_batch
+    from toolkit.runs.batches import Batch
 
     name = name or Path(tasks).stem
     if not resume:
         return Batch.begin(name, read)
-    found = find_batch(name)
+    found = _found(name, read, store)
     if [task.id for task in read] != list(found.standings()):
         raise RunError(
             f"the tasks in {tasks} are not those of the batch '{name}'",
@@ -182,6 +187,22 @@ def _chosen(read: list[Task], tasks: str, name: str | None, *, resume: bool) -> 
             fix="Give the same file, or begin another batch with --name",
         )
     return found
+
+
+def _found(name: str, read: list[Task], store: str | None) -> Batch:
+    """The batch of a name: one of this machine, or one in the store that was begun on another."""
+    from toolkit.errors import RunError
+    from toolkit.runs.batches import find_batch
+
+    try:
+        return find_batch(name)
+    except RunError:
+        from toolkit.fleets.journals import take_over
+
+        taken = None if store is None else take_over(store, name, read)
+        if taken is None:
+            raise
+        return taken
 
 
 def _maker(options: tuple[str, ...]) -> Any:

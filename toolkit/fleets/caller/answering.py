@@ -12,6 +12,7 @@ from toolkit.errors import RunError
 from toolkit.fleets.caller.records import JournalStore
 from toolkit.fleets.engine.asking import deliver
 from toolkit.fleets.engine.cluster import Client
+from toolkit.fleets.journals import AttendanceLostError
 
 _REMEMBERED = 20_000
 """Answers that are kept for requests that come again."""
@@ -23,9 +24,11 @@ Said = tuple[str, bool, Any]
 class Desk:
     """Answers what workers ask, as long as it is open. A request that comes twice is done once."""
 
-    def __init__(self, store: JournalStore, topic: str) -> None:
+    def __init__(self, store: JournalStore, topic: str, may_answer: Callable[[], bool] = lambda: True) -> None:
         self._store = store
         self._topic = topic
+        self._may_answer = may_answer
+        """Whether no other caller can have taken over unseen: then it answers, not this one."""
         self._asked: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
         self._answered: OrderedDict[str, Said] = OrderedDict()
         self._sending: set[asyncio.Task[None]] = set()
@@ -50,8 +53,11 @@ class Desk:
                 asked = [await self._asked.get()]
                 while not self._asked.empty():
                     asked.append(self._asked.get_nowait())
-                answers = await asyncio.to_thread(self._answer, asked)
-                for address, some in answers.items():
+                try:
+                    answers = await asyncio.to_thread(self._answer, asked) if self._may_answer() else {}
+                except AttendanceLostError:
+                    return
+                for address, some in answers.items() if self._may_answer() else ():
                     task = asyncio.ensure_future(_send(client(), address, some))
                     self._sending.add(task)
                     task.add_done_callback(self._sending.discard)
@@ -79,6 +85,8 @@ class Desk:
         words = [str(one["word"]) for one in asked]
         try:
             made = self._store.create_all(records)
+        except AttendanceLostError:
+            raise
         except RunError:  # one of them cannot be: each by itself
             return [self._done(word, one) for word, one in zip(words, asked, strict=True)]
         return [(word, True, is_new) for word, is_new in zip(words, made, strict=True)]
@@ -98,6 +106,8 @@ class Desk:
                     return word, True, None
                 case other:
                     return word, False, f"a store cannot {other!r}"
+        except AttendanceLostError:
+            raise
         except RunError as error:
             return word, False, str(error)
 

@@ -31,12 +31,25 @@ from toolkit.fleets.caller.sending import Sender
 from toolkit.fleets.caller.spending import Spending
 from toolkit.fleets.claims import LEASE, take_name
 from toolkit.fleets.engine import Cluster, Crew
+from toolkit.fleets.journals import Attendance, attend
 from toolkit.fleets.packs import Pack, require_code
-from toolkit.fleets.rate import follow
-from toolkit.fleets.store import StoreError, check_store, open_shared, open_store
+from toolkit.fleets.rate import follow, take_up
+from toolkit.fleets.store import Store, StoreError, address_of, check_store, open_shared, open_store
 from toolkit.fleets.workers import MARK, Answer, Order, pack_spec
 from toolkit.runs import RunResult, RunSpec
-from toolkit.runs.batches import Batch, Standing, Task, Wish, end_of, in_order, keep_decision, priority_of, ungrouped
+from toolkit.runs.batches import (
+    MOST_LOSSES,
+    Batch,
+    Standing,
+    Task,
+    Wish,
+    end_of,
+    in_order,
+    keep_decision,
+    priority_of,
+    tasks_digest,
+    ungrouped,
+)
 from toolkit.runs.outcome import never_began
 from toolkit.sandbox import find_api
 
@@ -92,17 +105,33 @@ async def work_off_on(
             there is no cluster or no store; or the cluster was lost for good.
     """
     with batch.worked_on():
-        cluster = Cluster(fleet.address, fleet.patience)
-        if fleet.store is not None:
-            store = open_shared(fleet.store)
-            await asyncio.to_thread(check_store, store)
-            await asyncio.to_thread(take_name, store, batch.name, str(batch.facts["uid"]))
-        await cluster.connect()
-        batch.say({"cluster": fleet.address, "at": time.time()})
-        try:
-            return await _Doing(batch, make, fleet, cluster, on_result, wishes).all(usd, tokens)
-        finally:
-            await cluster.close()
+        store = None if fleet.store is None else open_shared(fleet.store)
+        batch.check_store(None if store is None else address_of(store))
+        if store is not None:
+            await asyncio.to_thread(_have_name, batch, store)
+        async with AsyncExitStack() as stack:
+            cluster = Cluster(fleet.address, fleet.patience)
+            await cluster.connect()
+            stack.push_async_callback(cluster.close)
+            begins = {"cluster": fleet.address, "at": time.time()}
+            if store is None:
+                batch.say(begins)
+                attendance = Attendance()
+            else:
+                batch.say({**begins, "store": address_of(store)})
+                lone = attend(batch, store, lease=fleet.lease, patience=fleet.patience, on_word=fleet.on_word)
+                attendance = await stack.enter_async_context(lone)
+            doing = _Doing(batch, make, fleet, cluster, on_result, wishes, attendance)
+            return await attendance.during(doing.all(usd, tokens))
+
+
+def _have_name(batch: Batch, store: Store) -> None:
+    """Have the batch's name in a store that can be used."""
+    check_store(store)
+    facts = batch.facts
+    tasks = [standing.task for standing in batch.standings().values()]
+    known = {"tasks": tasks_digest(tasks), "most_losses": int(facts.get("most_losses", MOST_LOSSES))}
+    take_name(store, batch.name, str(facts["uid"]), known)
 
 
 async def reach(address: str, store: str | None = None) -> None:
@@ -129,6 +158,7 @@ class _Doing:
         cluster: Cluster,
         on_result: OnResult | None,
         wishes: Sequence[Wish],
+        attendance: Attendance,
     ) -> None:
         self._batch = batch
         self._make = make
@@ -146,16 +176,17 @@ class _Doing:
         self._base = f"batches/{uid}"
         self._loop = asyncio.get_running_loop()
         self._changed: dict[str, asyncio.Event] = {}
-        self._store = JournalStore(batch, self._base, self._heard)
-        self._desk = Desk(self._store, self._topic)
+        through = self._through = None if fleet.store is None else open_store(fleet.store)
+        self._store = JournalStore(batch, self._base, self._heard, through)
+        self._desk = Desk(self._store, self._topic, lambda: attendance.may_answer)
         self._finder = Finder(cluster, self._store, self._base, fleet.store)
-        through = None if fleet.store is None else open_store(fleet.store)
         self._packs = Packs(batch.folder / "packs", through or self._store, fleet.on_word)
         self._collector = Collector(batch.folder / "packs", through, fleet.on_word)
         self._mark = _make_mark(batch.folder)
 
     async def all(self, usd: float | None, tokens: int | None) -> dict[str, Standing]:
         """Do all that is open."""
+        await self._take_up_rate()
         self._cluster.on_connected = self._desk.listen
         self._desk.listen(self._cluster.client)
         desk = asyncio.ensure_future(self._desk.serve(lambda: self._cluster.client))
@@ -176,15 +207,27 @@ class _Doing:
 
     async def _follow_rate(self) -> None:
         """Keep with the batch what its workers decide about their rate."""
-        known = [int(said["number"]) for said in self._batch.rate_history if said.get("machine")]
         folder = self._batch.folder
-        await follow(self._store, self._base, lambda said: keep_decision(folder, said), after=max(known, default=0))
+        await follow(self._store, self._base, lambda said: keep_decision(folder, said), after=self._decisions())
+
+    async def _take_up_rate(self) -> None:
+        """Go on with the rate that a caller elsewhere had; where that cannot be read, it begins low."""
+        with contextlib.suppress(RunError):
+            if self._through is not None:
+                taken = await asyncio.to_thread(take_up, self._through, self._store, self._base)
+                if taken is not None and taken["number"] > self._decisions():
+                    keep_decision(self._batch.folder, taken)
+
+    def _decisions(self) -> int:
+        """The number of the last decision that is kept."""
+        known = (int(said["number"]) for said in self._batch.rate_history if said.get("machine"))
+        return max(known, default=0)
 
     def _wanted_again(self, before: dict[str, int]) -> list[Standing]:
         """The tasks that somebody wants done once more, meanwhile; not those that the limit left no room for."""
         wishes = next(iter(self._batch.standings().values())).again
         for standing in self._store.standings.values():
-            standing.again = wishes
+            standing.again |= wishes
         known = self._store.standings.values()
         return [one for one in known if one.begins_anew and len(one.runs) > before.get(one.task.id, 0)]
 
@@ -221,13 +264,13 @@ class _Doing:
             try:
                 spec = self._make(task)
             except ToolkitError as error:  # a model that cannot be, say: the others go on
-                self._end(standing, never_began(f"{self._batch.name}.{task.id}.{standing.number + 1}", error))
+                await self._end(standing, never_began(f"{self._batch.name}.{task.id}.{standing.number + 1}", error))
                 continue
             limits = await self._spending.take(standing, spec.limits)
             if limits is None:
                 return  # what the limit leaves no room for waits
             if self._spending.is_limited:
-                self._store.promise(task.id, limits)
+                await asyncio.to_thread(self._store.promise, task.id, limits)
             result = await self._see_through(standing, dataclasses.replace(spec, limits=limits))
             await self._spending.give_back(standing, result)
             self._tell(task, result)
@@ -240,21 +283,23 @@ class _Doing:
 
     async def _see_through(self, standing: Standing, spec: RunSpec) -> RunResult[Any] | None:
         """Send orders for a task until it has ended; its result, where that is here."""
-        task, after = standing.task, standing.number if standing.begins_anew else 0
+        task = standing.task
+        if standing.begins_anew and standing.runs:
+            await asyncio.to_thread(self._store.say, {"task": task.id, "run": standing.runs[-1], "again": True})
         try:
             pack = await self._packs.of(spec)
             packed = pack_spec(spec)
         except StoreError:
             raise  # all tasks stay as they are
         except ToolkitError as error:
-            return self._end(standing, never_began(f"{self._batch.name}.{task.id}.{standing.number + 1}", error))
+            return await self._end(standing, never_began(f"{self._batch.name}.{task.id}.{standing.number + 1}", error))
         order = Order(
             self._batch.name,
             self._base,
             task.id,
             task.prompt,
             packed,
-            after=after,
+            after=standing.after,
             lease=self._fleet.lease,
             most_losses=standing.most_losses,
             priority=priority_of(task, self._wishes),
@@ -287,7 +332,7 @@ class _Doing:
                 refusals.append(f"{answer.worker}: {answer.said.get('why')}")
                 self._sender.refuse(answer.worker, str(answer.said.get("why")))
         run = f"{self._batch.name}.{task.id}.{standing.number + 1}"
-        return self._end(standing, never_began(run, RunError("no worker can do it", where=refusals)))
+        return await self._end(standing, never_began(run, RunError("no worker can do it", where=refusals)))
 
     async def _without_store(self, answer: Answer) -> None:
         """A worker could not reach the store: that may pass, and no task ends by it. Too often, and it gets no more."""
@@ -325,11 +370,11 @@ class _Doing:
         self._fleet.on_word(f"the scheduler at {self._cluster.address} was lost, and is there again")
         await self._settle()
 
-    def _end(self, standing: Standing, result: RunResult[Any]) -> RunResult[Any]:
+    async def _end(self, standing: Standing, result: RunResult[Any]) -> RunResult[Any]:
         """Write down the end of a task that no worker had a part in."""
         number = result.run.rpartition(".")[2]
         end = {"task": standing.task.id, "run": result.run, **end_of(result)}
-        self._finder.write(f"ends/{standing.task.id}/{number}", end)
+        await asyncio.to_thread(self._finder.write, f"ends/{standing.task.id}/{number}", end)
         return result
 
     def _heard(self, standing: Standing) -> None:

@@ -89,7 +89,7 @@ class Finder:
         if told["state"] == "running":
             return
         if before is not None:  # it was taken for lost: what it really used is known now
-            self._store.correct(said | {str(name): before[name] for name in _STAYS if name in before})
+            self._store.say(said | {str(name): before[name] for name in _STAYS if name in before})
         else:
             self.write(f"{'ends' if told['state'] == 'finished' else 'lost'}/{task}/{number}", said)
 
@@ -97,7 +97,7 @@ class Finder:
         """The result that an answer brings, or that is found where its run was done; None where that is nowhere."""
         run = str(answer.said.get("run"))
         if answer.kind == "unsaid":
-            self.write(f"ends/{standing.task.id}/{run.rpartition('.')[2]}", answer.said)
+            await asyncio.to_thread(self.write, f"ends/{standing.task.id}/{run.rpartition('.')[2]}", answer.said)
         if answer.result is not None:
             return RunResult.from_data(answer.result)
         stored = StoredRun(runs_home() / run)

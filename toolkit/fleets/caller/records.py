@@ -6,6 +6,7 @@ are kept in memory only: whoever goes on with the batch gives every holder a who
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 import time
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from toolkit.errors import RunError
-from toolkit.fleets.store import FolderStore
+from toolkit.fleets.store import FolderStore, Store
 from toolkit.runs import Limits
 from toolkit.runs.batches import Batch, Standing, lost_end
 
@@ -25,7 +26,13 @@ _IN_MEMORY = "beats"
 class JournalStore:
     """A store in the journal of a batch that is held. `on_line` hears of every line after it was synced."""
 
-    def __init__(self, batch: Batch, base: str, on_line: Callable[[Standing], None] | None = None) -> None:
+    def __init__(
+        self,
+        batch: Batch,
+        base: str,
+        on_line: Callable[[Standing], None] | None = None,
+        shared: Store | None = None,
+    ) -> None:
         self.standings = batch.standings()
         """How every task stands now."""
         self._batch = batch
@@ -35,6 +42,8 @@ class JournalStore:
         self._folders: dict[str, set[str]] = {}
         self._lock = threading.Lock()
         self._others = FolderStore(batch.folder / "store")
+        self._shared = shared
+        """Where decisions on the rate are left, too, for a caller elsewhere."""
         for said in batch.lines():
             for name in _names_of(said):
                 self._keep(f"{base}/{name}", json.dumps(said).encode())
@@ -53,6 +62,9 @@ class JournalStore:
                 kind = self._kind(name)
                 if kind is None:
                     made.append(self._others.create(name, data))
+                    if made[-1] and self._shared is not None and name.startswith(f"{self._base}/rate/decisions/"):
+                        with contextlib.suppress(RunError):  # without it, a caller elsewhere begins with a low rate
+                            self._shared.create(name, data)
                     continue
                 made.append(name not in self._records and name not in fresh)
                 if made[-1]:
@@ -75,11 +87,11 @@ class JournalStore:
             self._batch.promise(task, limits)
             self.standings[task].hear({"promised": {"usd": limits.usd or 0.0, "tokens": limits.tokens or 0}})
 
-    def correct(self, end: dict[str, Any]) -> None:
-        """Write down what a run that was taken for lost really used; the journal's last word about it counts."""
+    def say(self, line: dict[str, Any]) -> None:
+        """Write a line down that is no record: what a run that was taken for lost really used, say. The last counts."""
         with self._lock:
-            self._batch.say(end)
-            self.standings[end["task"]].hear(end)
+            self._batch.say(line)
+            self.standings[line["task"]].hear(line)
 
     def read(self, name: str) -> bytes | None:
         """A record's content."""

@@ -2,6 +2,6 @@
 
 from toolkit.fleets.claims.accounts import Account
 from toolkit.fleets.claims.claims import LEASE, Claim, Claims, Ended, Held
-from toolkit.fleets.claims.names import take_name
+from toolkit.fleets.claims.names import read_name, take_name
 
-__all__ = ["LEASE", "Account", "Claim", "Claims", "Ended", "Held", "take_name"]
+__all__ = ["LEASE", "Account", "Claim", "Claims", "Ended", "Held", "read_name", "take_name"]

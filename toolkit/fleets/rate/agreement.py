@@ -91,15 +91,17 @@ class Agreement:
     def _read_on(self, wall: float) -> tuple[list[Decision], float]:
         """New decisions, and how old the last may be believed to be."""
         if self._has_begun:
-            return [_read(said) for said in self._row.read_on()], self._every
+            return [read_decision(said) for said in self._row.read_on()], self._every
         latest = self._row.latest()
         if latest is None:
             first = Decision(at=wall, machine=self._who)
             news = (
-                [first] if self._row.append(dataclasses.asdict(first)) else [_read(one) for one in self._row.read_on()]
+                [first]
+                if self._row.append(dataclasses.asdict(first))
+                else [read_decision(one) for one in self._row.read_on()]
             )
         else:
-            news = [_read(latest)]
+            news = [read_decision(latest)]
         self._has_begun = True
         return news, _OLDEST_NEWS
 
@@ -140,7 +142,7 @@ def _is_far(runs: int, told: int) -> bool:
     return runs > 1.5 * told or runs < 0.5 * told
 
 
-def _read(said: dict[str, Any]) -> Decision:
+def read_decision(said: dict[str, Any]) -> Decision:
     known = {field.name: said[field.name] for field in dataclasses.fields(Decision) if field.name in said}
     decision = Decision(**known)
     numbers = (decision.base, decision.pause, decision.at, 1.0 if decision.ceiling is None else decision.ceiling)

@@ -1,7 +1,7 @@
 """Where machines leave what others must find: records that are created once and never changed."""
 
 from toolkit.fleets.store.memory import MemoryStore
-from toolkit.fleets.store.opening import check_store, open_shared, open_store
+from toolkit.fleets.store.opening import address_of, check_store, open_shared, open_store
 from toolkit.fleets.store.row import Row, read_said
 from toolkit.fleets.store.store import FolderStore, Store, StoreError
 
@@ -11,6 +11,7 @@ __all__ = [
     "Row",
     "Store",
     "StoreError",
+    "address_of",
     "check_store",
     "open_shared",
     "open_store",

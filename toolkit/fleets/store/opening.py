@@ -41,6 +41,11 @@ def open_shared(address: str) -> Store:
     return open_store(address)
 
 
+def address_of(store: Store) -> str:
+    """The address of a store, without a user or password in it."""
+    return str(store.folder) if isinstance(store, FolderStore) else str(getattr(store, "address", ""))
+
+
 def check_store(store: Store) -> None:
     """Make sure that a store can be written and read, and creates a record once.
 

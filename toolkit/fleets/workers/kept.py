@@ -33,7 +33,7 @@ async def do_kept(spec: RunSpec, claim: Claim, books: Books, is_tied: Callable[[
     loop = asyncio.get_running_loop()
     work = asyncio.ensure_future(_do(spec, books))
     teller = asyncio.ensure_future(books.keep())
-    keeper = _Keeper(claim, is_tied, lambda: loop.call_soon_threadsafe(work.cancel))
+    keeper = Keeper(claim, is_tied, lambda: loop.call_soon_threadsafe(work.cancel))
     try:
         await asyncio.wait({work})
         if work.cancelled():
@@ -67,8 +67,8 @@ def is_cut_off(result: RunResult[Any]) -> bool:
     return result.code == "aborted" and result.debug.get("error") == asyncio.CancelledError.__name__
 
 
-class _Keeper:
-    """Renews a claim in a thread of its own: a tool that blocks the run's loop does not lose the claim."""
+class Keeper:
+    """Renews a claim in a thread of its own: what blocks the loop of its holder does not lose the claim."""
 
     def __init__(self, claim: Claim, is_tied: Callable[[], bool], on_lost: Callable[[], object]) -> None:
         self.why: str | None = None

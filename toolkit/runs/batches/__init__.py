@@ -20,8 +20,13 @@ if TYPE_CHECKING:
         read_wishes as read_wishes,
     )
     from toolkit.runs.batches.rate_log import keep_decision as keep_decision
-    from toolkit.runs.batches.standing import Standing as Standing, end_of as end_of, lost_end as lost_end
-    from toolkit.runs.batches.tasks import Task as Task, read_tasks as read_tasks
+    from toolkit.runs.batches.standing import (
+        MOST_LOSSES as MOST_LOSSES,
+        Standing as Standing,
+        end_of as end_of,
+        lost_end as lost_end,
+    )
+    from toolkit.runs.batches.tasks import Task as Task, read_tasks as read_tasks, tasks_digest as tasks_digest
     from toolkit.runs.batches.working import (
         going_on as going_on,
         left_of as left_of,
@@ -35,8 +40,8 @@ _HOMES = {
     "toolkit.runs.batches.background": "step_back",
     "toolkit.runs.batches.order": "Wish in_order priority_of read_wishes",
     "toolkit.runs.batches.rate_log": "keep_decision",
-    "toolkit.runs.batches.standing": "Standing end_of lost_end",
-    "toolkit.runs.batches.tasks": "Task read_tasks",
+    "toolkit.runs.batches.standing": "MOST_LOSSES Standing end_of lost_end",
+    "toolkit.runs.batches.tasks": "Task read_tasks tasks_digest",
     "toolkit.runs.batches.working": "going_on left_of ungrouped work_off",
     "toolkit.runs.many.purse": "Purse",
 }

@@ -21,7 +21,7 @@ import secrets
 import shutil
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -49,12 +49,22 @@ class Batch:
         self._writing, self._syncing = threading.Lock(), threading.Lock()
         self._written = self._synced = 0
         """How often something was written, and up to where it is synced."""
+        self.mirror: Callable[[list[dict[str, Any]]], None] | None = None
+        """Gets every line about a task before it is written here, and raises where it must not be."""
 
     @classmethod
     def begin(
-        cls, name: str, tasks: list[Task], home: Path | str | None = None, *, most_losses: int = MOST_LOSSES
+        cls,
+        name: str,
+        tasks: list[Task],
+        home: Path | str | None = None,
+        *,
+        most_losses: int = MOST_LOSSES,
+        uid: str | None = None,
     ) -> Batch:
         """A new batch, with nothing done. A task that loses `most_losses` runs with whoever does them is set aside.
+
+        `uid` is that of a batch which was begun on another machine.
 
         Raises:
             RunError: a name that cannot be one, or that there is already, or the batch cannot be stored.
@@ -66,7 +76,7 @@ class Batch:
             )
         folder = batches_home(home) / name
         unborn = folder.with_name(f".{name}.{secrets.token_hex(4)}.new")
-        facts = {"uid": f"{name}-{secrets.token_hex(4)}", "began": time.time(), "most_losses": most_losses}
+        facts = {"uid": uid or f"{name}-{secrets.token_hex(4)}", "began": time.time(), "most_losses": most_losses}
         try:
             unborn.mkdir(mode=0o700, parents=True)
             write_whole(unborn / "tasks.jsonl", "".join(f"{task.to_line()}\n" for task in tasks), durable=True)
@@ -140,6 +150,25 @@ class Batch:
             RunError: the journal is damaged.
         """
         return next((str(said["cluster"]) for said in reversed(self.lines()) if "cluster" in said), None)
+
+    @property
+    def shared_in(self) -> str | None:
+        """The store that its journal is in, too; None where it is only here. Raises as `cluster`."""
+        last: dict[str, Any] = next((said for said in reversed(self.lines()) if "cluster" in said), {})
+        return None if last.get("store") is None else str(last["store"])
+
+    def check_store(self, given: str | None) -> None:
+        """Make sure that whoever goes on with the batch does so where its journal is.
+
+        Raises:
+            RunError: it is in another store, too, where somebody else may have gone on with it.
+        """
+        if (known := self.shared_in) is not None and known != given:
+            raise RunError(
+                f"the journal of batch '{self.name}' is in a store, too: somebody may have gone on with it there",
+                where=[known],
+                fix="Go on with that store: --resume --cluster ADDRESS --store URL",
+            )
 
     def promise(self, task: str, limits: Limits) -> None:
         """The next run of a task may use so much of the limit: all of it counts until it is known what it used."""
@@ -243,6 +272,9 @@ class Batch:
         text = b"".join(json.dumps(said, ensure_ascii=True).encode() + b"\n" for said in lines)
         try:
             with self._writing:
+                about_tasks = [said for said in lines if "task" in said]
+                if self.mirror is not None and about_tasks:
+                    self.mirror(about_tasks)
                 self._append(self._journal, text)
                 self._written += 1
                 return self._written

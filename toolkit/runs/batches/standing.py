@@ -45,6 +45,8 @@ class Standing:
             self.runs.append(run)
         if "claimed" in said or "began" in said:
             self.begins[run] = {**said, **self.begins.get(run, {})}
+        if "again" in said:
+            self.again |= {run}
         if "used" in said:
             self.used[run] = said["used"]
         if "released" in said:  # nothing was done
@@ -59,6 +61,12 @@ class Standing:
         """The number of its latest run; 0 where there is none."""
         last = self.runs[-1].rpartition(".")[2] if self.runs else "0"
         return int(last) if last.isdigit() else len(self.runs)
+
+    @property
+    def after(self) -> int:
+        """The number of the last of its runs after which somebody wanted another: they count no longer; 0 for none."""
+        wanted = (run.rpartition(".")[2] for run in self.runs if run in self.again)
+        return max((int(last) for last in wanted if last.isdigit()), default=0)
 
     def is_elsewhere(self, run: str) -> bool:
         """Whether a run was begun by a worker of a cluster, and nobody knows of its end."""

@@ -44,6 +44,11 @@ class Task:
         return json.dumps({"id": self.id, "prompt": self.prompt, **self.options(), **rank}, ensure_ascii=True)
 
 
+def tasks_digest(tasks: list[Task]) -> str:
+    """What is the same for the same tasks, and for no others."""
+    return hashlib.sha256("".join(f"{task.to_line()}\n" for task in tasks).encode()).hexdigest()
+
+
 def read_tasks(file: Path | str) -> list[Task]:
     """The tasks in a file, in order; empty lines are left out.
 

@@ -50,6 +50,7 @@ async def work_off(
         RunError: somebody else works on the batch, or it cannot be read.
     """
     with batch.worked_on():
+        batch.check_store(None)
         settle(batch)
         standings = batch.standings()
         todo = [standing for standing in standings.values() if standing.is_open]
