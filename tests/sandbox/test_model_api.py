@@ -147,3 +147,13 @@ def test_only_the_public_api_lacks_a_key() -> None:
     for credential in (*given, {"api_headers": {"x-api-key": "k"}}):
         assert not find_api(**credential).lacks_key
     assert find_api(api_headers={"x-team": "blue"}).lacks_key
+
+
+@pytest.mark.parametrize(("value", "said"), [("  ", "is empty"), ("two words", "is not one line of plain ASCII")])
+def test_what_is_wrong_in_the_environment_is_told_by_the_name_of_the_variable(
+    value: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", value)
+    with pytest.raises(SandboxError) as caught:
+        find_api()
+    assert caught.value.what == f"ANTHROPIC_API_KEY {said}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
@@ -117,6 +118,7 @@ class CLIProcess:
         """
         from claude_agent_sdk import ClaudeSDKClient
 
+        _told_by_us()
         if self._cli is not None:
             from toolkit.runs.turn.early.handed_over import HandedOver
 
@@ -222,3 +224,10 @@ async def _not_started(error: OSError) -> Exception:
     from claude_agent_sdk import CLIConnectionError
 
     return CLIConnectionError(f"the CLI could not be started: {error}")
+
+
+def _told_by_us() -> None:
+    """Let the SDK's log go to whoever asked for logs: where nobody did, Python would print it beside our own words."""
+    log = logging.getLogger("claude_agent_sdk")
+    if not log.handlers:
+        log.addHandler(logging.NullHandler())

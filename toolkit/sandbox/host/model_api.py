@@ -103,7 +103,8 @@ def find_api(
         given["api_key"] = _read_key(Path(api_key_file))
     elif not named:
         given = _of_the_environment()
-    found = {name: _checked(name, value) for name, value in given.items() if value is not None}
+    told = {} if named else CREDENTIALS
+    found = {name: _checked(name, value, told.get(name)) for name, value in given.items() if value is not None}
     headers = {**checked_headers(_custom_headers()), **checked_headers(api_headers or {})}
     url = api_url or os.environ.get("ANTHROPIC_BASE_URL") or API_URL
     return ModelAPI(url, found.get("api_key"), found.get("auth_token"), found.get("oauth_token"), headers)
@@ -154,12 +155,14 @@ def _custom_headers() -> dict[str, str]:
     return found
 
 
-def _checked(name: str, value: str) -> str:
-    """A credential that can be sent; it is not shown, also where it is none."""
+def _checked(name: str, value: str, variable: str | None) -> str:
+    """A credential that can be sent; it is not shown, also where it is none. `variable` is where it comes from."""
     if not value.strip():
-        raise SandboxError(f"{name} is empty", fix=f"Leave it out to use {CREDENTIALS[name]}")
+        fix = f"Set it, or unset {variable}" if variable else f"Leave it out to use {CREDENTIALS[name]}"
+        raise SandboxError(f"{variable or name} is empty", fix=fix)
     if not value.isascii() or not value.isprintable() or " " in value:
-        raise SandboxError(f"{name} is not one line of plain ASCII", fix="Give it alone, without spaces or line ends")
+        what = f"{variable or name} is not one line of plain ASCII"
+        raise SandboxError(what, fix="Give it alone, without spaces or line ends")
     if name == "api_key" and value.startswith(_OAUTH_PREFIX):
         raise SandboxError(
             "the API key is a subscription's token", fix=f"Give it as oauth_token, or as {CREDENTIALS['oauth_token']}"
