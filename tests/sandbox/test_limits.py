@@ -152,6 +152,7 @@ def test_memory_is_held_where_a_control_group_can_be_made(workspace: Path) -> No
         ("workspace", f"{sys.executable} -c '{_HELD.format(hide=_UNDER_WAY)}'"),
         ("workspace", f"{sys.executable} -c '{_HELD.format(hide=_NOT_TO_BE_LOOKED_AT)}'"),
         ("workspace", f"{sys.executable} -c '{_DEEP}'"),
+        ("workspace", "for i in $(seq 20); do truncate -s 10000000 $i; done; sleep 60"),
         ("cpu", "for i in 1 2 3; do sh -c 'while :; do :; done' & done; wait"),
     ],
     ids=[
@@ -164,6 +165,7 @@ def test_memory_is_held_where_a_control_group_can_be_made(workspace: Path) -> No
         "removed files in a socket",
         "removed files of a process that hides",
         "far below any path",
+        "files with holes",
         "many busy processes",
     ],
 )
@@ -194,6 +196,10 @@ def test_folders_are_measured_by_what_they_take_on_disk(tmp_path: Path) -> None:
 
     assert 200_000 <= used < 1_000_000
     assert seen_all
+    # Files with holes that an agent made are bytes wherever they are kept: any number of them would cost it nothing.
+    began = (tmp_path / "sparse").stat().st_ctime
+    assert measure_folders([tmp_path], stop_at=10**9, changed_since=began) == (used, True)
+    assert measure_folders([tmp_path], stop_at=10**9, changed_since=began - 1)[0] >= 50_200_000
 
 
 def test_removed_files_are_measured_as_long_as_they_are_held(tmp_path: Path) -> None:

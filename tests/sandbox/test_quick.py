@@ -7,6 +7,7 @@ import socket
 import stat
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,9 @@ _TELL = "#!/bin/sh\nls {folder}\nprintf '%s\\n' \"$@\"\n"
 
 
 @pytest.fixture
-def folder() -> Path:
-    return Path(tempfile.mkdtemp(prefix="quick-"))  # a socket's path may not be long
+def folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="quick-") as made:  # a socket's path may not be long
+        yield Path(made)
 
 
 def _program(path: Path, text: str) -> Path:
@@ -78,11 +80,10 @@ def test_socat_puts_its_socket_in_the_place_of_the_file(folder: Path, tmp_path: 
 @needs_jail
 @pytest.mark.parametrize("domains", [(), ("example.com",)])
 async def test_a_jail_with_domains_has_the_socat_of_the_system(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, domains: tuple[str, ...]
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, domains: tuple[str, ...]
 ) -> None:
-    jails = Path(tempfile.mkdtemp(prefix="jails-"))
-    monkeypatch.setattr(tempfile, "tempdir", str(jails))
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
     profile = "allowlist" if domains else "offline"
     (tmp_path / "workspace").mkdir()
     async with confine(tmp_path / "workspace", profile, domains, api_url="http://127.0.0.1:9", api_key="fake"):
-        assert ("socat" in _programs_in(jails)) == (not domains)
+        assert ("socat" in _programs_in(folder)) == (not domains)

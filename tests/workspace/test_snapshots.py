@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,6 +52,33 @@ def test_what_a_killed_snapshot_left_behind_stops_no_later_one(ws: WorkspaceSect
     ws.rewind(two)
 
     assert (ws.temp_dir / "src/a.txt").read_text() == "work\n"
+
+
+def test_a_snapshot_of_more_than_it_may_take_is_refused_and_stores_nothing(ws: WorkspaceSection) -> None:
+    holes = ws.temp_dir / "src/holes"
+    holes.touch()
+    os.truncate(holes, 5_000_000)
+    with pytest.raises(WorkspaceError, match=r"too large for a snapshot: 5\.0 MB of at most 1\.0 MB"):
+        ws.snapshot("large", most_bytes=1_000_000)
+    holes.unlink()
+    assert ws.snapshot("small", most_bytes=1_000_000).number == 1
+
+
+def test_a_huge_file_of_holes_is_compared_where_it_has_bytes(tmp_path: Path) -> None:
+    host = make_tree(tmp_path / "host", {"huge": b""})
+    os.truncate(host / "huge", 1 << 40)  # reading all of it would take minutes
+    section = prepare(host, keep=False)
+    copy = section.temp_dir / "src/huge"
+    os.utime(copy)
+    assert list(section.changes()) == []
+    with copy.open("r+b") as file:
+        file.seek(1 << 39)
+        file.write(b"x")
+    assert [one.path for one in section.changes()] == ["src/huge"]
+    with copy.open("r+b") as file:
+        file.seek(1 << 39)
+        file.write(b"\0")  # a hole and what is written there read alike
+    assert list(section.changes()) == []
 
 
 def test_what_a_rewind_took_away_can_be_had_back(ws: WorkspaceSection) -> None:

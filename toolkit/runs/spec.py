@@ -76,6 +76,12 @@ class Limits:
         values = {limit.name: getattr(self, limit.name) for limit in dataclasses.fields(self)}
         return {name: value for name, value in values.items() if value is not None}
 
+    def largest_workspace(self) -> int | None:
+        """What all files of the workspace may have together, whether or not it was given."""
+        from toolkit.sandbox import JailLimits
+
+        return self.workspace_bytes or JailLimits().workspace_bytes
+
     def of_the_machine(self) -> dict[str, int]:
         """The limits that were given and that the jail holds."""
         names = ("memory_bytes", "processes", "file_bytes", "workspace_bytes", "cpu_seconds", "tmp_bytes")

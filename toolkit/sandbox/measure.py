@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import math
 import os
 import stat
 from collections.abc import Callable, Iterable
@@ -88,8 +89,12 @@ def _mounts(pid: str) -> list[tuple[str, str, str]]:
     return [(fields[2], fields[4], fields[fields.index("-") + 1]) for fields in parts]
 
 
-def measure_folders(folders: list[Path], *, stop_at: int) -> tuple[int, bool]:
-    """Bytes on disk below `folders`, and whether all of it could be seen. Stops once it is too much."""
+def measure_folders(folders: list[Path], *, stop_at: int, changed_since: float = math.inf) -> tuple[int, bool]:
+    """Bytes on disk below `folders`, and whether all of it could be seen. Stops once it is too much.
+
+    A file that changed after `changed_since` counts with the bytes that it shows, if those are more: holes become
+    bytes where it is kept or sent.
+    """
     total, seen_all = 0, True
     for folder in folders:
         try:
@@ -99,16 +104,16 @@ def measure_folders(folders: list[Path], *, stop_at: int) -> tuple[int, bool]:
         except OSError:
             seen_all = False
             continue
-        used, complete = _measure_tree(DirStack(top), stop_at - total)
+        used, complete = _measure_tree(DirStack(top), stop_at - total, changed_since)
         total, seen_all = total + used, seen_all and complete
     return total, seen_all
 
 
-def _measure_tree(stack: DirStack, stop_at: int) -> tuple[int, bool]:
+def _measure_tree(stack: DirStack, stop_at: int, changed_since: float) -> tuple[int, bool]:
     """The same for the open folder in `stack`, which is closed; an agent may move folders meanwhile."""
     complete = True
     try:
-        total, inner = _measure_entries(stack.top)
+        total, inner = _measure_entries(stack.top, changed_since)
         levels = [inner]
         while levels and total <= stop_at:
             if not levels[-1]:
@@ -123,7 +128,7 @@ def _measure_tree(stack: DirStack, stop_at: int) -> tuple[int, bool]:
                 continue
             found = os.fstat(handle)
             stack.push(handle, (found.st_dev, found.st_ino))
-            used, inner = _measure_entries(handle)
+            used, inner = _measure_entries(handle, changed_since)
             total += used
             levels.append(inner)
     except OSError:  # it was moved while we stood in it
@@ -133,13 +138,16 @@ def _measure_tree(stack: DirStack, stop_at: int) -> tuple[int, bool]:
     return total, complete
 
 
-def _measure_entries(folder: int) -> tuple[int, list[str]]:
-    """Bytes on disk of what is directly in an open folder, and the names of the folders in it."""
+def _measure_entries(folder: int, changed_since: float) -> tuple[int, list[str]]:
+    """Bytes of what is directly in an open folder, and the names of the folders in it."""
     total, folders = 0, []
     with os.scandir(folder) as entries:
         for entry in entries:
             with contextlib.suppress(FileNotFoundError):
-                total += entry.stat(follow_symlinks=False).st_blocks * _BLOCK + _PER_FILE
+                found = entry.stat(follow_symlinks=False)
+                total += found.st_blocks * _BLOCK + _PER_FILE
+                if found.st_ctime > changed_since and stat.S_ISREG(found.st_mode):
+                    total += max(0, found.st_size - found.st_blocks * _BLOCK)
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(entry.name)
     return total, folders

@@ -134,10 +134,14 @@ class Reviewed(ABC):
         with in_words("the apply cannot be taken back", at=self._prepared().state_dir):
             return undo(self._with_bases())
 
-    def snapshot(self, label: str) -> Snapshot:
-        """Remember how the workspace looks now; only what changed is stored."""
+    def snapshot(self, label: str, *, most_bytes: int | None = None) -> Snapshot:
+        """Remember how the workspace looks now; only what changed is stored.
+
+        Raises:
+            WorkspaceError: something cannot be read or stored, or what changed is more than `most_bytes`.
+        """
         with in_words("no snapshot can be taken", at=self._with_bases().state_dir):
-            return self._moments().take(label)
+            return self._moments().take(label, most_bytes=most_bytes)
 
     def rewind(
         self,

@@ -90,7 +90,9 @@ class Checkpoints:
             why = "it works on no copy" if self._is_kept else "its conversation is not kept"
             raise RunError(f"there can be no checkpoint of this run: {why}", fix="Give it a copy: run(…, workspace=…)")
         number, now = next_number(checkpoints_of(self._folder)), time.time()
-        shot = section.snapshot(f"checkpoint {number} of {self._folder.name}: {label}")
+        # What the agent's files may have together: more can only be files with holes, which are bytes once kept.
+        most = None if self._spec is None else self._spec.limits.largest_workspace()
+        shot = section.snapshot(f"checkpoint {number} of {self._folder.name}: {label}", most_bytes=most)
         taken = Checkpoint(number, label, now, turn, shot.changed, shot.number, before, at)
         add_checkpoint(self._folder, taken)
         return taken

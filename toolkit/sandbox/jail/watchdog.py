@@ -48,6 +48,7 @@ class Watchdog:
         self._next_scan = 0.0
         self._unseen = 0
         self._free_at_start = _free_bytes(jail.workspace)
+        self._began = time.time()
         self._thread = threading.Thread(target=self._watch, name="toolkit-watchdog", daemon=True)
         self.exceeded: Exceeded | None = None
         """What was used up, once the jail has been ended for it."""
@@ -96,7 +97,7 @@ class Watchdog:
         if time.monotonic() < self._next_scan:
             return None
         began = time.monotonic()
-        used, seen_folders = measure_folders(self._folders, stop_at=self._workspace)
+        used, seen_folders = measure_folders(self._folders, stop_at=self._workspace, changed_since=self._began)
         unlinked, seen_handles = measure_unlinked(measure_processes(roots)[0], self._folders)
         used += unlinked
         now = time.monotonic()

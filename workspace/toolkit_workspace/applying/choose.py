@@ -136,4 +136,5 @@ def _why_left_planted(change: Change, wanted: Iterable[str]) -> str:
 def _refuse_unknown(changes: Changes, mounts: set[str] | None) -> None:
     for mount in sorted(mounts or ()):
         if mount not in changes.mounts:
-            raise WorkspaceError(f"no mount is called {mount!r}", fix=f"The mounts are: {', '.join(changes.mounts)}")
+            known = f"The mounts are: {', '.join(changes.mounts)}"
+            raise WorkspaceError(f"no mount is called {mount!r}", fix=known).as_mistyped()

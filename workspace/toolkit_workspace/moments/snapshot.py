@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any
 
 from toolkit._base.files import is_there, replacing, write_json
+from toolkit._base.words import size_text
 from toolkit.errors import WorkspaceError
 from toolkit_workspace.changes.changes import Changes, changes_from, without_aside
 from toolkit_workspace.changes.scan import Pair, scan
@@ -81,11 +82,19 @@ class Snapshots:
     def __iter__(self) -> Iterator[Snapshot]:
         return iter([self._facts(number)[0] for number in self._numbers("", ".json")])
 
-    def take(self, label: str) -> Snapshot:
-        """Remember how the workspace looks now."""
+    def take(self, label: str, *, most_bytes: int | None = None) -> Snapshot:
+        """Remember how the workspace looks now.
+
+        Raises:
+            WorkspaceError: what changed is more than `most_bytes`. Holes count: they become bytes.
+        """
         self._folder.mkdir(mode=0o700, exist_ok=True)
         with ExitStack() as opened:
             changed = self._now(opened).changed
+        size = sum(node.size for node in changed.values() if node is not None)
+        if most_bytes is not None and size > most_bytes:
+            what = f"what changed is too large for a snapshot: {size_text(size)} of at most {size_text(most_bytes)}"
+            raise WorkspaceError(what, fix="Remove large files, or allow more: limits=Limits(workspace_bytes=…)")
         number = max((one.number for one in self), default=0) + 1
         nodes = {os.fsdecode(path): self._stored(node) for path, node in changed.items()}
         snapshot = Snapshot(number, label, time.time(), self._counted(nodes))

@@ -79,7 +79,7 @@ class Quarantine:
                 f"the repository has no commit {name!r}",
                 where=[str(self.repository.top)],
                 fix="Name a commit, a branch or a tag that is there.",
-            ) from None
+            ).as_mistyped() from None
 
     def tree(self, commit: str | None) -> Tree:
         """What a commit has; nothing where there is none."""

@@ -13,6 +13,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
@@ -120,10 +121,41 @@ class Content:
             os.close(fd)
 
     def equals(self, other: Content) -> bool:
-        """Whether both hold the same bytes, read side by side."""
+        """Whether both hold the same bytes, read side by side; where neither has any, nothing is read.
+
+        Raises as `chunks` does.
+        """
         if self.size != other.size:
             return False
-        return all(a == b for a, b in zip_longest(self.chunks(), other.chunks()))
+        if self.size <= _CHUNK:
+            return all(a == b for a, b in zip_longest(self.chunks(), other.chunks()))
+        with self._opened() as mine, other._opened() as theirs:
+            at = 0
+            while (at := min(self._next_bytes(mine, at), other._next_bytes(theirs, at))) < self.size:
+                length = min(_CHUNK, self.size - at)
+                if self._piece(mine, self.offset + at, length) != other._piece(theirs, other.offset + at, length):
+                    return False
+                at += length
+            self._check(mine)
+            other._check(theirs)
+        return True
+
+    @contextmanager
+    def _opened(self) -> Iterator[int]:
+        """The file, open and as it is meant to be; raises as `chunks` does."""
+        fd = self.open()
+        try:
+            self._check(fd)
+            yield fd
+        finally:
+            os.close(fd)
+
+    def _next_bytes(self, fd: int, at: int) -> int:
+        """Where bytes come next, from a place on that may be in a hole; the end if there are none."""
+        try:
+            return min(self.size, max(at, os.lseek(fd, self.offset + at, os.SEEK_DATA) - self.offset))
+        except OSError as error:  # a file system that does not tell has bytes everywhere
+            return self.size if error.errno == errno.ENXIO else at
 
 
 Source = Content | bytes
