@@ -383,6 +383,19 @@ class RunSpec:
                 fix="Set ANTHROPIC_API_KEY, or try it without one: toolkit demo",
             )
 
+    def check_tools(self) -> None:
+        """Load the tools and look up every tool that an option names; nothing is started.
+
+        Raises:
+            ToolkitError: tools that do not load, or a name that means none of them.
+        """
+        from toolkit.runs.agents import check_tool_names
+        from toolkit.runs.boxes import load_boxes, make_offer
+
+        offer = make_offer(self, load_boxes(self))
+        self.rules().about(offer)
+        check_tool_names(self, offer)
+
     def rules(self, is_read_only: Callable[[str], bool] = lambda tool: False) -> Policy:
         """The policy of the run."""
         return Policy(self.mode, self.policy, self.safe, is_read_only)

@@ -35,6 +35,8 @@ def show(name: str, wants_json: bool) -> None:
             cost = cost_text(known if is_whole else None, known) if standing.runs else ""
             run = standing.runs[-1] if standing.runs else ""
             write_result(stdout, f"{standing.state:<10} {cost:>10}  {run:<32} {safe_line(standing.task.prompt, 60)}")
+            if cause := standing.ends.get(run, {}).get("cause"):
+                write_result(stdout, f"  {safe_line(str(cause), 200)}")
         if found.is_worked_on:
             click.echo("it is being worked on", err=True)
     write_result(stdout, told(found, wants_json=wants_json))

@@ -67,7 +67,8 @@ class Progress:
     def ended(self, task: Task, result: Any) -> None:
         """Print a line for a task that has ended."""
         cost = cost_text(result.cost, result.known_cost)
-        self.say(f"{result.code:<10} {task.id:<16} {cost:>10}  {safe_line(task.prompt, 60)}")
+        line = f"{result.code:<10} {task.id:<16} {cost:>10}  {safe_line(task.prompt, 60)}"
+        self.say(f"{line}\n  {safe_line(result.cause, 200)}" if result.cause else line)
 
     def say(self, line: str) -> None:
         """Print a line of somebody else's, above what is drawn."""
