@@ -31,6 +31,7 @@
         ├── SetupFailedError *      a setup gave no layer, so nothing was sent to the model
         ├── TrialError *            the agent's files cannot be copied, so they cannot be verified
         ├── StoreError *            a store cannot be reached, read or written, for now: no task has ended by that
+        ├── AttendanceLostError *   another caller works on the batch now, or nothing of it can be written down
         ├── ParcelError *           what came from another machine is damaged, another one, or asks too much
         └── RunFailedError *        a result that is not ok, as an exception
             └── PromptEvaluationError *, ThrottleError *    the same in another product's words
