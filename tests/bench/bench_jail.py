@@ -1,8 +1,9 @@
 """What the jail costs: a whole run of the real CLI in it, against the same run without; and the check by itself.
 
-The same on both sides: the tools offered, and a home that has seen a run before. What the second row has besides the
-jail is the check (0.04 s, here before the CLI is started; a run starts it meanwhile) and the start of the CLI's own
-sandbox (0.07 s, most of it in the CLI).
+The same on both sides: the tools offered, and for the first two rows a home that has seen a run before. What the second
+row has besides the jail is the check, here before the CLI is started, and the start of the CLI's own sandbox. The third
+is `run` as people use it: all of that, with the check beside the CLI's start, and what a run does besides, which is to
+keep its events and its result.
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, query
 
 from tests.bench._common import Row, interleave
+from toolkit.runs import run
 from toolkit.sandbox import TOOLS, check, confine, find_cli
 from toolkit.sandbox.jail import proof
 from toolkit.testing import ScriptedAPI, text
@@ -41,6 +45,26 @@ def main() -> Iterator[Row]:
 
         yield interleave(jailed, plain, rounds=ROUNDS).row("jail, a whole run / plain CLI", 1.1)
         yield interleave(proven, plain, rounds=ROUNDS).row("jail, its check and the nested sandbox / plain CLI", 1.25)
+
+        def ran() -> None:
+            proof._PASSED.clear()
+            options: dict[str, Any] = {
+                "api_url": api.url,
+                "api_key": "made-up",
+                "env": _QUIET,
+                "home": Path(folder, "runs"),
+            }
+            assert asyncio.run(run("Go.", **options)).ok
+
+        fresh = count()
+
+        def plain_and_new() -> None:
+            new = Path(folder, f"new-{next(fresh)}")
+            new.mkdir(mode=0o700)
+            asyncio.run(_plain(workspace, api.url, new))
+
+        both = interleave(ran, plain_and_new, rounds=ROUNDS)
+        yield both.row("run, with its jail, check and nested sandbox / plain CLI, each in a new home", 1.25)
 
         def checked() -> None:
             proof._PASSED.clear()

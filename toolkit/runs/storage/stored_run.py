@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import json
 import os
 import time
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from toolkit._base.handles import remove_folder
 from toolkit._base.locks import Lock, take_lock
-from toolkit.errors import RunError
+from toolkit.errors import RunError, WorkspaceError
 from toolkit.runs.outcome.events import Event
 from toolkit.runs.outcome.fold import result_of
 from toolkit.runs.outcome.result import RunResult
@@ -376,7 +377,7 @@ class StoredRun:
         try:
             yield section
         finally:
-            section.release()
+            _let_go(section)
 
     def _refuse_used_workspace(self) -> None:
         from toolkit_workspace import find_workspaces
@@ -464,3 +465,16 @@ def forget_unused(sessions: set[str], folder: Path) -> None:
     used = {run.session for run in stored_in(folder)}
     for session in sessions - used:
         forget(sessions_home(folder.parent), session)
+
+
+def _let_go(section: WorkspaceSection) -> None:
+    """Leave a copy as it was found; also on a disk that takes no word about it: whoever looked has looked."""
+    try:
+        section.release()
+    except WorkspaceError as error:
+        cause = error.__cause__
+        if not isinstance(cause, OSError) or cause.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+            raise
+        import logging  # it is rare, and as much as all else here
+
+        logging.getLogger("toolkit.runs").warning("%s", error.what)
