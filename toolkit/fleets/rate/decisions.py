@@ -4,7 +4,7 @@ A decision is a function of time: who knows the last one and when it began knows
 every step. Only what is learned is a decision: that the API refused, or that it did not although the rate had grown.
 
     begin      low, and twice as much every few seconds until the API refuses for the first time
-    lowered    a fifth less than what was refused; nothing at all as long as the API asked to wait
+    lowered    a seventh less than what was refused; nothing at all as long as the API asked to wait
     then       up to just below what was refused, evenly; from there carefully, and the faster the longer it goes well
     raised     nothing was refused although the rate is well above what was once: from here as at the beginning
 """
@@ -23,7 +23,7 @@ LONGEST_PAUSE = 900.0
 """The most that is believed of what an API asks to wait; longer, and somebody is asked again after that."""
 _DOUBLING = 4.0
 _STEPS_OF_BEGINNING = 8.0
-_LESS = 0.8
+_LESS = 0.85
 _CLIMB_SECONDS = 5.0
 _JUST_BELOW = 0.97
 _CARE = 3.75e-6

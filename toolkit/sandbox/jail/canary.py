@@ -22,7 +22,7 @@ from toolkit.sandbox.jail.launcher import OpenJail
 from toolkit.sandbox.jail.machine import find_program
 from toolkit.sandbox.jail.walls import APART, CLI_HOME, CLI_TMP, SOCKET
 
-_SECONDS = 20
+_SECONDS = 60
 _BASH = ("/bin/bash", "--noprofile", "--norc", "-c")
 _NAMESPACES = ("user", "pid", "net", "ipc", "uts", "mnt", "cgroup")
 _HELD = "/tmp/.toolkit-canary"
