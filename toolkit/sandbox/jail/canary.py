@@ -155,7 +155,8 @@ def _script(opened: OpenJail, plant: _Plant, cli: Path | None, note: Path, answe
         "start": ":",
         "processes": "printf 'process %s\\n' /proc/[0-9]*; variables /proc/[0-9]*/environ",
         "read": f"show {secret} /proc/1/root{secret} /proc/self/root{secret} /../..{secret}; "
-        f'while read -r _ _ _ _ place _; do show "$place"{secret}; done < /proc/self/mountinfo',
+        'mapfile -t mounts < /proc/self/mountinfo; set -f; for mount in "${mounts[@]}"; do '
+        f'set -- $mount; show "$5"{secret}; done; set +f',
         "handles": 'for file in /proc/[0-9]*/fd/*; do [ -d "$file/" ] && echo "folder $file"; done',
         "write": f"echo x > {written}; echo x > /usr/{plant.word}; echo x > /etc/{plant.word}; echo x > /{plant.word}",
         "port": f": 3<>/dev/tcp/127.0.0.1/{plant.tcp.getsockname()[1]}",
