@@ -34,9 +34,9 @@ def main() -> None:
     from toolkit.errors import ToolkitError
 
     try:
+        _collect_seldom()
         if served(words):
             return
-        _collect_seldom()
         if (code := looked(words)) is not None:
             sys.exit(code)
         from toolkit.cli.group import toolkit

@@ -17,11 +17,12 @@ import os
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolkit.errors import RunError
-from toolkit.runs.outcome.events import Event
+from toolkit.runs.outcome.events import PIECES, Event, lines_of
 from toolkit.runs.outcome.fold import Fold
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 _KEPT = 1024
 """The latest events, which a reader that keeps up gets without reading the file."""
-_PIECES = ("text", "thinking")
 _MOMENT = 0.004
 """Seconds that pieces of streamed text may wait for more, so that a write and a wake serve many."""
 _MOST_LINES = 512
@@ -67,11 +67,12 @@ class EventLog:
             events = tuple(dataclasses.replace(event, trace=self._trace) for event in events)
         if self._fold is not None:
             self._fold.feed(events)
-        if events and all(event.kind in _PIECES for event in events) and self._can_wait():
+        # Nearly always a piece comes alone, and others wait already.
+        if len(events) == 1 and events[0].kind in PIECES and (self._timer is not None or self._can_wait()):
             self._waiting += events
             return
         waiting = [*self._waiting, *events]
-        lines = [event.to_bytes() + b"\n" for event in waiting]
+        lines = lines_of(waiting)
         self._waiting = []
         if self._timer is not None:
             self._timer.cancel()
@@ -87,9 +88,9 @@ class EventLog:
             os.ftruncate(self._fd, self._size)
             error.filename = os.fspath(self.path)
             raise
-        for event, line in zip(waiting, lines, strict=True):
-            self._size += len(line)
-            self._recent.append((event, self._size))
+        ends = list(accumulate(map(len, lines), initial=self._size))
+        self._size = ends[-1]
+        self._recent.extend(zip(waiting, ends[1:], strict=True))
         self._count += len(waiting)
         for wake in self._wake:
             wake.set()
