@@ -129,6 +129,7 @@ def _toolkit(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 def test_what_is_missing_on_the_worker_is_named(tools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    monkeypatch.setattr(sys, "path", list(sys.path))
     _sent([tools / "notes.py"], tmp_path)
     tools.rename(tmp_path / "gone")
     sys.modules.pop("helper_of_notes", None)

@@ -97,6 +97,7 @@ def fly(opened: OpenJail, cli: Path | None, meanwhile: Callable[[], None]) -> Fl
                 return _failed(error)
             finally:
                 if process.returncode is None:
+                    opened.folder.kill()  # all of it: one that was about to become a jail holds the pipes as well
                     process.kill()
                     process.communicate(timeout=_SECONDS)
             text = stdout.decode(errors="replace")
