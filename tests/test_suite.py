@@ -7,8 +7,6 @@ from pathlib import Path
 
 from _pytest.pathlib import maybe_delete_a_numbered_dir
 
-from tests.conftest import LONGEST
-
 
 def test_a_tree_too_deep_for_pytest_is_removed_with_the_session_that_left_it(tmp_path: Path) -> None:
     old = tmp_path / "pytest-0"
@@ -22,8 +20,3 @@ def test_a_tree_too_deep_for_pytest_is_removed_with_the_session_that_left_it(tmp
     os.close(here)
     maybe_delete_a_numbered_dir(old)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_files_that_are_begun_first_are_there() -> None:
-    here = Path(__file__).parent
-    assert [name for name in LONGEST if not (here / name).is_file()] == []

@@ -418,7 +418,7 @@ async def test_the_audit_keeps_the_latest_and_the_full_count(tmp_path: Path) -> 
     [
         ({"retry-after": "7"}, 7, 7),
         ({"retry-after": "7", "retry-after-ms": "1500"}, 1.5, 1.5),
-        ({"retry-after": (datetime.now(UTC) + timedelta(hours=1)).strftime(_HTTP_DATE)}, 3000, 3600),
+        ({"retry-after": (datetime.now(UTC) + timedelta(days=9)).strftime(_HTTP_DATE)}, 7 * 86_400, 9 * 86_400),
         ({"retry-after": (datetime.now(UTC) - timedelta(hours=1)).strftime(_HTTP_DATE)}, 0, 0),
         ({"retry-after": "soon"}, None, None),
         ({}, None, None),
