@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -123,16 +124,23 @@ def until(condition: Any, seconds: float = _SECONDS) -> None:
         time.sleep(0.02)
 
 
-@pytest.fixture
-def fleet(tmp_path: Path, toolkit_home: Path) -> Iterator[Processes]:
-    """A scheduler and two workers that share this machine's disk."""
+@contextmanager
+def two_workers(tmp_path: Path, home: Path | None = None) -> Iterator[Processes]:
+    """A scheduler and two workers: with runs in one `home`, or each with runs of its own."""
     (tmp_path / "slow").mkdir()
-    env = {BILLS: str(tmp_path / "bills"), SLOW: str(tmp_path / "slow"), "TOOLKIT_HOME": str(toolkit_home)}
-    processes = Processes(tmp_path, env)
+    shared = {} if home is None else {"TOOLKIT_HOME": str(home)}
+    processes = Processes(tmp_path, {BILLS: str(tmp_path / "bills"), SLOW: str(tmp_path / "slow"), **shared})
     processes.scheduler()
     for name in ("w1", "w2"):
-        processes.worker(name)
+        processes.worker(name, env=shared or {"TOOLKIT_HOME": str(tmp_path / name)})
     try:
         yield processes
     finally:
         processes.close()
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, toolkit_home: Path) -> Iterator[Processes]:
+    """A scheduler and two workers that share this machine's disk."""
+    with two_workers(tmp_path, toolkit_home) as processes:
+        yield processes

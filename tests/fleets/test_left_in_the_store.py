@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.fleets.conftest import ROOT, Processes, until
-from tests.fleets.play import BILLS, SLOW, billed, bills, tasks
+from tests.fleets.conftest import ROOT, Processes, two_workers, until
+from tests.fleets.play import billed, bills, tasks
 from toolkit.fleets.store import MemoryStore
 from toolkit.fleets.workers import Answer, left_in
 from toolkit.runs import load_run
@@ -23,15 +23,8 @@ from toolkit.runs.batches import Batch
 @pytest.fixture
 def fleet(tmp_path: Path, toolkit_home: Path) -> Iterator[Processes]:
     """Two workers, each with runs of its own."""
-    (tmp_path / "slow").mkdir()
-    processes = Processes(tmp_path, {BILLS: str(tmp_path / "bills"), SLOW: str(tmp_path / "slow")})
-    processes.scheduler()
-    for name in ("w1", "w2"):
-        processes.worker(name, env={"TOOLKIT_HOME": str(tmp_path / name)})
-    try:
+    with two_workers(tmp_path) as processes:
         yield processes
-    finally:
-        processes.close()
 
 
 def caller(batch: Batch, fleet: Processes, store: Path) -> subprocess.Popen[str]:

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from tests.fleets.conftest import PATH, ROOT, Processes, until
+from tests.fleets.conftest import PATH, ROOT, Processes, two_workers, until
 from tests.fleets.following import LEASE
-from tests.fleets.play import BILLS, SLOW, billed, bills
+from tests.fleets.play import billed, bills
 from tests.sandbox.jails import needs_jail
 from toolkit.testing import ScriptedAPI, Turn, text
 
@@ -36,16 +36,10 @@ exec "$@"
 @pytest.fixture
 def fleet(tmp_path: Path, toolkit_home: Path) -> Iterator[Processes]:
     """Two workers, each with runs of its own."""
-    for name in ("slow", "store", "first"):
+    for name in ("store", "first"):
         (tmp_path / name).mkdir()
-    processes = Processes(tmp_path, {BILLS: str(tmp_path / "bills"), SLOW: str(tmp_path / "slow")})
-    processes.scheduler()
-    for name in ("w1", "w2"):
-        processes.worker(name, env={"TOOLKIT_HOME": str(tmp_path / name)})
-    try:
+    with two_workers(tmp_path) as processes:
         yield processes
-    finally:
-        processes.close()
 
 
 def hidden(folder: Path, words: list[str]) -> list[str]:

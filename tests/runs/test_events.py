@@ -15,7 +15,7 @@ from tests.runs.play import play
 from toolkit import Toolbox, ToolContext, ToolError, tool
 from toolkit.runs import Event, Question, load_run, run, start
 from toolkit.runs.outcome import KINDS, as_line, events as outcome_events
-from toolkit.runs.outcome.events import lines_of, piece_of
+from toolkit.runs.outcome.events import piece_of
 from toolkit.runs.storage import EventFile, EventLog
 from toolkit.runs.turn import engine
 from toolkit.runs.turn.translate import Translator
@@ -258,19 +258,3 @@ async def test_an_event_that_cannot_be_written_takes_no_piece_with_it(tmp_path: 
     log.close()
 
     assert list(EventFile(log.path)) == [piece]
-
-
-@pytest.mark.parametrize("odd", ["x", "", "é\u2028\x7f", '\\"/\b\f\n\r\t\0\x1f', "\ud800", "🙂", "a" * 10_000])
-@pytest.mark.parametrize("trace", [None, "t"])
-def test_the_line_of_a_piece_is_the_one_that_its_event_writes(odd: str, trace: str | None) -> None:
-    piece = dataclasses.replace(piece_of("text", 1795019388.8044326, 'r"1', odd or "m", None, odd), trace=trace)
-    others = [
-        piece,
-        dataclasses.replace(piece, kind="thinking", parent=odd),
-        dataclasses.replace(piece, kind="block", data={"type": "text", "text": odd}),
-        dataclasses.replace(piece, data={"text": odd, "more": 1}),
-        dataclasses.replace(piece, stream="tool"),
-        piece,
-        dataclasses.replace(piece, id="another"),
-    ]
-    assert lines_of(others) == [event.to_bytes() + b"\n" for event in others]

@@ -57,9 +57,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from json.encoder import encode_basestring as _quoted
 from typing import Any, Literal
 
 Stream = Literal[
@@ -170,35 +169,6 @@ class Event:
 
 PIECES = ("text", "thinking")
 """The kinds of a piece of an answer."""
-
-
-def lines_of(events: Iterable[Event]) -> list[bytes]:
-    """The lines of events in `events.jsonl`, each with its end; those of pieces in half the time that others take."""
-    lines: list[bytes] = []
-    kind = id = parent = run = object()
-    begin, middle = "", ""
-    for event in events:
-        if event.kind is not kind or event.id is not id or event.parent is not parent or event.run is not run:
-            kind, id, parent, run = event.kind, event.id, event.parent, event.run
-            begin, middle = _around_a_piece(event)
-        data = event.data
-        if middle and event.stream == "assistant" and len(data) == 1 and event.trace is None:
-            try:
-                lines.append(f"{begin}{event.t!r}{middle}{_quoted(data['text'])}}}}}\n".encode())
-                continue
-            except ValueError:  # half a surrogate pair, as a model may send it
-                pass
-        lines.append(event.to_bytes() + b"\n")
-    return lines
-
-
-def _around_a_piece(event: Event) -> tuple[str, str]:
-    """What stands before and behind the time of such a piece; nothing for an event that is none."""
-    if event.kind not in PIECES:
-        return "", ""
-    run, id, parent = (json.dumps(value, ensure_ascii=False) for value in (event.run, event.id, event.parent))
-    begin = f'{{"stream":"assistant","kind":"{event.kind}","t":'
-    return begin, f',"run":{run},"id":{id},"parent":{parent},"data":{{"text":'
 
 
 class _Unfrozen:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolkit.errors import RunError
-from toolkit.runs.outcome.events import PIECES, Event, lines_of
+from toolkit.runs.outcome.events import PIECES, Event
 from toolkit.runs.outcome.fold import Fold
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class EventLog:
             self._waiting += events
             return
         waiting = [*self._waiting, *events]
-        lines = lines_of(waiting)
+        lines = [event.to_bytes() + b"\n" for event in waiting]
         self._waiting = []
         if self._timer is not None:
             self._timer.cancel()

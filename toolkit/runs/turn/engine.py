@@ -201,7 +201,7 @@ class Engine:
 
     async def close(self) -> None:
         """End the process and everything in its jail; nothing survives."""
-        await self._process.close(is_under_way=self.is_over)
+        await self._process.close(is_under_way=self.is_over)  # over without a result: that turn may go on in there
 
     @property
     def client(self) -> ClaudeSDKClient:
