@@ -34,6 +34,8 @@ class Lifeline:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._on_end: Callable[[], None] = lambda: None
         self._on_hangup: Callable[[], object] = lambda: None
+        self.on_early_end: Callable[[], object] = lambda: None
+        """Called when nobody waits any more and there is no loop yet."""
         self._attached = threading.Event()
         self._ending = False
         threading.Thread(target=self._watch, name="toolkit-lifeline", daemon=True).start()
@@ -49,6 +51,8 @@ class Lifeline:
     def end(self) -> None:
         """Nobody waits any more: tell the loop, and see to it that the process ends. Any thread, any time."""
         self.end_soon()
+        if self._loop is None:
+            self.on_early_end()
         self._tell(self._on_end)
 
     def end_soon(self) -> None:

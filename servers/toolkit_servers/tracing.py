@@ -7,7 +7,6 @@ opentelemetry is imported for a call that is followed, and for no other.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Mapping
@@ -19,6 +18,8 @@ _HEADER = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})
 
 def span_id_of(trace_id: int, what: str) -> int:
     """The id of the span about `what` (a run or a call) in a trace; never 0, which means none."""
+    import hashlib
+
     found = hashlib.sha256(trace_id.to_bytes(16, "big") + what.encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(found[:8], "big") or 1
 

@@ -29,6 +29,7 @@ def main() -> Iterator[Row]:
         nested = _alternate(ours, theirs, NESTED, batches=20, calls=100)
         yield nested.row("stdio call, 2 KB nested dataclass, p50", 1.0, unit="us")
     yield _spawns(rounds=11).row("stdio spawn, initialize, tools/list", 0.3)
+    yield _crowds(rounds=5).row("twenty of our servers ready / five of mcp's", 1.0)
     yield _peaks(rounds=5).row("stdio spawn, initialize, tools/list: peak memory", 0.55, unit="MB")
     with connected(MANY_OURS) as ours, connected(MANY_THEIRS) as theirs:
         listing = _alternate(ours, theirs, request("tools/list"), batches=6, calls=5)
@@ -53,6 +54,26 @@ def _alternate(ours: Peer, theirs: Peer, line: bytes, *, batches: int, calls: in
                 start = time.perf_counter()
                 ask(line)
                 times.append(time.perf_counter() - start)
+    return pair
+
+
+def _crowds(*, rounds: int) -> Pair:
+    """All are started at once, as a client does, and then asked for their tools, until the last has listed them."""
+    pair = Pair([], [])
+    sides = [(SMALL_OURS, 20, pair.ours), (SMALL_THEIRS, 5, pair.theirs)]
+    for turn in range(rounds):
+        for argv, count, times in sides if turn % 2 == 0 else reversed(sides):
+            start = time.perf_counter()
+            peers = [Peer(argv) for _ in range(count)]
+            try:
+                for peer in peers:
+                    peer.initialize()
+                for peer in peers:
+                    peer.ask(request("tools/list"))
+                times.append(time.perf_counter() - start)
+            finally:
+                for peer in peers:
+                    peer.close()
     return pair
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mcp import Client, StdioServerParameters
@@ -13,6 +15,7 @@ from tests.ready._client import names_in, refused, said
 from toolkit import ToolContext
 from toolkit.errors import TargetError
 from toolkit_servers.ready import READY, load_ready
+from toolkit_servers.ready.files import files
 from toolkit_servers.target import load_target
 
 TOOL = "from toolkit import tool\n\n@tool\ndef own() -> str:\n    'Mine.'\n    return 'mine'\n"
@@ -62,6 +65,75 @@ def test_a_wrong_name_or_option_is_explained(name: str, options: dict[str, objec
         load_ready(name, **options)
     assert caught.value.target == name
     assert said_in_error in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("files", {"root": 1}, "root=1 cannot be used: it must be a path, a list, each a path or None"),
+        ("files", {"root": b"docs"}, "root=b'docs' cannot be used"),
+        ("files", {"root": ""}, "its root is an empty path"),
+        ("files", {"root": ["", "."], "compat": "reference"}, "its root is an empty path"),
+        ("files", {"compat": "Reference"}, "compat='Reference' cannot be used: it must be 'reference' or None"),
+        ("files", {"compat": True}, "compat=True cannot be used"),
+        ("files", {"max_chars": 0}, "max_chars=0 leaves nothing"),
+        ("files", {"max_chars": "5"}, "max_chars='5' cannot be used: it must be a whole number"),
+        ("files", {"read_only": "no"}, "read_only='no' cannot be used: it must be True or False"),
+        ("files", {"name": 1}, "name=1 cannot be used: it must be a text"),
+        ("notes", {"database": 1}, "database=1 cannot be used: it must be a path or None"),
+        ("notes", {"database": ""}, "its database is an empty path"),
+        ("workspace", {"section": 1}, "section=1 cannot be used"),
+    ],
+    ids=str,
+)
+def test_in_python_too_a_wrong_option_is_explained(name: str, options: dict[str, Any], words: str) -> None:
+    make = getattr(import_module(f"toolkit_servers.ready.{name}"), name)
+    with pytest.raises(TargetError) as caught:
+        make(**options)
+    assert words in caught.value.what
+    assert (caught.value.target, caught.value.exit_code) == (name, 2)
+
+
+async def test_in_python_a_folder_may_be_text_or_a_path(tmp_path: Path) -> None:
+    (tmp_path / "here").touch()
+    for root in (tmp_path, str(tmp_path)):
+        assert "here" in await said(files(root), "list_directory")  # type: ignore[arg-type]
+        assert "here" in await said(files([root], compat="reference"), "list_directory", path=str(tmp_path))  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("spec", ["files:", "files:,read_only=true", "files:root=", "notes:", "notes:database="])
+def test_a_path_without_a_character_does_not_stand_for_the_current_folder(spec: str, tmp_path: Path) -> None:
+    with pytest.raises(TargetError, match="is an empty path") as caught:
+        load_target(spec, cwd=tmp_path)
+    assert caught.value.exit_code == 2
+    with pytest.raises(TargetError, match="is an empty path"):
+        load_ready(spec.partition(":")[0], **{str(READY[spec.partition(":")[0]]): ""})
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ("files:proj,readonly=true", "'files' has no option 'readonly'; did you mean 'read_only'?"),
+        ("files:proj,readonly=true,max_chars=100", "did you mean 'read_only'?"),
+        ("files:proj:proj,readonly=true,compat=reference", "did you mean 'read_only'?"),
+        ("files:root=proj,readonly=true", "did you mean 'read_only'?"),
+        ("files:readonly=true", "did you mean 'read_only'?"),
+        ("files:proj,colour=red", "'files' has no option 'colour'; there are: "),
+    ],
+)
+def test_a_mistyped_option_is_not_taken_for_the_end_of_the_path(spec: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "proj").mkdir()
+    with pytest.raises(TargetError) as caught:
+        load_target(spec, cwd=tmp_path)
+    assert words in caught.value.what
+    assert (caught.value.target, caught.value.exit_code) == (spec, 2)
+
+
+async def test_a_folder_that_is_called_like_a_mistyped_option_is_a_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "proj,readonly=true"
+    folder.mkdir()
+    (folder / "here").touch()
+    assert "here" in await said(load_target(f"files:{folder.name}", cwd=tmp_path).toolbox, "list_directory")
 
 
 @pytest.mark.parametrize("spec", ["files:a,b=c", "files:root=a,b=c", "files:a,b=c,read_only=false", "files:./a,b=c"])

@@ -7,6 +7,7 @@ import functools
 import inspect
 import re
 import types
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -333,6 +334,36 @@ def test_options_are_checked() -> None:
         tool(shout.function, timeout=0)
     with pytest.raises(ToolDefinitionError, match="needs a function, not int"):
         tool(3)  # type: ignore[call-overload]
+
+
+def test_a_box_says_in_words_what_it_cannot_take_or_find() -> None:
+    box = Toolbox("box", [shout])
+    wrong: list[tuple[Callable[[], Any], str, str]] = [
+        (lambda: Toolbox("box", [shout], instructions=1), "instructions=1 cannot be used: it must be a text", "box"),  # type: ignore[arg-type]
+        (lambda: Toolbox("box", [shout], version=1), "version=1 cannot be used: it must be a text", "box"),  # type: ignore[arg-type]
+        (lambda: Toolbox("box", [shout], version=None), "version=None cannot be used", "box"),  # type: ignore[arg-type]
+        (lambda: Toolbox.from_module("os"), "takes a module, not 'os'", "os"),  # type: ignore[arg-type]
+        (lambda: box.only(1), "has no tool '1'; there are: shout", "1"),  # type: ignore[arg-type]
+        (lambda: box.only(["shout"]), "has no tool '['shout']'", "['shout']"),  # type: ignore[arg-type]
+        (lambda: box + shout, "shout cannot be added, as it is no toolbox but a Tool", "shout"),  # type: ignore[operator]
+    ]
+    for make, words, tool_name in wrong:
+        with pytest.raises(ToolDefinitionError) as caught:
+            make()
+        assert words in caught.value.what
+        assert caught.value.tool == tool_name
+
+
+async def test_what_no_client_can_call_is_an_error_reply_and_no_exception() -> None:
+    box = Toolbox("box", [shout])
+    for name in (None, 1, ["shout"], {"a": 1}):
+        reply = await box.call(name, {})  # type: ignore[arg-type]
+        assert reply.is_error
+        assert "a name is a text" in reply.text
+        assert "a name is a text" in (await box.get_prompt(name)).problem  # type: ignore[arg-type]
+        assert "an address is a text" in (await box.read(name)).problem  # type: ignore[arg-type]
+    reply = await box.call("shout", {1: 2})  # type: ignore[dict-item]
+    assert (reply.is_error, reply.text) == (True, "shout was not called: an argument's name is a text, not 1")
 
 
 def test_two_tools_of_one_name_are_refused_with_both_places() -> None:

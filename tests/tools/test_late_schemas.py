@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import enum
-import json
-import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
@@ -20,8 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from toolkit.errors import ToolDefinitionError
 from toolkit.tools import Toolbox, ToolContext, WorkspacePath, tool
-from toolkit.tools.schema import _arguments, _output, compile_type
-from toolkit.tools.schema._types import is_plain
+from toolkit.tools.schema.compiling import compile_type, output, parse
+from toolkit.tools.schema.plain import plain_schema
 
 T = TypeVar("T")
 
@@ -90,20 +87,20 @@ def _named(annotation: Any) -> str:
 
 @pytest.mark.parametrize("annotation", PLAIN, ids=_named)
 def test_what_is_plain_has_a_schema(annotation: Any) -> None:
-    assert is_plain(type(None) if annotation is None else annotation)
+    assert plain_schema(type(None) if annotation is None else annotation) is not None
     assert compile_type(annotation).schema is not None
 
 
 @pytest.mark.parametrize("annotation", NOT_PLAIN, ids=_named)
 def test_what_may_have_no_schema_is_not_plain(annotation: Any) -> None:
-    assert not is_plain(annotation)
+    assert plain_schema(annotation) is None
 
 
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The types that were compiled meanwhile."""
     seen: list[Any] = []
-    for module, name in ((_arguments, "compile_type"), (_output, "compile_output")):
+    for module, name in ((parse, "compile_type"), (output, "compile_output")):
         real = getattr(module, name)
 
         def noted(annotation: Any, real: Any = real) -> Any:
@@ -140,7 +137,7 @@ async def test_making_and_calling_compiles_only_what_is_called(compiled: list[An
     assert compiled
     before = len(compiled)
     assert [entry["name"] for entry in box.listing()] == ["count", "look"]
-    assert len(compiled) == before + 2
+    assert len(compiled) == before
     assert box.listing() is box.listing()
 
 
@@ -170,50 +167,3 @@ def test_a_structured_result_without_a_type_is_refused_when_the_box_is_made() ->
 
     with pytest.raises(ToolDefinitionError, match="needs a return type"):
         Toolbox("box", [tool(structured=True)(work)])
-
-
-TOOLS = '''
-import pydantic
-from pathlib import Path
-
-real = pydantic.TypeAdapter.__init__
-
-def noted(self, *given, **more):
-    Path("made").touch()
-    real(self, *given, **more)
-
-pydantic.TypeAdapter.__init__ = noted
-
-from toolkit import tool
-
-@tool
-def add(a: int, b: list[str] | None = None) -> int:
-    """Add."""
-    return a
-'''
-
-
-def test_a_server_makes_no_schema_before_its_tools_are_listed(tmp_path: Path) -> None:
-    (tmp_path / "tools.py").write_text(TOOLS, encoding="utf-8")
-    client = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-    argv = [sys.executable, "-P", "-m", "toolkit", "serve", "tools.py"]
-    with subprocess.Popen(argv, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ) as server:
-        assert server.stdin is not None
-        assert server.stdout is not None
-
-        def ask(number: int, method: str, params: dict[str, Any]) -> dict[str, Any]:
-            assert server.stdin is not None
-            assert server.stdout is not None
-            frame = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-            server.stdin.write(json.dumps(frame).encode() + b"\n")
-            server.stdin.flush()
-            answer: dict[str, Any] = json.loads(server.stdout.readline())
-            return answer
-
-        assert "result" in ask(1, "initialize", client)
-        assert not (tmp_path / "made").exists()
-        [entry] = ask(2, "tools/list", {})["result"]["tools"]
-        assert list(entry["inputSchema"]["properties"]) == ["a", "b"]
-        assert (tmp_path / "made").exists()
-        server.stdin.close()
-        server.wait(60)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         ToolResult as ToolResult,
     )
     from toolkit.tools.context import Budget as Budget, Deadline as Deadline, ToolContext as ToolContext
+    from toolkit.tools.declared import misfit as misfit
     from toolkit.tools.offers import (
         Completion as Completion,
         Contents as Contents,
@@ -43,6 +44,7 @@ _HOMES = {
     "toolkit.tools.asking": "Cancelled CannotAsk Declined Root Sampled",
     "toolkit.tools.content": "Audio Image Reply Resource Text ToolResult",
     "toolkit.tools.context": "Budget Deadline ToolContext",
+    "toolkit.tools.declared": "misfit",
     "toolkit.tools.offers": "Completion Contents Messages ServedPrompt ServedResource prompt resource",
     "toolkit.tools.served": "Served as_served",
     "toolkit.tools.toolbox": "Toolbox",
@@ -51,4 +53,4 @@ _HOMES = {
 }
 
 __getattr__, __dir__, _names = lazy_names(__name__, _HOMES)
-__all__ = [name for name in _names if name != "AgentPaths"]  # that one is for the rooms above
+__all__ = [name for name in _names if name not in ("AgentPaths", "misfit")]  # those are for the rooms above

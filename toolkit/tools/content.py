@@ -7,7 +7,6 @@ from the first bytes; a file's name is only asked when the bytes do not tell.
 from __future__ import annotations
 
 import base64
-import mimetypes
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
@@ -32,6 +31,13 @@ _MAGIC: tuple[tuple[bytes, int, str], ...] = (
     (b"ftypM4A", 4, "audio/mp4"),
     (b"%PDF-", 0, "application/pdf"),
 )
+
+
+def _guessed(name: str) -> str | None:
+    """The media type that a file's name stands for."""
+    import mimetypes  # reads the machine's list of them
+
+    return mimetypes.guess_type(name)[0]
 
 
 def sniff(data: bytes) -> str | None:
@@ -68,7 +74,7 @@ class _Media:
     def block(self) -> Block:
         """The MCP content block."""
         data = self.data if isinstance(self.data, bytes) else Path(self.data).read_bytes()
-        guessed = None if isinstance(self.data, bytes) else mimetypes.guess_type(Path(self.data).name)[0]
+        guessed = None if isinstance(self.data, bytes) else _guessed(Path(self.data).name)
         mime = self.mime or sniff(data) or guessed
         if mime is None or not mime.startswith(f"{self.family}/"):
             kind, family = type(self).__name__, self.family
@@ -112,7 +118,7 @@ class Resource:
             path = Path(self.uri).absolute()
             uri, data = path.as_uri(), path.read_bytes()
         raw = data.encode() if isinstance(data, str) else data
-        mime = self.mime or sniff(raw) or mimetypes.guess_type(uri)[0]
+        mime = self.mime or sniff(raw) or _guessed(uri)
         try:
             content = {"mimeType": mime or "text/plain", "text": raw.decode("utf-8")}
         except UnicodeDecodeError:

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
-from uuid import uuid4
 
 from toolkit.errors import ToolError
 from toolkit.tools.content import Reply
@@ -103,7 +102,7 @@ class ToolContext:
     def call_id(self) -> str:
         """The client's own id of this call, the one its events carry; a fresh one outside a run."""
         if self._call_id is None:
-            self._call_id = f"call_{uuid4().hex}"
+            self._call_id = f"call_{os.urandom(16).hex()}"
         return self._call_id
 
     @property

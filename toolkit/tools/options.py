@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
 from toolkit._base.words import did_you_mean
+from toolkit.tools.declared import misfit
+from toolkit.tools.plain_json import is_json_object
 from toolkit.tools.schema import Subject
 
 _HINTS = {
@@ -51,6 +53,29 @@ class ToolOptions(CommonOptions, total=False):
     """Also declare an output schema and send structured content, which Claude Code shows instead of the text."""
 
 
+class EntryOptions(CommonOptions, total=False):
+    """The options of `Tool.from_schema(...)`."""
+
+    description: str | None
+    """What the model reads."""
+    annotations: Mapping[str, Any] | None
+    """The entry's own MCP annotations."""
+    meta: Mapping[str, Any] | None
+    """What its `_meta` has beside our own entries."""
+    render: Callable[[Any], Any] | None
+    """What `@tool.renders` would take."""
+
+
+class ToolHints(TypedDict, total=False):
+    """The MCP annotations of a tool that the protocol gives a meaning."""
+
+    title: str
+    readOnlyHint: bool
+    destructiveHint: bool
+    idempotentHint: bool
+    openWorldHint: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """What a tool was given, but for its name; the signature and the docstring say the rest."""
@@ -72,28 +97,29 @@ class Options:
     """What the tool's `_meta` has beside our own entries."""
 
     @classmethod
-    def checked(cls, subject: Subject, options: Mapping[str, Any], known: type = ToolOptions) -> Options:
-        """The options a user gave.
+    def checked(cls, subject: Subject, options: Mapping[str, Any]) -> Options:
+        """The options that `@tool` was given.
 
         Raises:
-            ToolDefinitionError: there is no such option, or its value leaves nothing.
+            ToolDefinitionError: there is no such option, it is of another type, or its value leaves nothing.
         """
-        where = "@tool" if known is ToolOptions else "Tool.from_schema"
-        fix = f"Change the arguments of {where}(...)"
-        for name in options:
-            if name not in known.__annotations__:
-                near = did_you_mean(name, known.__annotations__)
-                raise subject.refusal(f"{where} has no option '{name}'{near}", fix)
-        for name in ("timeout", "max_chars"):
-            value = options.get(name)
-            if value is not None and not value > 0:
-                raise subject.refusal(f"{name}={value!r} leaves nothing: it must be above zero", fix)
-        chosen = {name: value for name, value in options.items() if name != "name"}
-        if "icons" in chosen:
-            from toolkit.tools.offers import read_icons
+        return cls(**_chosen(subject, "@tool", options, ToolOptions))
 
-            chosen["icons"] = read_icons(chosen["icons"], subject.refusal)
-        return cls(**chosen)
+    @classmethod
+    def of_entry(cls, subject: Subject, options: Mapping[str, Any]) -> tuple[Options, Callable[[Any], Any] | None]:
+        """The options that `Tool.from_schema` was given, and the renderer among them.
+
+        Raises:
+            ToolDefinitionError: as for `checked`, or what is sent as it is cannot be sent.
+        """
+        chosen = _chosen(subject, "Tool.from_schema", options, EntryOptions)
+        render, meta, annotations = (chosen.pop(name, None) for name in ("render", "meta", "annotations"))
+        for what, mapping in (("annotations", annotations), ("meta", meta)):
+            if not is_json_object(mapping or {}):
+                fix = f"Give a dict of JSON values: {what}={{}}"
+                raise subject.refusal(f"its {what} cannot be sent: {mapping!r}", fix)
+        hints, more = _hints_as_options(subject, annotations or {})
+        return cls(**{**hints, **chosen}, more_annotations=more, more_meta=dict(meta or {})), render
 
     def hints(self) -> dict[str, Any]:
         """The MCP annotations that were given."""
@@ -110,7 +136,55 @@ class Options:
         return {**meta, **self.more_meta}
 
 
-def hints_as_options(annotations: Mapping[str, Any]) -> tuple[dict[str, bool], dict[str, Any]]:
-    """MCP annotations as options of ours, and those that we have no option for."""
-    ours = {name: annotations[hint] for name, hint in _HINTS.items() if isinstance(annotations.get(hint), bool)}
+def _chosen(subject: Subject, where: str, options: Mapping[str, Any], known: type) -> dict[str, Any]:
+    """The options of a tool as `Options` has them."""
+    chosen = given_options(subject, where, options, known)
+    refuse_nothing_left(subject, chosen, ("timeout", "max_chars"))
+    chosen.pop("name", None)
+    if "icons" in chosen:
+        from toolkit.tools.offers import read_icons
+
+        chosen["icons"] = read_icons(chosen["icons"], subject.refusal)
+    return chosen
+
+
+def given_options(subject: Subject, where: str, options: Mapping[str, Any], known: type) -> dict[str, Any]:
+    """The options that were given, None among them left out: every one is what `known`, a TypedDict, declares.
+
+    Raises:
+        ToolDefinitionError: there is no such option, or it is of another type.
+    """
+    for name in options:
+        if name not in known.__annotations__:
+            near = did_you_mean(name, known.__annotations__)
+            raise subject.refusal(f"{where} has no option '{name}'{near}", f"Change the arguments of {where}(...)")
+    chosen = {name: value for name, value in options.items() if value is not None}
+    if wrong := misfit(chosen, known):
+        raise subject.refusal(wrong.what, f"Write {wrong.example} in {where}(...)")
+    return chosen
+
+
+def refuse_nothing_left(subject: Subject, options: Mapping[str, Any], names: Iterable[str]) -> None:
+    """Raise where one of these numbers is not above zero."""
+    for name in names:
+        if name in options and not options[name] > 0:
+            what = f"{name}={options[name]!r} leaves nothing: it must be above zero"
+            raise subject.refusal(what, f"Give it more, or leave {name} out")
+
+
+def refuse_wrong_part(subject: Subject, where: str, given: Mapping[str, Any], known: type) -> None:
+    """Raise where a part of an MCP object that was given is not what the protocol says of it; others may be there."""
+    if wrong := misfit({name: value for name, value in given.items() if value is not None}, known):
+        name, _, example = wrong.example.partition("=")
+        raise subject.refusal(f"in its {where}, {wrong.what}", f'Write it as: {where}={{"{name}": {example}}}')
+
+
+def _hints_as_options(subject: Subject, annotations: Mapping[str, Any]) -> tuple[dict[str, bool], dict[str, Any]]:
+    """MCP annotations as options of ours, and those that we have no option for.
+
+    Raises:
+        ToolDefinitionError: one is not what the protocol says of it.
+    """
+    refuse_wrong_part(subject, "annotations", annotations, ToolHints)
+    ours = {name: annotations[hint] for name, hint in _HINTS.items() if annotations.get(hint) is not None}
     return ours, {key: value for key, value in annotations.items() if key not in _HINTS.values()}

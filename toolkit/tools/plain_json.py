@@ -2,7 +2,7 @@
 
 Bytes are base64 in the standard alphabet (pydantic writes the one for URLs, which most decoders refuse or misread).
 What JSON cannot hold is replaced before a reply is handed out, so that a call in Python and a client on any wire
-get the same.
+get the same. pydantic is loaded with the first value that needs it.
 """
 
 from __future__ import annotations
@@ -15,25 +15,18 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from functools import lru_cache
 from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
-
-from pydantic import BaseModel
-from pydantic_core import (
-    PydanticSerializationError,
-    SchemaSerializer,
-    core_schema,
-    to_json,
-    to_jsonable_python,
-)
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
 
 from toolkit._base.json_bytes import as_read
 from toolkit.tools.content import Block, Reply
+
+if TYPE_CHECKING:
+    from pydantic_core import SchemaSerializer
 
 _LONGEST_EXCERPT = 80
 """Characters of a wrong value that are repeated to the model."""
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 _SEQUENCES = (list, tuple, set, frozenset, deque)
-_ANY = SchemaSerializer(core_schema.any_schema())
 
 
 def json_text(value: Any) -> str:
@@ -42,11 +35,15 @@ def json_text(value: Any) -> str:
     Raises:
         PydanticSerializationError, ValueError, RecursionError: it cannot.
     """
+    from pydantic_core import to_json
+
     return to_json(_without_bytes(value), inf_nan_mode="strings").decode()
 
 
 def json_value(value: Any) -> Any:
     """The same as plain Python data; a number without a JSON form stays what it is."""
+    from pydantic_core import to_jsonable_python
+
     return to_jsonable_python(_without_bytes(value))
 
 
@@ -64,7 +61,14 @@ def in_base64(value: Any) -> Any:
 
 
 def _without_bytes(value: Any) -> Any:
-    return in_base64(_ANY.to_python(value, by_alias=True)) if _holds_bytes(value) else value
+    return in_base64(_any_serializer().to_python(value, by_alias=True)) if _holds_bytes(value) else value
+
+
+@lru_cache(maxsize=1)
+def _any_serializer() -> SchemaSerializer:
+    from pydantic_core import SchemaSerializer, core_schema
+
+    return SchemaSerializer(core_schema.any_schema())
 
 
 def _holds_bytes(value: Any) -> bool:
@@ -101,6 +105,8 @@ def _oddly_holds_bytes(value: Any) -> bool:
 @lru_cache(maxsize=2048)
 def _fields_of(cls: type) -> tuple[str, ...] | None:
     """The fields of a dataclass or a pydantic model that are not declared as plain values; None for any other class."""
+    from pydantic import BaseModel
+
     if issubclass(cls, BaseModel):
         names = list(cls.model_fields)
     elif dataclasses.is_dataclass(cls):
@@ -137,6 +143,8 @@ def _is_sendable(block: Block) -> bool:
     text = block.get("text")
     if block.keys() == {"type", "text"} and type(text) is str and text.isascii():
         return True
+    from pydantic_core import PydanticSerializationError, to_json
+
     try:
         to_json(block)
     except PydanticSerializationError:
@@ -156,6 +164,16 @@ def excerpt(value: Any) -> str:
 def is_json_object(value: object) -> bool:
     """Whether it is a mapping that JSON holds as it is."""
     try:
-        return isinstance(value, Mapping) and bool(json.dumps(dict(value), allow_nan=False))
+        is_json = isinstance(value, Mapping) and bool(json.dumps(dict(value), allow_nan=False))
     except (TypeError, ValueError, RecursionError):
         return False
+    return is_json and odd_key(value) is None
+
+
+def odd_key(value: object) -> tuple[object] | None:
+    """A key at any depth that is no text, though a reader would get it as one; in a tuple, as None may be a key."""
+    if isinstance(value, Mapping):
+        own = next(((key,) for key in value if not isinstance(key, str)), None)
+        return own or next((found for each in value.values() if (found := odd_key(each))), None)
+    inside = value if isinstance(value, list | tuple) else ()
+    return next((found for each in inside if (found := odd_key(each))), None)

@@ -9,11 +9,14 @@ import sys
 import types
 from collections.abc import Callable, Mapping
 from itertools import chain
-from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar, overload
 
-from toolkit.tools.calling import Renderer
 from toolkit.tools.context import ToolContext
-from toolkit.tools.schema import Arguments, GivenArguments, Subject, description, is_context
+from toolkit.tools.schema import Arguments, Subject, description, is_context
+
+if TYPE_CHECKING:
+    from toolkit.tools.calling import Renderer
+    from toolkit.tools.schema.compiling import GivenArguments
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -15,6 +15,8 @@ from toolkit._base.words import did_you_mean
 from toolkit.errors import ToolDefinitionError
 from toolkit.tools.content import Reply
 from toolkit.tools.context import ToolContext
+from toolkit.tools.declared import misfit
+from toolkit.tools.plain_json import excerpt
 from toolkit.tools.served import Served, as_served
 from toolkit.tools.typed_tool import Tool
 
@@ -31,7 +33,7 @@ class Toolbox:
     """Tools, resources and prompts under one name: serve them in-process, over stdio or over HTTP.
 
     Raises:
-        ToolDefinitionError: a bad name, an empty box, two of one name, overlapping addresses,
+        ToolDefinitionError: a bad name or option, an empty box, two of one name, overlapping addresses,
             something that is none of these, or a parameter type that JSON cannot carry.
     """
 
@@ -39,6 +41,7 @@ class Toolbox:
         self, name: str, tools: Iterable[object], *, version: str = "1.0.0", instructions: str | None = None
     ) -> None:
         self.name = _checked_name(name)
+        _refuse_misfit(name, version=version, instructions=instructions)
         self.version = version
         self.instructions = instructions
         self._served = _checked(name, tools)
@@ -64,6 +67,12 @@ class Toolbox:
     @classmethod
     def from_module(cls, module: ModuleType, name: str | None = None) -> Toolbox:
         """All tools, resources and prompts a module makes (or lists in `__all__`), under the module's name."""
+        if not isinstance(module, ModuleType):
+            raise ToolDefinitionError(
+                f"Toolbox.from_module takes a module, not {module!r}",
+                tool=str(module),
+                fix="Import it and give the module itself: import my_tools, then Toolbox.from_module(my_tools)",
+            )
         listed = getattr(module, "__all__", None)
         values = vars(module).values() if listed is None else [vars(module).get(entry) for entry in listed]
         found = dict.fromkeys(served for served in map(as_served, values) if served is not None)
@@ -83,11 +92,19 @@ class Toolbox:
                 known = dict.fromkeys(each.name for each in self._served)
                 what = "tool" if len(self.tools) == len(self._served) else "tool, resource or prompt"
                 raise ToolDefinitionError(
-                    f"toolbox '{self.name}' has no {what} '{name}'{did_you_mean(name, known)}", tool=name
+                    f"toolbox '{self.name}' has no {what} '{name}'{did_you_mean(str(name), known)}",
+                    tool=str(name),
                 )
         return self._with([each for name in names for each in self._served if _is_called(each, name)])
 
     def __add__(self, other: Toolbox) -> Toolbox:
+        if not isinstance(other, Toolbox):
+            added = getattr(other, "name", None) or repr(other)
+            raise ToolDefinitionError(
+                f"toolbox '{self.name}': {added} cannot be added, as it is no toolbox but a {type(other).__name__}",
+                tool=str(added),
+                fix=f"Put tools into one first: box + Toolbox({self.name!r}, [my_tool])",
+            )
         return self._with([*self._served, *other._served])
 
     def __iter__(self) -> Iterator[Tool[..., Any]]:
@@ -133,6 +150,8 @@ class Toolbox:
         self, name: str, arguments: Mapping[str, Any] | None = None, context: ToolContext | None = None
     ) -> Reply:
         """Call a tool as a client does; an unknown name is an error reply too."""
+        if not isinstance(name, str):
+            return Reply.error(f"no tool {excerpt(name)}: a name is a text")
         tool = self.tools.get(name)
         if tool is None:
             return Reply.error(f"no tool '{name}'{did_you_mean(name, self.tools)}")
@@ -140,8 +159,11 @@ class Toolbox:
 
     async def read(self, uri: str, context: ToolContext | None = None) -> Contents:
         """Read a resource as a client does; an address where nothing is gives a problem in words."""
+        from toolkit.tools.offers import Contents
         from toolkit_servers.offers import read_resource
 
+        if not isinstance(uri, str):
+            return Contents(problem=f"there is no resource {excerpt(uri)}: an address is a text", is_missing=True)
         return await read_resource(self, uri, context)
 
     async def get_prompt(
@@ -150,6 +172,8 @@ class Toolbox:
         """Get the messages of a prompt as a client does; an unknown name gives a problem in words."""
         from toolkit.tools.offers import Messages
 
+        if not isinstance(name, str):
+            return Messages(problem=f"no prompt {excerpt(name)}: a name is a text")
         found = self.prompts.get(name)
         if found is None:
             return Messages(problem=f"no prompt '{name}'{did_you_mean(name, self.prompts)}")
@@ -180,6 +204,14 @@ def _checked_name(name: str) -> str:
         tool=str(name),
         fix='Use 1 to 48 letters, digits, "-" or single "_" ("__" only in front): clients write mcp__NAME__TOOL',
     )
+
+
+def _refuse_misfit(box: str, **options: object) -> None:
+    """Raise where an option of a box is not of the type it is declared with."""
+    if wrong := misfit(options, Toolbox.__init__):
+        raise ToolDefinitionError(
+            f"toolbox '{box}': {wrong.what}", tool=box, fix=f"Write it as: Toolbox({box!r}, […], {wrong.example})"
+        )
 
 
 def _is_called(served: Served[..., Any], name: str) -> bool:

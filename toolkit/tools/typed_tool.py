@@ -8,28 +8,18 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Any, Concatenate, Final, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
 
-from toolkit.tools.calling import Renderer, invoke, render
 from toolkit.tools.content import Reply
 from toolkit.tools.context import ToolContext
-from toolkit.tools.options import CommonOptions, Options, ToolOptions, hints_as_options
-from toolkit.tools.plain_json import is_json_object
-from toolkit.tools.schema import (
-    Arguments,
-    Entry,
-    GivenArguments,
-    GivenOutput,
-    Output,
-    Subject,
-    doubts,
-    is_certain,
-    is_certain_output,
-    read_call,
-    read_subject,
-)
+from toolkit.tools.options import EntryOptions, Options, ToolOptions
+from toolkit.tools.schema import Arguments, Subject, doubts, is_certain, read_call, read_subject
 from toolkit.tools.served import Served, Shared, as_served
+
+# What a tool needs when it is called, or has schemas of more than plain types, is loaded then.
+if TYPE_CHECKING:
+    from toolkit.tools.calling import Renderer
+    from toolkit.tools.schema.compiling import Entry, GivenArguments, GivenOutput, Output
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -49,21 +39,32 @@ class _SharedTool(Shared):
 
     @functools.cached_property
     def arguments(self) -> Arguments | GivenArguments:
-        return Arguments(self.subject) if self.entry is None else GivenArguments(self.subject, self.entry)
+        if self.entry is None:
+            return Arguments(self.subject)
+        from toolkit.tools.schema.compiling import GivenArguments
+
+        return GivenArguments(self.subject, self.entry)
 
     @functools.cached_property
     def output(self) -> Output | GivenOutput | None:
-        if self.entry is not None:
-            return None if self.entry.output_schema is None else GivenOutput(self.subject, self.entry)
-        return Output(self.subject) if self.options.structured else None
+        if self.entry is None and not self.options.structured:
+            return None
+        from toolkit.tools.schema.compiling import GivenOutput, Output
+
+        if self.entry is None:
+            return Output(self.subject)
+        return None if self.entry.output_schema is None else GivenOutput(self.subject, self.entry)
 
     def make_sure(self) -> None:
         if self.entry is not None:
             return  # made sure of where it was given
         if not is_certain(self.subject):
             self.arguments  # noqa: B018
-        if self.options.structured and not is_certain_output(self.subject):
-            self.output  # noqa: B018
+        if self.options.structured:
+            from toolkit.tools.schema.compiling import is_certain_output
+
+            if not is_certain_output(self.subject):
+                self.output  # noqa: B018
 
     @functools.cached_property
     def description(self) -> str:
@@ -87,31 +88,23 @@ class Tool(Served[P, R]):
         name: str,
         input_schema: Mapping[str, Any],
         call: Callable[..., S],
-        description: str = "",
         output_schema: Mapping[str, Any] | None = None,
-        annotations: Mapping[str, Any] | None = None,
-        meta: Mapping[str, Any] | None = None,
-        render: Renderer | None = None,
-        **options: Unpack[CommonOptions],
+        **options: Unpack[EntryOptions],
     ) -> Tool[..., S]:
         """A tool made of an entry of a catalogue: its schemas are passed on untouched, and held.
 
         `call` gets the checked arguments as one dict, and a ToolContext where it has a parameter of that
-        type; it may be async. `annotations` and `meta` are the entry's own, `render` is as `@tool.renders`.
+        type; it may be async. `description`, `annotations` and `meta` are the entry's own, `render` is as
+        `@tool.renders`.
 
         Raises:
-            ToolDefinitionError: a schema is none, a name cannot be, or `call` takes no arguments.
+            ToolDefinitionError: a schema is none, a name or an option cannot be, or `call` takes no arguments.
         """
         module = str(sys._getframe(1).f_globals.get("__name__", ""))
+        from toolkit.tools.schema.compiling import Entry
+
         subject = read_call(call, name, module)
-        for what, mapping in (("annotations", annotations), ("meta", meta)):
-            if not (mapping is None or is_json_object(mapping)):
-                raise subject.refusal(
-                    f"its {what} cannot be sent: {mapping!r}", f"Give a dict of JSON values: {what}={{}}"
-                )
-        hints, more = hints_as_options(annotations or {})
-        given = Options.checked(subject, {**hints, **options}, CommonOptions)
-        chosen = replace(given, description=description or None, more_annotations=more, more_meta=dict(meta or {}))
+        chosen, render = Options.of_entry(subject, options)
         return _of_entry(subject, chosen, Entry(input_schema, output_schema), render)
 
     # Said again for type checkers: a method's tool is a tool.
@@ -161,6 +154,8 @@ class Tool(Served[P, R]):
 
     def reply(self, value: Any) -> Reply:
         """A value of this tool as a client gets it."""
+        from toolkit.tools.calling import render
+
         rendered = render(value, renderer=self._shared.renderer, max_chars=self.options.max_chars)
         output = self._shared.output
         if output is None or rendered.is_error:
@@ -169,6 +164,8 @@ class Tool(Served[P, R]):
 
     async def invoke(self, arguments: Mapping[str, Any] | None = None, context: ToolContext | None = None) -> Reply:
         """Call the tool as a client does: JSON arguments in, a reply out, never an exception."""
+        from toolkit.tools.calling import invoke
+
         return await invoke(self, arguments, context or ToolContext())
 
     def _parts(self) -> tuple[Any, ...]:

@@ -23,6 +23,8 @@ VERSION_KEY = f"{_KEYS}protocolVersion"
 CAPABILITIES_KEY = f"{_KEYS}clientCapabilities"
 CLIENT_KEY = f"{_KEYS}clientInfo"
 LOG_LEVEL_KEY = f"{_KEYS}logLevel"
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+"""From the least severe to the most."""
 SERVER_KEY = f"{_KEYS}serverInfo"
 TOOL_USE_ID = "claudecode/toolUseId"
 """The id by which Claude Code's own events name a call."""

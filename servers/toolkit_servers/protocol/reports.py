@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
-LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-"""From the least severe to the most."""
+from toolkit_servers.protocol.offer import LEVELS
+
 _MOST_WAITING = 256
 """A client that reads slower than the tool reports loses the oldest reports."""
 

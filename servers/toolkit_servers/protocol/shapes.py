@@ -9,8 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from toolkit_servers.protocol.offer import CAPABILITIES_KEY, CLIENT_KEY, LOG_LEVEL_KEY, MODERN_VERSION, VERSION_KEY
-from toolkit_servers.protocol.reports import LEVELS
+from toolkit_servers.protocol.offer import (
+    CAPABILITIES_KEY,
+    CLIENT_KEY,
+    LEVELS,
+    LOG_LEVEL_KEY,
+    MODERN_VERSION,
+    VERSION_KEY,
+)
 
 Params = Mapping[str, Any] | None
 

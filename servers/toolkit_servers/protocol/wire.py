@@ -12,9 +12,7 @@ import json
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from pydantic_core import from_json
-
-from toolkit._base.json_bytes import json_bytes
+from toolkit._base.json_bytes import from_json_bytes, json_bytes
 
 RequestId = str | int
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INTERNAL_ERROR = -32700, -32600, -32601, -32603
@@ -51,7 +49,7 @@ class Frame(NamedTuple):
 def parse_line(line: bytes | bytearray) -> Frame | bytes:
     """The message a line holds, or the line to answer it with."""
     try:
-        content = from_json(line, cache_strings="keys")
+        content = from_json_bytes(line)
     except ValueError as problem:
         content = _with_half_letters_replaced(line)
         if content is None:
@@ -96,9 +94,19 @@ def _with_half_letters_replaced(line: bytes | bytearray) -> Any:
     Refusing it would name no request, and the client would wait for its reply.
     """
     try:
-        return from_json(json_bytes(json.loads(line)))
+        return from_json_bytes(json_bytes(json.loads(line)))
     except (ValueError, RecursionError):
         return None
+
+
+def same_id(request_id: RequestId) -> RequestId:
+    """What an id is compared by: mcp takes "7" and 7 for one."""
+    if type(request_id) is str:
+        try:
+            return int(request_id)
+        except ValueError:
+            pass
+    return request_id
 
 
 def result_line(request_id: RequestId, result: dict[str, Any]) -> bytes:

@@ -16,7 +16,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from toolkit._base.words import did_you_mean
 from toolkit.errors import TargetError
+from toolkit_servers.ready.given import refuse_empty
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,8 +43,6 @@ def load_ready(name: str, /, **options: Any) -> Toolbox:
     """
     from pydantic import ConfigDict, ValidationError, validate_call
 
-    from toolkit._base.words import did_you_mean
-
     if name not in READY:
         what = f"there is no ready-made '{name}'{did_you_mean(name, READY)}"
         raise TargetError(what, target=name, is_mistyped=True)
@@ -52,6 +52,8 @@ def load_ready(name: str, /, **options: Any) -> Toolbox:
         if option not in known:
             what = f"'{name}' has no option '{option}'{did_you_mean(option, known)}"
             raise TargetError(what, target=name, is_mistyped=True)
+    if (main := READY[name]) in options:
+        refuse_empty(name, str(main), options[str(main)])  # before it becomes the current folder
     try:
         return validate_call(config=ConfigDict(arbitrary_types_allowed=True))(factory)(**options)
     except ValidationError as error:
@@ -74,10 +76,11 @@ def load_ready_spec(spec: str, cwd: Path) -> Toolbox:
     Raises:
         TargetError: as for `load_ready`.
     """
-    name, _, rest = spec.partition(":")
-    options = _options(name, rest) if name in READY else {}
+    name = spec.partition(":")[0]
+    options = _options(spec, cwd) if name in READY else {}
     main = READY.get(name)
     if main in options:
+        refuse_empty(name, main, options[main], spec)
         paths = _paths(options[main], cwd) if name in _TAKE_SEVERAL else [options[main]]
         full = [str(cwd / Path(path).expanduser()) for path in paths]
         return load_ready(name, **{**options, main: full if len(full) > 1 else full[0]})
@@ -96,11 +99,14 @@ def _factory(name: str) -> Callable[..., Toolbox]:
     return function
 
 
-def _options(name: str, rest: str) -> dict[str, str]:
+def _options(spec: str, cwd: Path) -> dict[str, str]:
     """The options written behind the colon."""
+    name, colon, rest = spec.partition(":")
     options: dict[str, str] = {}
-    spec = f"{name}:{rest}"
     known = signature(_factory(name)).parameters
+    main = READY[name]
+    if main is not None and colon and (not rest or rest.startswith(",")):
+        refuse_empty(name, main, "", spec)
     while rest:
         # From the end, so that a comma or an equals sign in a path stays part of it.
         before, _, last = rest.rpartition(",")
@@ -110,9 +116,7 @@ def _options(name: str, rest: str) -> dict[str, str]:
         options[key] = value
         rest = before
     key, equals, value = rest.partition("=")
-    if equals and key in known:
-        return {**options, key: value}
-    main = READY[name]
+    path = value if equals and key in known else rest
     if rest and main is None:
         raise TargetError(
             f"'{name}' takes no path, but was given '{rest}'",
@@ -120,12 +124,38 @@ def _options(name: str, rest: str) -> dict[str, str]:
             where=[f"options: {', '.join(known)}"] if known else [],
             is_mistyped=True,
         )
+    _refuse_mistyped(spec, path, list(known), cwd)
+    if equals and key in known:
+        return {**options, key: value}
     return {**options, main: rest} if rest and main is not None else options
+
+
+def _refuse_mistyped(spec: str, path: str, known: list[str], cwd: Path) -> None:
+    """Raise where the end of a path that is not there was meant as an option: files:docs,readonly=true."""
+    name = spec.partition(":")[0]
+    before, _, last = path.rpartition(",")
+    key, equals, _ = last.partition("=")
+    near = did_you_mean(key, known)
+    is_option = "did you mean" in near or (before != "" and _is_there(before, cwd))
+    if equals and key.isidentifier() and is_option and not _is_there(path, cwd):
+        raise TargetError(
+            f"'{name}' has no option '{key}'{near}",
+            target=spec,
+            where=[f"{path} is not there, so that its end is no part of a path"],
+            is_mistyped=True,
+        )
+
+
+def _is_there(path: str, cwd: Path) -> bool:
+    try:
+        return (cwd / Path(path).expanduser()).exists()
+    except (OSError, RuntimeError, ValueError):  # a name that is too long, or a home that nobody has
+        return False
 
 
 def _paths(text: str, cwd: Path) -> list[str]:
     """One path, or several with colons between them; a folder that has the whole name comes first."""
-    return [text] if (cwd / Path(text).expanduser()).exists() else text.split(os.pathsep)
+    return [text] if _is_there(text, cwd) else text.split(os.pathsep)
 
 
 def _is_module(name: str, cwd: Path) -> bool:

@@ -16,6 +16,7 @@ from pydantic import AfterValidator, Field
 from toolkit.tools import Toolbox, tool
 from toolkit_servers.ready._notes_database import Note, NotesDatabase
 from toolkit_servers.ready.answers import one_line, with_remarks
+from toolkit_servers.ready.given import refuse_misfit
 
 _MOST_CHARS = 120_000
 """Characters of a result: a whole note always fits."""
@@ -120,8 +121,9 @@ def notes(database: Path | None = None) -> Toolbox:
     """A memory in the SQLite file `database`; `toolkit/notes.db` in the user's data folder if not given.
 
     Raises:
-        TargetError: the file is damaged or is no notes database; it is left as it is.
+        TargetError: the file is damaged or is no notes database, and is left as it is; or `database` is no path.
     """
+    refuse_misfit(notes, database=database)
     kept = NoteTools(NotesDatabase((Path(database) if database else _default()).expanduser().absolute()))
     return Toolbox(
         "notes",

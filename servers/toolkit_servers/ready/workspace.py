@@ -16,6 +16,7 @@ from pathlib import Path
 from toolkit._base.words import count_text, safe_name, size_text
 from toolkit.errors import TargetError, ToolError, WorkspaceError
 from toolkit.tools import Toolbox, tool
+from toolkit_servers.ready.given import refuse_misfit
 from toolkit_workspace import Change, Changes, WorkspaceSection
 from toolkit_workspace.changes import Pair
 from toolkit_workspace.moments import rewrite
@@ -134,8 +135,9 @@ def workspace(section: WorkspaceSection | Path | None = None, *, max_chars: int 
     """A toolbox over a prepared `WorkspaceSection`, or over the folder of one that was kept.
 
     Raises:
-        TargetError: no workspace is given, or there is none in that folder.
+        TargetError: no workspace is given, there is none in that folder, or an option is not what is declared here.
     """
+    refuse_misfit(workspace, section=section, max_chars=max_chars)
     if section is None:
         raise TargetError(
             "the ready-made 'workspace' needs to know which workspace",

@@ -14,7 +14,6 @@ import os
 import sys
 import traceback
 from collections import deque
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from toolkit.tools import Toolbox
     from toolkit_servers.build import ToolServer
     from toolkit_servers.protocol.offer import Offer
+    from toolkit_servers.stdio._kernel import Story
     from toolkit_servers.stdio._streams import LineWriter
 
 _MOST_WAITING = 64
@@ -32,22 +32,6 @@ _MOST_WAITING = 64
 
 _STARTING_SECONDS = 30.0
 _TOLD_BY_KERNEL = frozenset(f"notifications/{what}/list_changed" for what in ("tools", "prompts", "resources"))
-
-
-@dataclass
-class Story:
-    """What has been agreed with the client so far."""
-
-    is_modern: bool | None = None
-    """The era; None before the first request."""
-    is_opened: bool = False
-    """The kernel has answered a request, so mcp must be told in which era."""
-    greeting: dict[str, Any] | None = None
-    """The params of the `initialize` that was accepted."""
-    is_ready: bool = False
-    """The client has said `notifications/initialized`."""
-    log_level: str | None = None
-    """What the client has set; mcp and we send everything until it does."""
 
 
 class Behind:

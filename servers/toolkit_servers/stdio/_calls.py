@@ -23,16 +23,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger("toolkit.servers")
 
 
-def same_id(request_id: RequestId) -> RequestId:
-    """What an id is compared by: mcp takes "7" and 7 for one."""
-    if type(request_id) is str:
-        try:
-            return int(request_id)
-        except ValueError:
-            pass
-    return request_id
-
-
 class LineNotifier:
     """Sends the reports of one call as lines."""
 

@@ -17,7 +17,7 @@ import signal
 import stat
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -39,6 +39,8 @@ class Wires:
     writing: int
     lifeline: Lifeline
     """Ends the process when its parent dies, from now on."""
+    path: tuple[str, ...]
+    """Where modules were looked for before the user's code was imported."""
 
 
 _claimed: Wires | None = None
@@ -56,7 +58,7 @@ def claim_stdio() -> Wires:
         # stray line between two messages breaks the client's parser. Fd 0, so that input() or a child that
         # reads cannot swallow a request.
         reading, writing = _take(0, "stdin"), _unblocked(_take(1, "stdout"))
-        _claimed = Wires(reading, writing, Lifeline(reading))
+        _claimed = Wires(reading, writing, Lifeline(reading), tuple(sys.path))
         _redirect(0, os.O_RDONLY, None)
         _redirect(1, os.O_WRONLY, 2)
         # Not a pipe to the client any more: show prints as they are made.
@@ -73,13 +75,29 @@ def serve_stdio(tools: Toolbox | Reload, wires: Wires | None = None) -> None:
     Replies that are ready are still sent. After this returns the process has a second
     to live, whatever it does.
     """
-    wires = wires or claim_stdio()
+    _refuse_running_loop()
+    wires, signals = wires or claim_stdio(), _free_signals()
     with _quick_imports():
-        import asyncio
+        from toolkit.tools import Toolbox
+        from toolkit_servers.stdio._first import Begun, Ended, begin
 
-        from toolkit_servers.stdio._connection import run
+    served: Reload | Begun
+    try:
+        with _own_imports(wires.path):
+            served = begin(tools, wires, signals) if isinstance(tools, Toolbox) else tools
+            if isinstance(served, Begun) and served.is_done:
+                wires.lifeline.end_soon()
+                return
+            with _quick_imports():
+                import asyncio
 
-    asyncio.run(run(tools, wires, _free_signals()))
+                # What a call needs, too: loaded in the loop it would be taken for a tool that blocks it.
+                import toolkit.tools.calling
+                import toolkit.tools.schema.compiling  # noqa: F401
+                from toolkit_servers.stdio._connection import run
+        asyncio.run(run(served, wires, signals))
+    except Ended:
+        return
 
 
 def explain_first_print() -> None:
@@ -120,6 +138,29 @@ def _quick_imports() -> Iterator[None]:
         gc.freeze()
         if enabled:
             gc.enable()
+
+
+def _refuse_running_loop() -> None:
+    """Raise where a loop runs already: it would stand still, and the first call could not be made."""
+    loaded = sys.modules.get("asyncio")
+    if loaded is None:
+        return
+    with contextlib.suppress(RuntimeError):  # none runs
+        loaded.get_running_loop()
+        raise ToolkitError(
+            "serve_stdio cannot be called from a coroutine: it has an event loop of its own",
+            fix="Call it from a plain function, or in a thread: await asyncio.to_thread(serve_stdio, box)",
+        )
+
+
+@contextlib.contextmanager
+def _own_imports(path: Sequence[str]) -> Iterator[None]:
+    """Import what is ours as if the user's code had not put a folder of its own first, with a `logging.py` in it."""
+    theirs, sys.path = sys.path, [*path]
+    try:
+        yield
+    finally:
+        sys.path = theirs
 
 
 def _take(fd: int, name: str) -> int:

@@ -7,8 +7,9 @@ import signal
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from toolkit.tools import Toolbox
+from toolkit_servers.stdio._first import Begun
 from toolkit_servers.stdio._kernel import Kernel
+from toolkit_servers.stdio._outlet import Outlet
 from toolkit_servers.stdio._streams import GRACE, LineReader, LineWriter
 
 if TYPE_CHECKING:
@@ -16,11 +17,15 @@ if TYPE_CHECKING:
     from toolkit_servers.stdio._claim import Wires
 
 
-async def run(tools: Toolbox | Reload, wires: Wires, signals: Sequence[int]) -> None:
+async def run(tools: Reload | Begun, wires: Wires, signals: Sequence[int]) -> None:
     """Serve until the client is gone, or one of the signals comes."""
     loop = asyncio.get_running_loop()
-    writer = LineWriter(wires.writing)
-    reader = LineReader(wires.reading, writer)
+    begun = tools if isinstance(tools, Begun) else None
+    outlet = Outlet(wires.writing) if begun is None else begun.outlet
+    writer = LineWriter(outlet)
+    reader = LineReader(
+        wires.reading, writer, None if begun is None else begun.unread, has_ended=begun is not None and begun.has_ended
+    )
 
     def give_up_when_stuck() -> None:
         # A client that neither reads nor writes any more keeps us from reading on to its end of file.
@@ -44,16 +49,20 @@ async def run(tools: Toolbox | Reload, wires: Wires, signals: Sequence[int]) -> 
     finally:
         lifeline.end_soon()
         await writer.flushed(GRACE)
-        writer.detach()
+        outlet.detach()
 
 
-async def _serve(tools: Toolbox | Reload, reader: LineReader, writer: LineWriter) -> None:
-    if isinstance(tools, Toolbox):
-        await _talk(Kernel(tools, writer), reader)
+async def _serve(tools: Reload | Begun, reader: LineReader, writer: LineWriter) -> None:
+    if isinstance(tools, Begun):
+        tools.kernel.enter_loop(writer)
+        if tools.unsent:
+            writer.write(tools.unsent)
+        await _talk(tools.kernel, reader)
         return
     from toolkit_servers.reload import following
 
     kernel = Kernel(tools.target.toolbox, writer, reloads=True)
+    kernel.enter_loop(writer)
     async with following(tools, kernel):
         await _talk(kernel, reader)
 

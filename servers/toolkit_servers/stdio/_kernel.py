@@ -8,21 +8,21 @@ times as long as everything else; tests/serving/parity plays the same bytes to b
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 from toolkit_servers.offering import changed_kinds, may_ask, offers_more_than_tools
 from toolkit_servers.protocol import shapes
 from toolkit_servers.protocol.offer import CAPABILITIES_KEY, HANDSHAKE_VERSIONS, Offer
-from toolkit_servers.protocol.wire import METHOD_NOT_FOUND, error_line, notification_line, result_line
-from toolkit_servers.stdio._behind import Behind, Story
-from toolkit_servers.stdio._calls import Call, same_id
+from toolkit_servers.protocol.wire import METHOD_NOT_FOUND, error_line, notification_line, result_line, same_id
 
 if TYPE_CHECKING:
     from toolkit.tools import Toolbox
     from toolkit_servers.protocol.wire import Frame, RequestId
+    from toolkit_servers.stdio._behind import Behind
+    from toolkit_servers.stdio._calls import Call
     from toolkit_servers.stdio._streams import LineWriter
 
 _MOST_BEFORE_REQUEST = 8
@@ -30,12 +30,38 @@ _MOST_BEFORE_REQUEST = 8
 _CLOSING_SECONDS = 0.3
 
 
+@dataclass
+class Story:
+    """What has been agreed with the client so far."""
+
+    is_modern: bool | None = None
+    """The era; None before the first request."""
+    is_opened: bool = False
+    """The kernel has answered a request, so mcp must be told in which era."""
+    greeting: dict[str, Any] | None = None
+    """The params of the `initialize` that was accepted."""
+    is_ready: bool = False
+    """The client has said `notifications/initialized`."""
+    log_level: str | None = None
+    """What the client has set; mcp and we send everything until it does."""
+
+
+class Lines(Protocol):
+    """Where answers go before there is an event loop."""
+
+    def answer(self, request_id: RequestId, line: bytes) -> None:
+        """Send the answer to a request."""
+
+
 class Kernel:
     """One connection: takes the client's messages one by one and writes the answers."""
 
-    def __init__(self, box: Toolbox, writer: LineWriter, *, reloads: bool = False) -> None:
+    def __init__(self, box: Toolbox, lines: Lines, *, reloads: bool = False) -> None:
         self._offer = Offer(box, notifies=True, reloads=reloads)
-        self._writer = writer
+        self._lines = lines
+        """Where answers go."""
+        self._writer: LineWriter | None = None
+        """The same, for calls and for mcp: there is an event loop."""
         self._story = Story()
         self._early = 0
         self._calls: dict[RequestId, Call] = {}
@@ -53,6 +79,10 @@ class Kernel:
         """The tools of the next request."""
         return self._offer.toolbox
 
+    def enter_loop(self, writer: LineWriter) -> None:
+        """From now on there is an event loop, so every message can be taken."""
+        self._lines = self._writer = writer
+
     async def swap(self, box: Toolbox) -> None:
         """Put another box in place of the one before, and tell the client."""
         kinds = changed_kinds(self.toolbox, box)
@@ -65,9 +95,18 @@ class Kernel:
     async def tell(self, what: str) -> None:
         """Tell the client that a list (`tools`, `prompts`, `resources`) or the resource at a URI changed."""
         if self._hears_changes and not self._is_aside and what in ("tools", "prompts", "resources"):
-            self._writer.write(notification_line(f"notifications/{what}/list_changed"))
+            self._lines_of_loop.write(notification_line(f"notifications/{what}/list_changed"))
         if self._behind is not None:
             await self._behind.tell(what)
+
+    def take_first(self, frame: Frame) -> bool:
+        """Deal with one message before there is an event loop; False where it needs one, and nothing is done yet."""
+        if frame.is_request:
+            return frame.method != "tools/call" and self._answered(frame)
+        if frame.method == "notifications/initialized":
+            self.take(frame)
+            return True
+        return False
 
     def take(self, frame: Frame) -> None:
         """Deal with one message; returns at once, calls go on as tasks."""
@@ -103,24 +142,40 @@ class Kernel:
         if self._behind is not None:
             waited.append(self._behind.task)
         if waited:
+            import asyncio
+
             await asyncio.wait(waited, timeout=_CLOSING_SECONDS)
 
     def _take_request(self, frame: Frame) -> None:
-        story = self._story
-        if story.is_modern is None:
-            story.is_modern = frame.method != "initialize" and shapes.has_envelope(frame.params)
-        if not self._is_aside and self._answer(frame, modern=story.is_modern):
-            story.is_opened = True
+        if self._answered(frame):
             return
+        story = self._story
         assert frame.request_id is not None
         self._calls.pop(same_id(frame.request_id), None)
         if self._behind is None:
-            self._behind = Behind(self._offer, self._writer, story)
+            from toolkit_servers.stdio._behind import Behind
+
+            self._behind = Behind(self._offer, self._lines_of_loop, story)
             self._behind.is_alone = self._is_aside
         if frame.method == "initialize" and not story.is_modern:
             # It may change what the connection speaks, and only mcp knows to what.
             self._is_aside = self._behind.is_alone = True
         self._behind.give(frame)
+
+    def _answered(self, frame: Frame) -> bool:
+        """Answer a request, or start to, and know then what the connection speaks; False when it is mcp's."""
+        story = self._story
+        if story.is_modern is None:
+            story.is_modern = frame.method != "initialize" and shapes.has_envelope(frame.params)
+        if self._is_aside or not self._answer(frame, modern=story.is_modern):
+            return False
+        story.is_opened = True
+        return True
+
+    @property
+    def _lines_of_loop(self) -> LineWriter:
+        assert self._writer is not None
+        return self._writer
 
     def _answer(self, frame: Frame, *, modern: bool) -> bool:
         """Answer a request, or start to; False when it is mcp's."""
@@ -151,7 +206,7 @@ class Kernel:
         if is_unknown or (method in shapes.LISTS and not offers_more_than_tools(self.toolbox)):
             assert frame.request_id is not None
             line = error_line(frame.request_id, METHOD_NOT_FOUND, "Method not found", method)
-            self._writer.answer(frame.request_id, line)
+            self._lines.answer(frame.request_id, line)
             return True
         return False
 
@@ -183,7 +238,9 @@ class Kernel:
             return False
         key = same_id(frame.request_id)
         level = self._story.log_level or "debug"
-        call = self._calls[key] = Call(frame, self._offer, self._writer, level, self.tell, modern=modern)
+        from toolkit_servers.stdio._calls import Call
+
+        call = self._calls[key] = Call(frame, self._offer, self._lines_of_loop, level, self.tell, modern=modern)
         self._running.add(call)
 
         def forget() -> None:
@@ -210,7 +267,7 @@ class Kernel:
 
     def _write(self, frame: Frame, result: dict[str, Any]) -> bool:
         assert frame.request_id is not None
-        self._writer.answer(frame.request_id, result_line(frame.request_id, result))
+        self._lines.answer(frame.request_id, result_line(frame.request_id, result))
         return True
 
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import socket
-import stat
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from toolkit_servers.protocol.wire import Frame, RequestId, parse_line, too_long
+
+if TYPE_CHECKING:
+    from toolkit_servers.stdio._outlet import Outlet
 
 CHUNK = 256 * 1024
 HIGH_WATER = 1024 * 1024
@@ -28,13 +29,12 @@ GRACE = 0.3
 
 
 class LineWriter:
-    """Messages out, one a line, in the order they were sent. The descriptor does not block, or is a socket."""
+    """Messages out, one a line, in the order they were sent."""
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, outlet: Outlet) -> None:
         self._loop = asyncio.get_running_loop()
-        self._fd = fd
-        is_socket = stat.S_ISSOCK(os.fstat(fd).st_mode)
-        self._socket = socket.socket(fileno=fd) if is_socket else None
+        self._outlet = outlet
+        self._fd = outlet.fd
         self._queue: deque[memoryview] = deque()
         self._waiting: set[asyncio.Future[None]] = set()
         self.pending = 0
@@ -100,11 +100,6 @@ class LineWriter:
             finally:
                 self._waiting.discard(turn)
 
-    def detach(self) -> None:
-        """Leave the descriptor to its owner."""
-        if self._socket is not None:
-            self._socket.detach()
-
     def _flush(self) -> None:
         while self._queue:
             head = self._queue[0]
@@ -123,11 +118,7 @@ class LineWriter:
 
     def _put(self, data: bytes | memoryview) -> int:
         try:
-            if self._socket is not None:
-                return self._socket.send(data, socket.MSG_DONTWAIT)
-            return os.write(self._fd, data)
-        except (BlockingIOError, InterruptedError):
-            return 0
+            return self._outlet.put(data)
         except OSError:
             self.give_up()
             return 0
@@ -139,16 +130,18 @@ class LineWriter:
 
 
 class LineReader:
-    """Messages in. Ends at end of file, or when `stop` is called."""
+    """Messages in, `unread` first. Ends at end of file, or when `stop` is called."""
 
-    def __init__(self, fd: int, writer: LineWriter) -> None:
+    def __init__(
+        self, fd: int, writer: LineWriter, unread: bytearray | None = None, *, has_ended: bool = False
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._fd = fd
         self._writer = writer
-        self._buffer = bytearray()
+        self._buffer = unread or bytearray()
         self._scanned = 0
         self._skipping = False
-        self._at_end = False
+        self._at_end = has_ended
         self._waiter: asyncio.Future[None] | None = None
         self._watched = False
         self.on_end: Callable[[], None] = lambda: None

@@ -17,7 +17,6 @@ import sysconfig
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -123,7 +122,7 @@ def is_user_file(file: str | Path, folder: Path) -> bool:
     return not any(path.is_relative_to(place) for place in _foreign_places())
 
 
-class _UserFinder(MetaPathFinder):
+class _UserFinder:
     """Finds the modules of one folder, unless the standard library or the toolkit's own needs have that name."""
 
     def __init__(self, folder: Path) -> None:

@@ -8,9 +8,7 @@ from __future__ import annotations
 import ast
 import inspect
 import linecache
-import mimetypes
 import sys
-import traceback
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING
@@ -69,6 +67,8 @@ def import_failed(error: BaseException, address: Address, folder: Path) -> Targe
     if isinstance(error, SystemExit):
         what = f"{place} ended the program while it was imported: sys.exit({error.code!r})"
         return address.wrong(what, *where, fix='Move that call under: if __name__ == "__main__":')
+    import traceback
+
     reason = "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]
     fix = "Correct that line, or move it into the tool that needs it"
     return address.wrong(f"{place} could not be imported: {reason}", *where, fix=fix)
@@ -145,6 +145,8 @@ def not_a_tool(address: Address, module: ModuleType, name: str, value: object) -
 
 def user_lines(error: BaseException, folder: Path, cwd: Path) -> list[str]:
     """`file:line  source` of the user's lines an exception came through, the last one at the end."""
+    import traceback
+
     frames = [each for each in traceback.extract_tb(error.__traceback__) if is_user_file(each.filename, folder)]
     return [f"{typed_path(each.filename, cwd)}:{each.lineno}  {each.line or ''}".rstrip() for each in frames[-5:]]
 
@@ -165,6 +167,8 @@ def _definition(function: FunctionType, address: Address) -> str:
 
 
 def _no_module(missing: str, address: Address) -> TargetError:
+    import mimetypes
+
     if "." in address.place and mimetypes.guess_type(address.place)[0] is not None:
         return _no_file_either(address)
     *above, last = missing.split(".")

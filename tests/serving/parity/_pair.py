@@ -69,9 +69,16 @@ class KernelSide:
 
     def __init__(self, box: Toolbox, *, reloads: bool) -> None:
         self.lines = Lines()
-        self.kernel = Kernel(box, self.lines, reloads=reloads)  # type: ignore[arg-type]
+        self.kernel = Kernel(box, self.lines, reloads=reloads)
+        self._is_first = not reloads
 
     def give(self, frame: Frame) -> None:
+        """As over stdio: without the event loop, until a message needs it."""
+        if self._is_first and self.kernel.take_first(frame):
+            return
+        if self._is_first or self.kernel._writer is None:
+            self.kernel.enter_loop(self.lines)  # type: ignore[arg-type]
+        self._is_first = False
         self.kernel.take(frame)
 
     async def settled(self) -> None:

@@ -12,7 +12,7 @@ from mcp_types import methods
 from tests.serving._client import ENVELOPE, HANDSHAKE
 from tests.serving.parity._pair import Judge, KernelSide, both, play, settle
 from tests.serving.parity._tools import BOX, WITH_THREADS
-from toolkit_servers.protocol import offer, reports, shapes
+from toolkit_servers.protocol import offer, shapes
 from toolkit_servers.protocol.wire import Frame, parse_line
 
 READY: dict[str, Any] = {"method": "notifications/initialized"}
@@ -150,7 +150,7 @@ def test_what_the_kernel_knows_of_the_protocol_is_what_mcp_knows() -> None:
     assert mcp_types.version.HANDSHAKE_PROTOCOL_VERSIONS == offer.HANDSHAKE_VERSIONS
     assert (offer.MODERN_VERSION,) == mcp_types.version.MODERN_PROTOCOL_VERSIONS
     assert methods.SPEC_CLIENT_METHODS == shapes.SPEC_METHODS
-    assert set(reports.LEVELS) == set(get_args(mcp_types.LoggingLevel))
+    assert set(offer.LEVELS) == set(get_args(mcp_types.LoggingLevel))
     keys = (offer.VERSION_KEY, offer.CAPABILITIES_KEY, offer.CLIENT_KEY, offer.LOG_LEVEL_KEY, offer.SERVER_KEY)
     assert keys == (
         mcp_types.PROTOCOL_VERSION_META_KEY,

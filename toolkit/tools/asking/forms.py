@@ -14,7 +14,7 @@ from pydantic import PydanticUserError, ValidationError
 
 from toolkit.errors import ToolError, ToolkitError
 from toolkit.tools.plain_json import excerpt
-from toolkit.tools.schema import CompiledType, compile_type
+from toolkit.tools.schema.compiling import CompiledType, compile_type
 
 SINGLE = "answer"
 """The name of the one field of a plain type."""

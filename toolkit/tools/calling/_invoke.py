@@ -65,6 +65,9 @@ async def carry_out(
     parameters = served.arguments
     if arguments is not None and not isinstance(arguments, Mapping):
         raise NotCalled(f"{served.name} was not called: its arguments are an object, not {excerpt(arguments)}")
+    for name in arguments or ():
+        if not isinstance(name, str):
+            raise NotCalled(f"{served.name} was not called: an argument's name is a text, not {excerpt(name)}")
     try:
         with in_call(context):
             values = parameters.parse(arguments)

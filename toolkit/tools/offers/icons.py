@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from toolkit.errors import ToolDefinitionError
 from toolkit.tools.content import Image
+from toolkit.tools.declared import misfit
 from toolkit.tools.plain_json import is_json_object
 
 _SCHEMES = ("https://", "http://", "data:image/")
 _FIX = 'Give an https address, a file, or both with its size: icons=["https://…/note.png", Path("note.svg")]'
 _LARGEST = 256 * 1024
+
+
+class IconFields(TypedDict, total=False):
+    """What the protocol says of an icon."""
+
+    src: str
+    mimeType: str
+    sizes: Sequence[str]
+    theme: Literal["light", "dark"]
+
 
 Refusal = Callable[[str, str], ToolDefinitionError]
 
@@ -34,6 +45,8 @@ def _icon(given: object, refusal: Refusal) -> dict[str, Any]:
     if isinstance(given, Path):
         return _from_file(given, refusal)
     if isinstance(given, Mapping) and is_json_object(given) and _is_address(given.get("src")):
+        if wrong := misfit({name: value for name, value in given.items() if value is not None}, IconFields):
+            raise refusal(f"in its icon, {wrong.what}", _FIX)
         return dict(given)
     if _is_address(given):
         return {"src": given}

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
-from toolkit._base.words import did_you_mean
 from toolkit.tools.offers.icons import read_icons
+from toolkit.tools.options import given_options, refuse_nothing_left, refuse_wrong_part
 from toolkit.tools.plain_json import is_json_object
 from toolkit.tools.schema import Subject
 
 MOST_BYTES = 16_000_000
 """What a resource may hold unless it says otherwise: everything is sent as one message."""
 
-Icons = str | Path | Mapping[str, Any] | list[str | Path | Mapping[str, Any]]
+Icons = (
+    str | Path | Mapping[str, Any] | list[str | Path | Mapping[str, Any]] | tuple[str | Path | Mapping[str, Any], ...]
+)
 """An address, a file that is sent along, or an MCP icon; one or several."""
 
 
@@ -51,6 +54,14 @@ class ResourceOptions(PromptOptions, total=False):
     """Parameters that may be absolute paths or hold `..`; all others are refused with those."""
 
 
+class Annotations(TypedDict, total=False):
+    """The MCP annotations of a resource that the protocol gives a meaning."""
+
+    audience: Sequence[Literal["user", "assistant"]]
+    priority: float
+    lastModified: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferOptions:
     """What a resource or a prompt was given, but for its name."""
@@ -71,31 +82,33 @@ class OfferOptions:
         """The options a user gave.
 
         Raises:
-            ToolDefinitionError: there is no such option, or its value cannot be.
+            ToolDefinitionError: there is no such option, it is of another type, or its value cannot be.
         """
-        where = f"@{subject.kind}"
-        fix = f"Change the arguments of {where}(...)"
-        allowed = known.__annotations__
-        for name in options:
-            if name not in allowed:
-                raise subject.refusal(f"{where} has no option '{name}'{did_you_mean(name, allowed)}", fix)
-        for name in ("timeout", "max_bytes", "ttl"):
-            value = options.get(name)
-            least = 0 if name == "ttl" else 1e-9
-            if value is not None and (not isinstance(value, int | float) or value < least):
-                raise subject.refusal(f"{name}={value!r} leaves nothing: it must be a number above zero", fix)
+        # Some things that are no icon are told apart by what is in them, which says more than their type.
+        icons = read_icons(options.get("icons"), subject.refusal)
+        chosen = given_options(subject, f"@{subject.kind}", options, known)
+        refuse_nothing_left(subject, chosen, ("timeout", "max_bytes"))
+        ttl = chosen.get("ttl", 0)
+        if ttl < 0 or not math.isfinite(ttl):
+            raise subject.refusal(f"ttl={ttl!r} is no time that something can be kept", "Give seconds, 0 or more")
         for name in ("meta", "annotations"):
-            if not is_json_object(options.get(name, {})):
+            if not is_json_object(chosen.get(name, {})):
                 raise subject.refusal(f"its {name} cannot be sent: {options[name]!r}", f"Give a dict: {name}={{}}")
-        mime = options.get("mime")
-        if mime is not None and not (isinstance(mime, str) and "/" in mime):
-            raise subject.refusal(f"mime={mime!r} is no MIME type", 'Write it as "text/markdown"')
-        chosen = {name: value for name, value in options.items() if name != "name"}
-        chosen["icons"] = read_icons(options.get("icons"), subject.refusal)
-        chosen["any_path"] = frozenset(options.get("any_path", ()))
-        return cls(**chosen)
+        _refuse_wrong_annotations(subject, chosen.get("annotations", {}))
+        if "/" not in chosen.get("mime", "/"):
+            raise subject.refusal(f"mime={chosen['mime']!r} is no MIME type", 'Write it as "text/markdown"')
+        chosen.pop("name", None)
+        return cls(**{**chosen, "icons": icons, "any_path": frozenset(chosen.get("any_path", ()))})
 
     def shown(self) -> dict[str, Any]:
         """The fields of a list entry that both kinds have."""
         entry = {"title": self.title, "icons": list(self.icons) or None, "_meta": dict(self.meta) or None}
         return {key: value for key, value in entry.items() if value is not None}
+
+
+def _refuse_wrong_annotations(subject: Subject, annotations: Mapping[str, Any]) -> None:
+    refuse_wrong_part(subject, "annotations", annotations, Annotations)
+    priority = annotations.get("priority")
+    if priority is not None and not 0 <= priority <= 1:
+        what = f"in its annotations, priority={priority!r} cannot be used: it must be from 0 to 1"
+        raise subject.refusal(what, 'Write it as: annotations={"priority": 0.5}')

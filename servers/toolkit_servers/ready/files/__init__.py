@@ -18,6 +18,7 @@ from toolkit_servers.ready.files._reading import ReadTools
 from toolkit_servers.ready.files._writing import WriteTools
 from toolkit_servers.ready.files.reference import INSTRUCTIONS, FindFolders, Folders, reference_tools
 from toolkit_servers.ready.files.root import FindRoot, Root
+from toolkit_servers.ready.given import refuse_misfit
 
 _INSTRUCTIONS = "All paths are relative to one root folder; nothing outside it exists."
 
@@ -36,8 +37,10 @@ def files(
     reference filesystem server instead, by its names and arguments; `root` may then be several folders.
 
     Raises:
-        TargetError: `root` is not a folder that can be opened, or several where one is meant.
+        TargetError: `root` is not a folder that can be opened, or several where one is meant; an option is not what
+            is declared here, or leaves nothing.
     """
+    refuse_misfit(files, root=root, read_only=read_only, name=name, max_chars=max_chars, compat=compat)
     if compat == "reference":
         tools = reference_tools(_folders_of(root), max_chars, read_only=read_only)
         return Toolbox(name, tools, instructions=INSTRUCTIONS)

@@ -16,12 +16,12 @@ from pydantic_core import PydanticSerializationError
 from toolkit.errors import ArgumentsError, RenderError
 from toolkit.tools.content import ToolResult
 from toolkit.tools.plain_json import json_value
-from toolkit.tools.schema._arguments import is_context, was_not_called
-from toolkit.tools.schema._compile import from_json_text, reads_json
-from toolkit.tools.schema._given import GivenSchema, NotASchemaError
-from toolkit.tools.schema._output import finite
-from toolkit.tools.schema._portable import PROPERTY_NAME, Schema
-from toolkit.tools.schema._subject import Subject
+from toolkit.tools.schema.compiling.compile import from_json_text, reads_json
+from toolkit.tools.schema.compiling.given import GivenSchema, NotASchemaError
+from toolkit.tools.schema.compiling.output import misfit_in_words, nulled
+from toolkit.tools.schema.compiling.parse import was_not_called
+from toolkit.tools.schema.portable import PROPERTY_NAME, Schema
+from toolkit.tools.schema.subject import Subject, is_context
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +96,11 @@ class GivenOutput:
             raise RenderError(f"the tool returned a {type(value).__name__}, which is no JSON: {error}") from error
         if not isinstance(plain, dict):
             raise RenderError(f"the tool returned a {type(value).__name__}, and its output_schema is an object")
-        plain = finite(plain, self.schema)
-        if problems := self._check.problems(plain):
-            raise RenderError(f"the tool returned what its output_schema does not allow: {'; '.join(problems)}")
-        return plain
+        structured = nulled(plain)
+        if problems := self._check.problems(structured, "the result"):
+            raise misfit_in_words(problems, "output_schema", is_nulled=structured is not plain)
+        sent: dict[str, Any] = structured
+        return sent
 
 
 def _compiled(subject: Subject, what: str, schema: object) -> GivenSchema:

@@ -35,6 +35,21 @@ def with_inside(schema: Schema, change: Callable[[Any], Any]) -> Schema:
     return changed
 
 
+def tidied(schema: Any, noise: frozenset[str] = frozenset()) -> Any:
+    """One schema and those inside it, without noise titles, in plain words, objects closed."""
+    if not isinstance(schema, dict):
+        return schema
+    tidy = with_inside(schema, lambda inner: tidied(inner, noise))
+    tidy.pop("discriminator", None)
+    if tidy.get("title") in noise:
+        del tidy["title"]
+    if tidy.get("format") == "path":
+        del tidy["format"]
+    if "properties" in tidy:
+        tidy.setdefault("additionalProperties", False)
+    return plain_words(tidy)
+
+
 def plain_words(schema: Schema) -> Schema:
     """One schema without keywords that have an equivalent which more clients know."""
     if "const" in schema:

@@ -10,26 +10,19 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
-import types
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Any
 
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
 from pydantic_core import SchemaValidator, core_schema
 
-from toolkit.tools.schema._docstring import description, parameter_texts
-from toolkit.tools.schema._portable import Schema, plain_words, portable, with_inside
-from toolkit.tools.schema._types import (
-    decode_bytes,
-    field_hints,
-    reachable,
-    text_in,
-    wants_bytes,
-    wire_names,
-)
+from toolkit.tools.schema.compiling.types import decode_bytes, field_hints, reachable, wants_bytes, wire_names
+from toolkit.tools.schema.docstring import description, parameter_texts
+from toolkit.tools.schema.plain import annotated_text
+from toolkit.tools.schema.portable import Schema, portable, tidied
 
 _PREFIX = "#/$defs/"
 
@@ -155,9 +148,9 @@ def _make_schema(
     raw = _Generator(ref_template=_PREFIX + "{model}").generate(core, mode=mode)
     definitions = raw.pop("$defs", {})
     recursive = {name for name in definitions if name in _references(definitions[name], definitions)}
-    schema = _tidy(_inline(raw, definitions, recursive), noise)
+    schema = tidied(_inline(raw, definitions, recursive), noise)
     kept = {name for name in recursive if name in _references(raw, definitions)}
-    return schema, {name: _tidy(_inline(definitions[name], definitions, recursive), noise) for name in sorted(kept)}
+    return schema, {name: tidied(_inline(definitions[name], definitions, recursive), noise) for name in sorted(kept)}
 
 
 class _Generator(GenerateJsonSchema):
@@ -210,18 +203,10 @@ def _described(cls: Any, schema: Schema) -> Schema:
     sent = wire_names(cls)
     for field, hint in (field_hints(cls) or {}).items():
         own = next((properties[name] for name in [*sent.get(field, ()), field] if name in properties), None)
-        text = _annotated_text(hint) or documented.get(field)
+        text = annotated_text(hint) or documented.get(field)
         if own is not None and text and "description" not in own:
             own["description"] = text
     return schema
-
-
-def _annotated_text(hint: Any) -> str | None:
-    if get_origin(hint) in (Union, types.UnionType):
-        return next((text for text in map(_annotated_text, get_args(hint)) if text), None)
-    if get_origin(hint) is not Annotated:
-        return None
-    return text_in(get_args(hint)[1:])
 
 
 def _reference(schema: Any) -> str | None:
@@ -257,18 +242,3 @@ def _inline(schema: Any, definitions: dict[str, Schema], keep: set[str]) -> Any:
         return {key: _inline(value, definitions, keep) for key, value in schema.items()}
     beside = {key: value for key, value in schema.items() if key != "$ref"}
     return {**_inline(definitions[name], definitions, keep), **_inline(beside, definitions, keep)}
-
-
-def _tidy(schema: Any, noise: frozenset[str]) -> Any:
-    """One schema and those inside it, without noise and in plain words."""
-    if not isinstance(schema, dict):
-        return schema
-    tidy = with_inside(schema, lambda inner: _tidy(inner, noise))
-    tidy.pop("discriminator", None)
-    if tidy.get("title") in noise:
-        del tidy["title"]
-    if tidy.get("format") == "path":
-        del tidy["format"]
-    if "properties" in tidy:
-        tidy.setdefault("additionalProperties", False)
-    return plain_words(tidy)

@@ -18,11 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic.fields import FieldInfo
-
 from toolkit._base.words import typed_path
 from toolkit.errors import ToolDefinitionError
-from toolkit.tools.schema._portable import PROPERTY_NAME
+from toolkit.tools.context import ToolContext
+from toolkit.tools.schema.portable import PROPERTY_NAME
 
 _NAME_FIX = 'Use 1 to 64 letters, digits, "_" or "-", a letter or "_" first: name="…"'
 _TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
@@ -111,6 +110,12 @@ def read_call(target: object, name: str, module: str) -> Subject:
     if not isinstance(name, str) or not name:
         raise ToolDefinitionError(f"{name!r} cannot be a tool's name", tool=str(name), fix=_NAME_FIX)
     return _taken_apart(target, name, module, {})
+
+
+def is_context(hint: Any) -> bool:
+    """Whether a parameter of this type takes the ToolContext."""
+    candidates = [hint, *typing.get_args(hint)]
+    return any(isinstance(c, type) and issubclass(c, ToolContext) for c in candidates)
 
 
 def _taken_apart(target: Any, name: str | None, module: str, namespace: dict[str, Any], kind: str = "tool") -> Subject:
@@ -205,7 +210,7 @@ def _refuse_bad_parameter(subject: Subject, parameter: inspect.Parameter) -> Non
         refuse(f"'**{name}' has no names a client could fill", f"Take an object: {name}: dict[str, str]")
     if parameter.kind is parameter.POSITIONAL_ONLY:
         refuse(f"parameter '{name}' is positional-only, and clients pass names", "Remove the '/' from the signature")
-    if isinstance(parameter.default, FieldInfo):
+    if _is_field(parameter.default):
         refuse(
             f"parameter '{name}' has Field(...) as its default, so a plain call would get the Field itself",
             f"Move it into the type: {name}: Annotated[…, Field(...)] = …",
@@ -217,6 +222,11 @@ def _refuse_bad_parameter(subject: Subject, parameter: inspect.Parameter) -> Non
         )
     if parameter.annotation is parameter.empty:
         refuse(f"parameter '{name}' has no type", f"Write its type, for example: {name}: {_guess(parameter)}")
+
+
+def _is_field(value: object) -> bool:
+    """Whether it is pydantic's `Field(…)`; told by name, as nobody need have loaded pydantic."""
+    return any(cls.__name__ == "FieldInfo" and cls.__module__ == "pydantic.fields" for cls in type(value).__mro__)
 
 
 def _guess(parameter: inspect.Parameter) -> str:

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from toolkit._base.words import did_you_mean
-from toolkit.tools.plain_json import excerpt
-from toolkit.tools.schema._portable import Schema
+from toolkit.tools.plain_json import excerpt, odd_key
+from toolkit.tools.schema.portable import Schema
 
 _MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 _LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
@@ -75,13 +75,16 @@ class GivenSchema:
             _refuse_reference(inner, self.schema)
         self._validator = make(self.schema)
 
-    def problems(self, value: Any) -> list[str]:
-        """What does not fit, one line each, in words a model can act on; empty when everything does."""
+    def problems(self, value: Any, whole: str = "the arguments") -> list[str]:
+        """What does not fit, one line each, in words a model can act on; empty when everything does.
+
+        `whole` is what the value is called where all of it does not fit.
+        """
         try:
             errors = sorted(self._validator.iter_errors(value), key=lambda error: list(map(str, error.absolute_path)))
         except RecursionError:
-            return ["the arguments are nested too deep"]
-        return [*dict.fromkeys(line for error in errors for line in _in_words(error))]
+            return [f"{whole}: nested too deep"]
+        return [*dict.fromkeys(line for error in errors for line in _in_words(error, whole))]
 
 
 def _plain_copy(schema: object) -> Schema:
@@ -91,6 +94,8 @@ def _plain_copy(schema: object) -> Schema:
         json.dumps(schema, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise NotASchemaError(f"it is not JSON: {error}") from error
+    if odd := odd_key(schema):
+        raise NotASchemaError(f"it is not JSON: the key {odd[0]!r} in it is no text")
     return copy.deepcopy(dict(schema))
 
 
@@ -136,7 +141,7 @@ def _is_held(reference: str, root: Schema) -> bool:
     return isinstance(found, dict | bool)
 
 
-def _in_words(error: Any) -> list[str]:
+def _in_words(error: Any, whole: str) -> list[str]:
     place, value, wanted = _place(error.absolute_path), error.instance, error.validator_value
     match error.validator:
         case "required":
@@ -145,7 +150,7 @@ def _in_words(error: Any) -> list[str]:
             known = error.schema.get("properties", {})
             patterns = error.schema.get("patternProperties", {})
             extra = [n for n in value if n not in known and not any(re.search(each, n) for each in patterns)]
-            what = "no such field" if place else "no such argument"
+            what = "no such argument" if not place and whole == "the arguments" else "no such field"
             return [f"{_joined(place, name)}: {what}{did_you_mean(name, known)}" for name in extra]
         case "type":
             wanted = [wanted] if isinstance(wanted, str) else wanted
@@ -153,13 +158,13 @@ def _in_words(error: Any) -> list[str]:
         case "enum":
             message = f"should be {' or '.join(map(excerpt, wanted))}"
         case "anyOf" | "oneOf" if error.context:
-            lines = [line for each in error.context for line in _in_words(each)]
+            lines = [line for each in error.context for line in _in_words(each, whole)]
             message = ", or ".join(dict.fromkeys(line.partition(": ")[2].partition("; got ")[0] for line in lines))
         case known if known in _PHRASES:
             message = _PHRASES[known].format(excerpt(wanted))
         case other:
             message = f"does not fit {other!r} in the schema"
-    return [f"{place or 'the arguments'}: {message}; got {excerpt(value)}"]
+    return [f"{place or whole}: {message}; got {excerpt(value)}"]
 
 
 def _place(path: Any) -> str:

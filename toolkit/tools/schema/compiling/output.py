@@ -5,6 +5,7 @@ MCP wants an object; a list, a number or a text travels as `{"result": …}`.
 
 from __future__ import annotations
 
+import functools
 import json
 import types
 import typing
@@ -18,11 +19,12 @@ from toolkit._base.json_bytes import as_read
 from toolkit.errors import RenderError
 from toolkit.tools.content import Audio, Image, Resource, Text, ToolResult
 from toolkit.tools.plain_json import in_base64
-from toolkit.tools.schema._compile import compile_output
-from toolkit.tools.schema._given import GivenSchema
-from toolkit.tools.schema._portable import Schema
-from toolkit.tools.schema._subject import Subject
-from toolkit.tools.schema._types import is_plain
+from toolkit.tools.schema.compiling.compile import compile_output
+from toolkit.tools.schema.compiling.fitting import fits, is_plain
+from toolkit.tools.schema.compiling.given import GivenSchema, NotASchemaError
+from toolkit.tools.schema.plain import plain_schema
+from toolkit.tools.schema.portable import Schema
+from toolkit.tools.schema.subject import Subject
 
 _STREAMS = (abc.Iterator, abc.Iterable, abc.Generator, abc.AsyncIterator, abc.AsyncIterable, abc.AsyncGenerator)
 _KEY = "result"
@@ -42,6 +44,7 @@ class Output:
         if self._wraps:
             schema = {"type": "object", "properties": {_KEY: schema}, "required": [_KEY], "additionalProperties": False}
         self.schema: Schema = {**schema, "$defs": definitions} if definitions else schema
+        self._is_plain = is_plain(self.schema)
 
     def structured(self, value: Any) -> dict[str, Any]:
         """The value as the schema describes it.
@@ -58,7 +61,24 @@ class Output:
                 plain = self._adapter.dump_python(value, mode="json", by_alias=True, warnings="error")
         except (PydanticSerializationError, ValueError) as error:
             raise RenderError(f"the tool returned a {type(value).__name__}, not what it declares: {error}") from error
-        return finite({_KEY: plain} if self._wraps else plain, self.schema)
+        given = {_KEY: plain} if self._wraps else plain
+        structured = nulled(given)
+        # pydantic takes None for any field, and asks nothing of a range or of a key that is missing.
+        if not (self._is_plain and fits(structured, self.schema)) and (problems := self._problems(structured)):
+            raise misfit_in_words(problems, "return type", is_nulled=structured is not given)
+        sent: dict[str, Any] = structured
+        return sent
+
+    def _problems(self, structured: Any) -> list[str]:
+        """What a client would find wrong; nothing where the schema is one that no client can compile."""
+        return [] if self._check is None else self._check.problems(structured, "the result")
+
+    @functools.cached_property
+    def _check(self) -> GivenSchema | None:
+        try:
+            return GivenSchema(self.schema)
+        except NotASchemaError:
+            return None
 
 
 def is_certain_output(subject: Subject) -> bool:
@@ -67,27 +87,26 @@ def is_certain_output(subject: Subject) -> bool:
     Raises:
         ToolDefinitionError: it declares nothing, or nothing that has a structured form.
     """
-    return is_plain(_declared(subject))
+    return plain_schema(_declared(subject)) is not None
 
 
-def finite(structured: dict[str, Any], schema: Schema) -> dict[str, Any]:
-    """The result with null for NaN and infinity, where the schema takes that.
-
-    Raises:
-        RenderError: the schema has no word of null there.
-    """
+def nulled(structured: Any) -> Any:
+    """The result with null for NaN and infinity; itself where there is none."""
     try:
         json.dumps(structured, allow_nan=False)
         return structured
     except ValueError:  # JSON has no such numbers
-        nulled: dict[str, Any] = as_read(structured)
-    problems = GivenSchema(schema).problems(nulled)
-    if problems:
-        raise RenderError(
+        return as_read(structured)
+
+
+def misfit_in_words(problems: list[str], schema: str, *, is_nulled: bool) -> RenderError:
+    """Why a result is not sent: what does not fit the schema of this name."""
+    if is_nulled:
+        return RenderError(
             f"the tool returned a number that JSON does not have (NaN or infinity): {problems[0]}",
             fix="Declare it as float | None, or return another value",
         )
-    return nulled
+    return RenderError(f"the tool returned what its {schema} does not allow: {'; '.join(problems)}")
 
 
 def _declared(subject: Subject) -> Any:

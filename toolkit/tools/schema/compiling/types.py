@@ -10,31 +10,23 @@ from __future__ import annotations
 import base64
 import binascii
 import dataclasses
-import enum
 import sys
 import types
 import typing
 from collections import abc
 from collections.abc import Iterable, Mapping
-from datetime import date, datetime, time, timedelta
 from functools import lru_cache
-from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin
-from uuid import UUID
 
 import typing_extensions
 from pydantic import AliasChoices, BaseModel, Field
 from pydantic.fields import FieldInfo
 from typing_extensions import is_typeddict
 
-from toolkit.tools.workspace_path import WorkspacePath
+from toolkit.tools.schema.plain import text_of
 
 _ALIAS_TYPES = (typing_extensions.TypeAliasType, getattr(typing, "TypeAliasType", typing_extensions.TypeAliasType))
 _CONTAINERS = ("builtins", "collections", "collections.abc")
-_PLAIN = (str, int, float, bool, bytes, list, dict, tuple, set, Path, datetime, date, time, timedelta, UUID, type(None))
-"""Types that are known to have a schema, whatever they are in."""
-_PYDANTICS = {"__parameters__", "__pydantic_config__", "__get_pydantic_core_schema__", "__get_pydantic_json_schema__"}
-"""What a class has that tells pydantic more than its fields do."""
 _URL_ALPHABET = str.maketrans("-_", "+/")
 
 
@@ -75,19 +67,6 @@ def _aliases(alias: object) -> list[str]:
 
 def _is_named_tuple(cls: Any) -> bool:
     return isinstance(cls, type) and issubclass(cls, tuple) and hasattr(cls, "_fields") and hasattr(cls, "_asdict")
-
-
-def text_of(metadata: object) -> str | None:
-    """The description in an `Annotated` argument: a plain string, or PEP 727's `Doc`."""
-    if isinstance(metadata, str):
-        return metadata
-    documentation = getattr(metadata, "documentation", None)
-    return documentation if isinstance(documentation, str) else None
-
-
-def text_in(metadata: Iterable[object]) -> str | None:
-    """The first description among the arguments of an `Annotated`."""
-    return next((text for text in map(text_of, metadata) if text), None)
 
 
 def spelled_out(annotation: Any) -> Any:
@@ -169,37 +148,6 @@ def _extensions_twin(cls: Any) -> Any:
     twin.__doc__ = cls.__doc__
     twin.__module__ = cls.__module__
     return twin
-
-
-def is_plain(annotation: Any, within: tuple[Any, ...] = ()) -> bool:
-    """Whether pydantic is certain to have a schema for it: then nothing has to be compiled to find a mistake.
-
-    Of classes only enumerations of words and numbers and dataclasses of plain fields; `within` are those it lies in.
-    """
-    origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin is Annotated:
-        known = (text_of(each) is not None or each in get_args(WorkspacePath) for each in arguments[1:])
-        return is_plain(arguments[0], within) and all(known)
-    if origin is typing.Literal:
-        return all(type(each) in (str, int, bool) for each in arguments)
-    if origin is dict:
-        return arguments[0] in (str, int) and is_plain(arguments[1], within)
-    if origin in (Union, types.UnionType, list, tuple, set, frozenset):
-        return all(each is Ellipsis or is_plain(each, within) for each in arguments)
-    if annotation is Any or annotation in _PLAIN:
-        return True
-    return isinstance(annotation, type) and origin is None and _is_plain_class(annotation, within)
-
-
-def _is_plain_class(cls: type, within: tuple[Any, ...]) -> bool:
-    if issubclass(cls, enum.Enum):
-        return bool(len(cls)) and all(type(each.value) in (str, int) for each in cls)
-    if not dataclasses.is_dataclass(cls) or cls in within or not _PYDANTICS.isdisjoint(dir(cls)):
-        return False
-    if any(isinstance(field.default, FieldInfo) or not field.init for field in dataclasses.fields(cls)):
-        return False
-    fields = _safe_field_hints(cls)
-    return bool(fields) and all(is_plain(hint, (*within, cls)) for hint in fields.values())
 
 
 def wants_bytes(types_inside: Iterable[Any]) -> bool:
