@@ -16,6 +16,19 @@ from typing import Any, Literal, get_args
 
 from toolkit._base.words import safe_name
 from toolkit.errors import WorkspaceError, WorkspaceSecurityError
+from toolkit_workspace.options import (
+    Rule,
+    check_name,
+    checked,
+    flag,
+    one_of,
+    optional,
+    path,
+    path_text,
+    several,
+    size,
+    wrong,
+)
 
 GitChoice = Literal["lend", "copy", "none"]
 """What a mount's `.git` becomes: a git folder of the copy's own over the host's history, a plain copy, or nothing."""
@@ -56,25 +69,12 @@ class HostMount:
         follow_symlinks: bool = False,
         gitignore: bool = False,
         *,
-        lend: str | Iterable[str] = (),
+        lend: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = (),
         git: GitChoice = "lend",
         leave_out_secrets: bool = False,
     ) -> None:
-        put = object.__setattr__
-        put(self, "host_path", Path(host_path))
-        put(self, "mount_path", None if mount_path is None else _inside(os.fspath(mount_path)))
-        put(self, "include_glob", _globs(include_glob, "include_glob"))
-        put(self, "exclude_glob", _globs(exclude_glob, "exclude_glob"))
-        if max_bytes is not None and (isinstance(max_bytes, bool) or not isinstance(max_bytes, int) or max_bytes < 0):
-            raise WorkspaceError(f"max_bytes={max_bytes!r} is no number of bytes", fix="Write 0 or more, or None.")
-        put(self, "max_bytes", max_bytes)
-        put(self, "follow_symlinks", bool(follow_symlinks))
-        put(self, "gitignore", bool(gitignore))
-        put(self, "lend", tuple(dict.fromkeys(map(_lent, (lend,) if isinstance(lend, str) else lend))))
-        if git not in get_args(GitChoice):
-            raise WorkspaceError(f"git={git!r} is no choice", fix="Write 'lend', 'copy' or 'none'.")
-        put(self, "git", git)
-        put(self, "leave_out_secrets", bool(leave_out_secrets))
+        for name, kept in checked(_RULES, locals()).items():
+            object.__setattr__(self, name, kept)
 
     @cached_property
     def landing(self) -> str:
@@ -100,6 +100,7 @@ class HostMount:
 
         Raises:
             KeyError: it is not whole.
+            WorkspaceError: it cannot be one.
         """
         return cls(facts["host_path"], facts["landing"], **{name: facts[name] for name in _WRITTEN})
 
@@ -123,7 +124,8 @@ def _escaped(path: str) -> str:
     return plain[:-1] + "\\ " if plain.endswith(" ") else plain
 
 
-def _inside(path: str) -> str:
+def _inside(name: str, value: Any) -> str:
+    path = path_text(name, value, "a path relative to the workspace")
     parts = [part for part in path.split("/") if part not in ("", ".")]
     rule = "is absolute" if path.startswith("/") else "climbs out" if ".." in parts else ""
     if "\0" in path:
@@ -140,9 +142,9 @@ def _inside(path: str) -> str:
     return "/".join(parts) or "."
 
 
-def _lent(path: str | os.PathLike[str]) -> str:
+def _lent(name: str, value: Any) -> str:
     """A folder that is lent, relative to its mount."""
-    text = os.fspath(path)
+    text = path_text(name, value, "a folder inside the mount")
     parts = [part for part in text.split("/") if part not in ("", ".")]
     if text.startswith("/") or ".." in parts or "\0" in text or not parts or ".git" in parts:
         raise WorkspaceSecurityError(
@@ -154,18 +156,40 @@ def _lent(path: str | os.PathLike[str]) -> str:
     return "/".join(parts)
 
 
-def _globs(globs: str | Iterable[str], option: str) -> tuple[str, ...]:
-    """The patterns as a tuple; one that can never match is a mistake, and here somebody can still correct it."""
-    written = (globs,) if isinstance(globs, str) else tuple(globs)
-    if not written:
-        return ()
+def _all_lent(name: str, value: Any) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_lent_folders(name, value)))
+
+
+def _pattern(name: str, value: Any) -> str:
+    """A pattern; one that can never match is a mistake, and here somebody can still correct it."""
+    if not isinstance(value, str):
+        fix = f"Write {str(value)!r}" if isinstance(value, os.PathLike) else ""
+        raise wrong(name, value, "it is a pattern as in a .gitignore file, as a text", fix)
+    check_name(name, value)
     from toolkit_workspace.selecting.pattern import read_globs
 
-    for glob in written:
-        patterns = read_globs((glob,), option)
-        if not patterns or not patterns[0].can_match:
-            raise WorkspaceError(
-                f"{option}: the pattern {safe_name(glob)} can never match",
-                fix="Patterns are written as in a .gitignore file; escape '#', '[' and a last '\\' with a backslash.",
-            )
-    return written
+    option = name.partition("[")[0]
+    patterns = read_globs((value,), option)
+    if not patterns or not patterns[0].can_match or "\0" in value:
+        raise WorkspaceError(
+            f"{option}: the pattern {safe_name(value)} can never match",
+            fix="Patterns are written as in a .gitignore file; escape '#', '[' and a last '\\' with a backslash.",
+        )
+    return value
+
+
+_patterns = several(_pattern, "patterns", "['*.pyc', 'node_modules/']", alone=(str,))
+_lent_folders = several(_lent, "folders inside the mount", "['.venv']", alone=(str, os.PathLike))
+_RULES: dict[str, Rule] = {
+    "host_path": path,
+    "mount_path": optional(_inside),
+    "include_glob": _patterns,
+    "exclude_glob": _patterns,
+    "max_bytes": optional(size),
+    "follow_symlinks": flag,
+    "gitignore": flag,
+    "lend": _all_lent,
+    "leave_out_secrets": flag,
+    "git": one_of(get_args(GitChoice), "choice"),
+}
+"""The rule of every field. A new field of `HostMount` needs its line here."""

@@ -16,6 +16,7 @@ from typing import Any
 
 from toolkit.errors import WorkspaceError
 from toolkit_workspace.mount import HostMount
+from toolkit_workspace.options import path_text
 
 EMPTY = "/work"
 """Where a workspace without mounts appears."""
@@ -101,13 +102,14 @@ def _at(mounts: Sequence[HostMount], at: str) -> Places:
     return Places((Part(one, at),), at)
 
 
-def checked_at(at: str) -> str:
+def checked_at(written: str | os.PathLike[str]) -> str:
     """A place of the user's choice.
 
     Raises:
         WorkspaceError: it is no absolute path, or the root.
     """
-    normal = os.path.normpath(at) if isinstance(at, str) and at.startswith("/") and "\0" not in at else ""
+    at = path_text("at", written, "an absolute path")
+    normal = os.path.normpath(at) if at.startswith("/") and "\0" not in at else ""
     if normal == "/":
         what = f"at={at!r} is where everything of the jail itself is, so no mount can be there"
         raise WorkspaceError(what, fix="Write for example: at='/work'")

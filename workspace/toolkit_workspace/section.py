@@ -12,12 +12,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 from toolkit.errors import WorkspaceError
-from toolkit_workspace.backend import Backend, checked_backend
 from toolkit_workspace.git import point_inside
 from toolkit_workspace.mount import HostMount
+from toolkit_workspace.options import (
+    Backend,
+    Rule,
+    called_with,
+    checked,
+    flag,
+    one_of,
+    optional,
+    path,
+    several,
+    wrong,
+)
 from toolkit_workspace.places import Places, checked_at, places_of
 from toolkit_workspace.record.trouble import in_words, in_words_of, is_full
 from toolkit_workspace.reviewed import Reviewed
@@ -53,8 +64,8 @@ class WorkspaceSection(Reviewed):
     """Allowed host files as a copy an agent may change; a context manager.
 
     Args:
-        mounts: What comes along.
-        allowed_host_roots: Folders the mounts must lie in. None allows nothing.
+        mounts: What comes along; a path is a `HostMount` with nothing else said.
+        allowed_host_roots: Folders the mounts must lie in. Without one nothing is allowed.
         parent: Where the workspace folder is made; the system's temp folder if not given.
         keep: Leave the workspace when the context ends.
         strict: A file that cannot be read is an error, not a remark.
@@ -68,27 +79,28 @@ class WorkspaceSection(Reviewed):
 
     def __init__(
         self,
-        mounts: Sequence[HostMount],
-        allowed_host_roots: Sequence[str | os.PathLike[str]] = (),
+        mounts: HostMount | str | os.PathLike[str] | Iterable[HostMount | str | os.PathLike[str]],
+        allowed_host_roots: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = (),
         *,
         parent: str | os.PathLike[str] | None = None,
         keep: bool = False,
         strict: bool = False,
         progress: Callable[[Progress], None] | None = None,
         keep_bases: bool = True,
-        at: str | None = None,
+        at: str | os.PathLike[str] | None = None,
         backend: Backend = "copy",
     ) -> None:
-        self.backend: Backend = checked_backend(backend)
+        kept = checked(_RULES, locals())
+        self.backend: Backend = kept["backend"]
         """How it is to be filled; see `filled_by` for how it was."""
         self._filled_by: tuple[str, str] = ("copy", "")
-        self.mounts = tuple(mounts)
-        self.allowed_host_roots = tuple(Path(root) for root in allowed_host_roots)
-        self.keep = keep
-        self._parent = Path(parent) if parent is not None else None
-        self._strict = strict
-        self._progress = progress
-        self._keep_bases = keep_bases
+        self.mounts: tuple[HostMount, ...] = kept["mounts"]
+        self.allowed_host_roots: tuple[Path, ...] = kept["allowed_host_roots"]
+        self.keep: bool = kept["keep"]
+        self._parent: Path | None = kept["parent"]
+        self._strict: bool = kept["strict"]
+        self._progress: Callable[[Progress], None] | None = kept["progress"]
+        self._keep_bases: bool = kept["keep_bases"]
         self._workspace: Workspace | None = None
         self._summaries: tuple[MountSummary, ...] = ()
         self._shown = Shown()
@@ -99,7 +111,7 @@ class WorkspaceSection(Reviewed):
         """Where its parts appear, where its mounts do not say so: they were packed elsewhere."""
         self._was_inside = False
         """Whether an agent in a jail has seen it, now or before."""
-        self.at = None if at is None else checked_at(at)
+        self.at: str | None = kept["at"]
         check_landings(self.mounts)
 
     @classmethod
@@ -111,14 +123,18 @@ class WorkspaceSection(Reviewed):
         """
         from toolkit_workspace.travelling import is_copied, settle_here
 
-        with in_words("the workspace cannot be opened", at=Path(temp_dir)):
-            workspace = _adopted(Path(temp_dir))
+        folder = path("temp_dir", temp_dir)
+        with in_words("the workspace cannot be opened", at=folder):
+            workspace = _adopted(folder)
         try:
             if is_copied(workspace):
                 settle_here(workspace)
             facts = workspace.read_facts()
-            mounts = [HostMount.from_json(one) for one in facts["mounts"]]
-            section = cls(mounts, facts["roots"], parent=workspace.folder.parent, keep=True, at=facts["at"])
+            try:
+                mounts = [HostMount.from_json(one) for one in facts["mounts"]]
+                section = cls(mounts, facts["roots"], parent=workspace.folder.parent, keep=True, at=facts["at"])
+            except WorkspaceError as error:
+                raise ValueError(error.what) from error
             section._shown = Shown.from_json(facts["shown"])
             section._over = {place: Path(host) for host, place in section._shown.over}
             section._secrets = tuple(Secret(*one) for one in facts["secrets"])
@@ -298,13 +314,13 @@ class WorkspaceSection(Reviewed):
             WorkspaceBudgetError: a mount is larger than its max_bytes.
             WorkspaceError: a mount or the workspace cannot be opened, read or written.
         """
-        self.keep = self.keep if keep is None else keep
+        self.keep = self.keep if keep is None else flag("keep", keep)
         if self._workspace is not None:
             if not self.is_held:
                 with in_words("the workspace cannot be opened", at=self._workspace.folder):
                     self._workspace, self._snapshots = _adopted(self._workspace.folder), None
             return self
-        place = Path(parent) if parent is not None else self._parent or default_parent()
+        place = path("parent", parent) if parent is not None else self._parent or default_parent()
         with in_words("the mounts cannot be read"), AllowedRoots(self.allowed_host_roots) as roots:
             sources = open_sources(self._copied_mounts, roots)
             try:
@@ -510,6 +526,28 @@ class WorkspaceSection(Reviewed):
             self.release()
         else:
             self.cleanup()
+
+
+def _mount(name: str, value: Any) -> HostMount:
+    if isinstance(value, HostMount):
+        return value
+    if not isinstance(value, str | os.PathLike):
+        raise wrong(name, value, "it is a HostMount, or a path", "Write for example: HostMount('src')")
+    return HostMount(path(name, value))
+
+
+_RULES: dict[str, Rule] = {
+    "mounts": several(_mount, "mounts", "[HostMount('src')]", alone=(HostMount, str, os.PathLike)),
+    "allowed_host_roots": several(path, "folders", "['.']", alone=(str, os.PathLike)),
+    "parent": optional(path),
+    "keep": flag,
+    "strict": flag,
+    "progress": optional(called_with("a Progress", "progress=lambda progress: print(progress.files)")),
+    "keep_bases": flag,
+    "at": optional(lambda _, value: checked_at(value)),
+    "backend": one_of(get_args(Backend), "backend"),
+}
+"""The rule of every argument. A new argument of `WorkspaceSection` needs its line here."""
 
 
 def _adopted(folder: Path) -> Workspace:

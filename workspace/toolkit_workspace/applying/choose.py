@@ -48,6 +48,9 @@ def choose(
 
 def _meant(workspace: Workspace, changes: Changes, path: str) -> str:
     """The path in the workspace that somebody means who names it there, in its mount, or on the host."""
+    if not path:
+        fix = "Write a path of the workspace, or name none to apply everything."
+        raise WorkspaceError("a path to apply is empty", fix=fix).as_mistyped()
     if any(change.is_below(path) for change in changes):
         return path
     ways = dict.fromkeys(_ways_to_mean(workspace, path))

@@ -19,7 +19,7 @@ from toolkit_workspace.applying.steps import HostVersion, Step, Update
 from toolkit_workspace.changes.changes import Change
 from toolkit_workspace.record.content import Content, ContentGone, Hosts, Node, Source
 from toolkit_workspace.record.keeping import LARGEST_FRESH, LARGEST_KEPT
-from toolkit_workspace.record.record import NO_STAMP, Record, Row, Stamp
+from toolkit_workspace.record.record import NO_STAMP, MountRecord, Record, Row, Stamp
 from toolkit_workspace.record.trouble import unreadable
 
 Action = Literal["created", "replaced", "merged", "marked", "deleted", "mode", "nothing"]
@@ -215,7 +215,7 @@ class Decider:
             raise Conflict("added on both sides")
         if case.change.kind == "link":
             row = self._row(case.path)
-            if seen is None or seen.kind != "l" or not _is_untouched(row, seen):
+            if seen is None or seen.kind != "l" or not self._is_as_copied(row, seen):
                 raise Conflict("a link that changed on both sides")
         new = replace(self._new(case.mount, "l", 0o777), target=case.node.target)
         if seen is None:
@@ -289,13 +289,15 @@ class Decider:
         return data, "marked" if conflicts else "merged"
 
     def _is_as_copied(self, row: Row, seen: Node) -> bool:
-        """Whether the host still has what the workspace was given: by its bytes, or by its stamps if it has none."""
+        """Whether the host still has what the workspace was given: by its bytes, or what it says if it is a link."""
         if seen.kind != row.kind:
             return False
-        if seen.content is None:
-            return _is_untouched(row, seen)
+        if seen.target is not None:
+            said = _said_in_copy(seen.target, row, self.hosts.mounts[row.mount])
+            # By its stamps, where the mount is named by a path that leads through a link: no record has that path.
+            return said == row.target or (said.startswith(b"/") and _is_untouched(row, seen))
         base = self.hosts.base(row)
-        return base is not None and base.equals(seen.content)
+        return base is not None and seen.content is not None and base.equals(seen.content)
 
     def _write(self, case: Case, seen: Node, source: Source, *, is_merged: bool) -> None:
         mode = case.mode_for(seen.mode)
@@ -372,6 +374,15 @@ class Decider:
 
 def _is_untouched(row: Row, seen: Node) -> bool:
     return seen.st is not None and row.host_is_untouched(seen.st)
+
+
+def _said_in_copy(target: bytes, row: Row, mount: MountRecord) -> bytes:
+    """What a copy says where the host's link has this target: an absolute path into the mount became a relative one."""
+    parts, top = ([part for part in path.split(b"/") if part not in (b"", b".")] for path in (target, mount.host))
+    if not target.startswith(b"/") or b".." in parts or parts[: len(top)] != top:
+        return target
+    climb = [b".."] * row.host_path.count(b"/")
+    return b"/".join([*climb, *parts[len(top) :]]) or b"."
 
 
 def _bytes_of(seen: Node) -> Content:

@@ -15,8 +15,8 @@ from toolkit._base.handles import remove_folder
 from toolkit._base.layered import odd_path, why_no_layers
 from toolkit._base.words import count_text, size_text
 from toolkit.errors import WorkspaceError
-from toolkit_workspace.backend import Backend
 from toolkit_workspace.copying import Progress, fill
+from toolkit_workspace.options import Backend
 from toolkit_workspace.pristine.comparing import Comparer, start_comparers
 from toolkit_workspace.pristine.kept_copy import STAMPS, KeptCopy
 from toolkit_workspace.pristine.key import key_of

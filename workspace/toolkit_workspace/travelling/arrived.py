@@ -26,7 +26,7 @@ class ArrivedSection(WorkspaceSection):
     With `makes_lent` a setup is to make what was lent there: then only what is here is shown.
 
     Raises:
-        WorkspaceError: a folder that was lent there is not here.
+        WorkspaceError: a folder that was lent there is not here, or a mount cannot be as the facts say.
         KeyError, TypeError, ValueError: the facts are none.
     """
 
