@@ -127,7 +127,7 @@ def _apart_by(command: str) -> Callable[[OpenJail], None]:
     """Start what the CLI starts in another way."""
 
     def edit(jail: OpenJail) -> None:
-        (jail.folder.visible / "apart" / "bash").write_text(f'#!/bin/sh\n{command} "$@"\n', encoding="ascii")
+        (jail.folder.own / "apart" / "bash").write_text(f'#!/bin/sh\n{command} "$@"\n', encoding="ascii")
 
     return edit
 
@@ -154,7 +154,7 @@ def _filter_that_allows_all(jail: OpenJail) -> None:
         (_apart_by("exec bwrap --unshare-user --dev-bind / / -- /bin/bash"), {"apart"}),
         (_apart_by("exec bwrap --unshare-pid --bind / / -- /bin/nothing"), {"apart"}),
         (_in_script("[ -e /proc/self/fd/0 ]", "true"), {"jail"}),
-        (_in_script("exec 8<", "exec 5</; exec 8<"), {"handles"}),
+        (_in_script("exec 8<", "exec 7</; exec 8<"), {"handles"}),
         (_in_script("exec 8<", "echo 'tried read'; exit 0; exec 8<"), {"jail"}),
     ],
     ids=[

@@ -564,3 +564,23 @@ def test_what_a_killed_starter_left_is_swept_however_deep(
 
     assert sweep() == [left]
     assert not left.exists()
+
+
+@needs_jail
+def test_a_sandbox_in_the_jail_that_shows_etc_and_not_run_finds_its_files(workspace: Path) -> None:
+    look = "head -1 /etc/passwd /etc/resolv.conf && id -un && getent hosts localhost"
+    with a_jail(workspace) as jail:
+        seen = inside(jail, f"bwrap --ro-bind / / --dev /dev --tmpfs /run sh -c {shlex.quote(look)}")
+
+    assert (seen.returncode, seen.stderr) == (0, "")
+    assert {"root:x:0:0:root:/:/bin/false", "agent"} <= set(seen.stdout.splitlines())
+
+
+@needs_jail
+def test_its_files_in_etc_are_plain_ones_that_nobody_inside_can_change(workspace: Path) -> None:
+    names = "passwd group hosts nsswitch.conf resolv.conf"
+    tries = "[ -f $f ] && [ ! -L $f ] && ! echo x >> $f && ! rm -f $f && ! mv $f $f.x && ! chmod 666 $f && cat $f > /dev/null"
+    with a_jail(workspace) as jail:
+        seen = inside(jail, f"cd /etc; for f in {names}; do {tries} && echo $f; done 2> /dev/null")
+
+    assert seen.stdout.split() == names.split()

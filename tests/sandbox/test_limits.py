@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sandbox.jails import a_jail, inside, needs_jail
+from tests.sandbox.jails import a_jail, inside, needs_jail, soon
 from toolkit.errors import SandboxError, UnconfinedError
 from toolkit.sandbox import JailLimits, ShellOptions, limits, python_environment, run_confined
 from toolkit.sandbox.jail import cgroup
@@ -247,3 +247,29 @@ def test_systemd_gives_a_scope_where_it_runs(tmp_path: Path, monkeypatch: pytest
     assert f"MemoryMax={64 * _MIB}" in plan.cgroup.prefix
     fake.write_text("#!/bin/sh\nexit 1\n", encoding="ascii")
     assert plan_limits(JailLimits(), name="x").not_enforced == ("memory",)
+
+
+_OWN_HANDLES = """
+import ctypes, os, sys, threading, time
+libc = ctypes.CDLL(None)
+def hold():
+    assert libc.unshare(0x400) == 0  # handles of its own
+    held = os.open("held", os.O_RDWR | os.O_CREAT)
+    os.unlink("held")
+    os.write(held, bytes(3_000_000))
+    print(1, flush=True)
+    time.sleep(60)
+threading.Thread(target=hold, daemon=True).start()
+{then}
+"""
+
+
+@pytest.mark.parametrize("then", ["time.sleep(60)", "libc.syscall(60, 0)"], ids=["beside the first", "after the first"])
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the number of exit")
+def test_what_a_thread_holds_by_itself_is_measured(tmp_path: Path, then: str) -> None:
+    program = [sys.executable, "-c", _OWN_HANDLES.format(then=then)]
+    with subprocess.Popen(program, cwd=tmp_path, stdout=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == b"1\n"
+        assert soon(lambda: measure_unlinked([running.pid], [tmp_path])[0] >= 3_000_000)
+        running.kill()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -222,3 +223,14 @@ def test_a_profile_as_text_is_what_the_closed_model_writes(name: str, nested: bo
         assert profile_text(name, **options) == profile(name, **options).as_json()
     deny = SandboxSettings.parse({"permissions": {"deny": ["Grep"]}})
     assert profile_text(name, **more, settings=deny) == profile(name, **more, settings=deny).as_json()
+
+
+@pytest.mark.parametrize("name", ["denyRead", "denyWrite"])
+@pytest.mark.parametrize("path", ["hid", "./hid", "**/hid/**", "~/.ssh"])
+def test_a_path_that_would_hide_nothing_in_a_jail_is_refused(name: str, path: str) -> None:
+    more = SandboxSettings.parse({"sandbox": {"filesystem": {name: [path]}}})
+    with pytest.raises(SettingsError) as caught:
+        profile("offline", nested=True, settings=more)
+    assert caught.value.key == f"sandbox.filesystem.{name}"
+    absolute = SandboxSettings.parse({"sandbox": {"filesystem": {name: ["/srv/hid"]}}})
+    assert "/srv/hid" in json.dumps(profile("offline", nested=True, settings=absolute).as_dict())

@@ -9,10 +9,11 @@ that the gate wants to hear first.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 
 from toolkit.errors import SandboxError
-from toolkit.sandbox.jail.walls import SOCKET
+from toolkit.sandbox.jail.walls import PATH, SOCKET
 
 PROXY_PORT = 3129
 _FIRST_FREE = 1024
@@ -45,10 +46,11 @@ def bridge(*, has_proxy: bool, host_ports: Sequence[int] = (), word: str = "", w
             )
     if not has_proxy and not host_ports:
         return []
-    started = [f"socat {_listen(PROXY_PORT)} UNIX-CONNECT:{SOCKET}"]
+    socat = shutil.which("socat", path=PATH) or "socat"  # not one that stands before it inside
+    started = [f"{socat} {_listen(PROXY_PORT)} UNIX-CONNECT:{SOCKET}"]
     for port in host_ports:
         asked = f"PROXY:127.0.0.1:127.0.0.1:{port},proxyport={PROXY_PORT},proxyauth={word}"
-        started.append(f"socat {_listen(port)} {asked}")
+        started.append(f"{socat} {_listen(port)} {asked}")
     script = "".join(f"{command} {'2>/dev/null ' if waits else ''}& " for command in started)
     return ["/bin/sh", "-c", f'{script}{_ONCE_IT_LISTENS if waits else ""}exec "$@"', "sh"]
 

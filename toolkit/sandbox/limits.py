@@ -21,6 +21,8 @@ _GIB = 1024 * _MIB
 SHM_BYTES = 64 * _MIB
 # Below these not even the check can run inside.
 _LEAST = {"memory_bytes": 64 * _MIB, "processes": 16, "file_bytes": 65_536, "tmp_bytes": 65_536}
+_MOST = 2**63 - 1
+"""The kernel counts no further."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,9 @@ class JailLimits:
                     f"limit {field.name}={value!r} is not a whole number of {unit}, {least} or more",
                     fix=f"Write for example: {field.name}={field.default or 600}",
                 )
+            if value > _MOST:
+                fix = f"Write at most {_MOST}" + ("" if field.name == "tmp_bytes" else ", or None for no limit")
+                raise SandboxError(f"limit {field.name} is larger than the kernel can count", fix=fix)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,9 @@ import errno
 import math
 import os
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from toolkit._base.handles import READ_DIR, DirStack, open_folder
@@ -28,6 +29,8 @@ _MOST_HANDLES = 50_000
 _BLOCK = 512
 _PIDFD_GETFD = 438
 """A system call that Python has no name for; its number is the same on x86_64 and aarch64."""
+_KCMP = {"x86_64": 312, "aarch64": 272}
+_KCMP_FILES = 2
 _libc = ctypes.CDLL(None, use_errno=True)
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -163,7 +166,7 @@ def measure_unlinked(pids: Iterable[int], folders: list[Path]) -> tuple[int, boo
     files: dict[tuple[int, int], int] = {}
     overlays = _Overlays()
     seen_all, left = True, _MOST_HANDLES
-    for pid in pids:
+    for pid in chain.from_iterable(map(_holders, pids)):
         try:
             devices |= overlays.of(pid)
             handles = _handles(pid)
@@ -200,6 +203,24 @@ class _Overlays:
         return {os.makedev(int(major), int(minor)) for major, minor in pairs}
 
 
+def _holders(pid: int) -> Iterator[int]:
+    """A process, and those of its threads that have handles of their own or outlive its first one."""
+    yield pid
+    try:
+        threads = [int(name) for name in os.listdir(f"/proc/{pid}/task")]  # noqa: PTH208
+    except OSError:
+        return  # it has ended
+    for thread in threads:
+        if thread != pid and not _share_handles(pid, thread):
+            yield thread
+
+
+def _share_handles(process: int, thread: int) -> bool:
+    """Whether that is certain."""
+    number = _KCMP.get(os.uname().machine)
+    return number is not None and _libc.syscall(number, process, thread, _KCMP_FILES, 0, 0) == 0
+
+
 def _handles(pid: int) -> list[str]:
     """The numbers of a process's handles."""
     try:
@@ -214,7 +235,7 @@ def _stat_handle(pid: int, number: str) -> os.stat_result:
     try:
         return Path(f"/proc/{pid}/fd/{number}").stat()
     except PermissionError:
-        process = os.pidfd_open(pid)
+        process = _open_process(pid)
     try:
         copy = _libc.syscall(_PIDFD_GETFD, process, int(number), 0)
         if copy < 0:
@@ -226,6 +247,13 @@ def _stat_handle(pid: int, number: str) -> os.stat_result:
         return os.fstat(copy)
     finally:
         os.close(copy)
+
+
+def _open_process(pid: int) -> int:
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return os.pidfd_open(pid, os.O_EXCL)  # a thread
 
 
 def _add_unlinked(

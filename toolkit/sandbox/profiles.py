@@ -95,6 +95,7 @@ _ADDING = (
     "sandbox.network.deniedDomains",
 )
 """Lists that only take away from what an agent can do, and what is reported."""
+_PATHS = ("sandbox.filesystem.denyRead", "sandbox.filesystem.denyWrite")
 _SWITCHING_ON = (
     "permissions.blockFileToolReadsOutsideWorkingDirectories",
     "permissions.blockReadsOutsideWorkingDirectories",
@@ -139,7 +140,7 @@ def profile(
     made = SandboxSettings.parse(
         _data(name, domains, deny_read, allow_control_files, nested=nested, home=home, proxy_port=proxy_port)
     )
-    return made if settings is None else _tightened(made, settings, name)
+    return made if settings is None else _tightened(made, settings, name, nested=nested)
 
 
 def profile_text(
@@ -213,7 +214,7 @@ def _data(
     return {"sandbox": sandbox, "permissions": permissions}
 
 
-def _tightened(made: SandboxSettings, more: SandboxSettings, profile: str) -> SandboxSettings:
+def _tightened(made: SandboxSettings, more: SandboxSettings, profile: str, *, nested: bool) -> SandboxSettings:
     """The profile's settings with more of them.
 
     Raises:
@@ -223,6 +224,8 @@ def _tightened(made: SandboxSettings, more: SandboxSettings, profile: str) -> Sa
     for key, value in _leaves(more.as_dict()):
         if key == "permissions.deny":
             _check_rules(value)
+        if key in _PATHS:
+            _check_paths(key, value, nested=nested)
         if key in _ADDING or (key in _SWITCHING_ON and value in (True, "disable")) or has.get(key) == value:
             continue
         before = f"the profile '{profile}' has {json.dumps(has[key])}" if key in has else "it may open what is closed"
@@ -233,6 +236,17 @@ def _tightened(made: SandboxSettings, more: SandboxSettings, profile: str) -> Sa
             key=key,
         )
     return made.with_more(more)
+
+
+def _check_paths(key: str, paths: Sequence[str], *, nested: bool) -> None:
+    for path in paths:
+        if not path.startswith("/" if nested else ("/", "~/")):
+            raise SettingsError(
+                f"{key}: {path!r} is no absolute path",
+                where=["the CLI counts it from a temporary folder, or from a home that commands do not have"],
+                fix="Write it from the root, as the agent knows it; patterns go into permissions.deny: Read(**/name)",
+                key=key,
+            )
 
 
 def _check_rules(rules: Sequence[str]) -> None:

@@ -11,9 +11,8 @@ nothing that was started inside is left, and the workspace is the caller's again
 
 from __future__ import annotations
 
-import os
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from toolkit._base.words import did_you_mean
 from toolkit.errors import SandboxError
 from toolkit.sandbox.bridge import PROXY_PORT, bridge
+from toolkit.sandbox.confining.arguments import check_arguments
 from toolkit.sandbox.confining.confinement import Confinement
 from toolkit.sandbox.confining.environment import environment
 from toolkit.sandbox.gate.client import HostPorts
@@ -106,9 +106,7 @@ def confine(
     Raises:
         SandboxError: an argument is not usable; it names which and what to write instead.
     """
-    lists = {"readable": readable, "require": require, "host_ports": host_ports, "tools": tools or ()}
-    for name, given in {**lists, "allow_control_files": allow_control_files}.items():
-        _demand_list(name, given)
+    check_arguments(locals())
     api = find_api(
         api_url, api_key, api_key_file, auth_token=auth_token, oauth_token=oauth_token, api_headers=api_headers
     )
@@ -147,7 +145,7 @@ def confine(
         layout,
         readable,
         cli_home=usable_home(home) if home is not None else None,
-        environment=environment(api, layout, env or {}),
+        environment=environment(api, layout, env or {}, offline=not domains),
         limits=jail_limits(limits),
         require=known_limits(require),
         read_only=profile == "read-only",
@@ -164,12 +162,6 @@ def confine(
         has_domains=bool(domains),
         heard=heard,
     )
-
-
-def _demand_list(name: str, given: object) -> None:
-    """Refuse what would be taken apart letter by letter, or not at all."""
-    if isinstance(given, str | bytes | os.PathLike) or not isinstance(given, Iterable):
-        raise SandboxError(f"{name}={given!r}: it is a list", fix=f"Write {name}=[{given!r}]")
 
 
 def _jail_in(workspace: Path, layout: Layout, readable: Sequence[Path | str], **options: Any) -> Jail:

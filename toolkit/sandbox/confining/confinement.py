@@ -16,10 +16,10 @@ from toolkit.sandbox.jail.folder import JailFolder, sweep
 from toolkit.sandbox.jail.launcher import OpenJail, open_jail, write_script
 from toolkit.sandbox.jail.machine import find_program
 from toolkit.sandbox.jail.proof import CheckReport, demand_preflight, prove
-from toolkit.sandbox.jail.walls import PATH, Jail
+from toolkit.sandbox.jail.walls import BIN, PATH, Jail
 from toolkit.sandbox.jail.watchdog import Exceeded, Watchdog
 from toolkit.sandbox.lending.nested import nested_bwrap
-from toolkit.sandbox.lending.quick import QUICK_NPM, quick_socat
+from toolkit.sandbox.lending.quick import QUICK_NPM, quick_bwrap, quick_socat
 from toolkit.sandbox.limits import HeldLimit
 from toolkit.sandbox.relay import PROGRAM, SOCKET_NAME, Heard, Relay, relay_program
 
@@ -121,7 +121,7 @@ class Confinement:
             self._gate = self._make_gate(folder.socket)
             await self._gate.__aenter__()
             if self._heard is not None:
-                self._relay = Relay(folder.visible / "apart" / SOCKET_NAME, self._heard)
+                self._relay = Relay(folder.own / "apart" / SOCKET_NAME, self._heard)
                 await self._relay.__aenter__()
             opening = asyncio.ensure_future(asyncio.to_thread(self._open, folder))
             opened = await asyncio.shield(opening)
@@ -140,18 +140,20 @@ class Confinement:
     def _open(self, folder: JailFolder) -> OpenJail:
         (folder.home / ".gitconfig").write_text("[user]\n\tname = agent\n\temail = agent@localhost\n", encoding="ascii")
         (folder.home / ".bashrc").touch()  # it must be there to be kept from being written
-        programs = folder.visible / "bin"
+        programs = folder.own / "bin"
         programs.mkdir()
         programs.chmod(0o755)
         places = [place for _, place in self._jail.shown_at()]
-        write_script(programs / "bwrap", nested_bwrap(find_program("bwrap"), places, own_git=self._own_git))
+        bwrap = find_program("bwrap")
+        write_script(programs / "bwrap", quick_bwrap(bwrap, f"{BIN}/nested-bwrap"))
+        write_script(programs / "nested-bwrap", nested_bwrap(bwrap, places, own_git=self._own_git))
         if shutil.which("npm", path=PATH):
             write_script(programs / "npm", QUICK_NPM)
         if not self._has_domains:
             write_script(programs / "socat", quick_socat(find_program("socat")))
         if self._relay is not None:
             text = relay_program(find_program("bwrap"), find_program("socat"))
-            write_script(folder.visible / "apart" / PROGRAM, text)
+            write_script(folder.own / "apart" / PROGRAM, text)
         opened = open_jail(self._jail, folder)
         opened.for_command(*self._command)
         return opened

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 from toolkit.errors import SandboxError
+from toolkit.sandbox.confining.arguments import is_sendable
 from toolkit.sandbox.host import CREDENTIALS, CUSTOM_HEADERS, ModelAPI
 from toolkit.sandbox.jail.folder import MARK
 from toolkit.sandbox.jail.walls import APART, BIN, CLI_HOME, CLI_TMP, ENVIRONMENT, PATH, SOCKET
@@ -28,10 +29,12 @@ _CLI_ENVIRONMENT = {
     "SHELL": f"{APART}/bash",
     "CLAUDE_CODE_SHELL_PREFIX": f"{APART}/command",
 }
+_OFFLINE = {"CLAUDE_CODE_CERT_STORE": "bundled"}
+"""Without the machine's certificates: the CLI reads each of them at its start, and offline it checks none."""
 _FIXED = frozenset({*_CLI_ENVIRONMENT, MARK, *CREDENTIALS.values(), CUSTOM_HEADERS, "CLAUDE_CODE_SHELL"}) - {"LANG"}
 
 
-def environment(api: ModelAPI, layout: Layout, env: Mapping[str, str]) -> dict[str, str]:
+def environment(api: ModelAPI, layout: Layout, env: Mapping[str, str], *, offline: bool) -> dict[str, str]:
     """All variables of a CLI that asks `api`, with what is lent on its path and what the caller adds.
 
     Raises:
@@ -41,7 +44,8 @@ def environment(api: ModelAPI, layout: Layout, env: Mapping[str, str]) -> dict[s
     # cache. A subscription is asked with all that the CLI says about itself.
     attribution = {} if api.kinds == ("oauth_token",) else {"CLAUDE_CODE_ATTRIBUTION_HEADER": "0"}
     path = {"PATH": ":".join([BIN, *layout.search_path])}
-    return _CLI_ENVIRONMENT | path | dict(layout.environment) | api.placeholders() | attribution | checked_env(env)
+    own = _CLI_ENVIRONMENT | (_OFFLINE if offline else {}) | path
+    return own | dict(layout.environment) | api.placeholders() | attribution | checked_env(env)
 
 
 def checked_env(env: Mapping[str, str]) -> dict[str, str]:
@@ -53,8 +57,11 @@ def checked_env(env: Mapping[str, str]) -> dict[str, str]:
     for name, value in env.items():
         if not isinstance(name, str) or not isinstance(value, str):
             raise SandboxError(f"env: {name!r} and its value are texts, both", fix='Write for example: env={"CI": "1"}')
-        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or "\0" in value:
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             raise SandboxError(f"env: {name!r} is no variable", fix="Use letters, digits and underscores.")
+        if not is_sendable(value):
+            what = f"env: the value of {name} holds a NUL or a lone surrogate, which no variable can"
+            raise SandboxError(what, fix="Write plain text.")
         if name in _FIXED:
             raise SandboxError(f"env: {name} is set by the jail", fix="Leave it out; a key is given as api_key=….")
         if steers_the_cli(name):

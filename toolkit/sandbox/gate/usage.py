@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -104,6 +105,15 @@ class SpendLimit:
     price: Callable[[ModelCall], float] | None = None
 
     def __post_init__(self) -> None:
+        for name, value, kinds in (("tokens", self.tokens, int), ("usd", self.usd, int | float)):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, kinds) or value == math.inf):
+                what = f"a spend limit's {name}={value!r} is nothing to count to"
+                raise SandboxError(what, fix=f"Give a number above zero: {name}=…")
+        if self.price is not None and not callable(self.price):
+            raise SandboxError(
+                f"a spend limit's price={self.price!r} is no function",
+                fix="Give a function from one call to its cost in dollars: price=lambda call: …",
+            )
         if self.usd is not None and self.price is None:
             raise SandboxError(
                 "a spend limit in dollars has no prices",

@@ -85,8 +85,12 @@ def usable_readable(path: Path | str, workspace: Path | None = None) -> Path:
 def usable_home(path: Path | str) -> Path:
     """Return a private folder for the agent's home, made if it does not exist."""
     folder = Path(path)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    resolved, found = folder.resolve(), folder.stat()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        resolved, found = folder.resolve(), folder.stat()
+    except OSError as error:
+        why = f"home '{folder}' cannot be made: {error.strerror}"
+        raise SandboxError(why, fix="Name a folder of yours, or one that can be made") from None
     lent = os.geteuid() == 0 and is_tenant(found.st_uid)
     if folder.is_symlink() or (found.st_uid != os.geteuid() and not lent) or found.st_mode & 0o077:
         raise SandboxError(

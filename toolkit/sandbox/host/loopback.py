@@ -43,7 +43,7 @@ def trusting(ca_file: str | None, signed: str) -> ssl.SSLContext:
 
     try:
         return ssl.create_default_context(cafile=ca_file)
-    except (OSError, ssl.SSLError) as wrong:
+    except (OSError, TypeError, ValueError) as wrong:
         raise SandboxError(
             f"the certificate file {ca_file!r} cannot be used",
             where=[str(wrong)],

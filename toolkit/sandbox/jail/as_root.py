@@ -19,7 +19,7 @@ import shlex
 import stat
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from toolkit._base.handles import READ_DIR, walk_folders
@@ -85,11 +85,16 @@ def _lend_where(folder: Path, tenant: int, is_ours: Callable[[os.stat_result], b
     return names
 
 
-def take_back(folder: Path, tenant: int) -> None:
-    """Return to the caller what the tenant has or made; set-user-id bits are lost on the way."""
-    if not folder.is_dir():
+def take_back(folders: Iterable[Path], tenant: int) -> None:
+    """Return to the caller what the tenant has or made; set-user-id bits are lost on the way.
+
+    Raises:
+        SandboxError: for some of it that failed; the rest is the caller's again.
+    """
+    there = [folder for folder in folders if folder.is_dir()]
+    if not there:
         return
-    command = take_back_command(folder, tenant)
+    command = take_back_command(there, tenant)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SandboxError(
@@ -99,13 +104,13 @@ def take_back(folder: Path, tenant: int) -> None:
         )
 
 
-def take_back_command(folder: Path, tenant: int) -> list[str]:
+def take_back_command(folders: Iterable[Path], tenant: int) -> list[str]:
     """The same as a command: what the tenant owns is in the jail's folders only, so its owner decides.
 
     A command, because whoever clears up after a kill is a shell. It walks by handle, however deep.
     """
     mine = f"{os.geteuid()}:{os.getegid()}"
-    return ["chown", "-R", "-P", "-h", f"--from={tenant}", mine, "--", str(folder)]
+    return ["chown", "-R", "-P", "-h", f"--from={tenant}", mine, "--", *map(str, folders)]
 
 
 def _is_mapped(uid: int) -> bool:

@@ -172,7 +172,7 @@ def _script(opened: OpenJail, plant: _Plant, cli: Path | None, note: Path, answe
     aside = _programs(opened, plant, cli)
     lines = [
         _HELPERS,
-        f"exec 7>> {_HELD}\n",
+        f"exec 6>> {_HELD}\n",
         *(_try(name, tries.pop(name)) for name in ("start", "processes", "handles")),
     ]
     lines += [f"exec {{{name}}}< <( {what} )\n" for name, what in aside.items()]
@@ -192,17 +192,20 @@ def _try(name: str, what: str) -> str:
 
 def _programs(opened: OpenJail, plant: _Plant, cli: Path | None) -> dict[str, str]:
     """The tries that cannot do without a program."""
-    socat = shlex.quote(find_program("socat"))  # not one that stands before it on PATH
+    bwrap, socat = (shlex.quote(find_program(name)) for name in ("bwrap", "socat"))  # none that stands before on PATH
+    unix = shlex.quote(str(plant.unix_path))
     tries = {} if cli is None else {"cli": f'echo "cli $({shlex.quote(str(cli))} --version)"'}
     # What takes longest is begun first.
     tries |= {
         "apart": _reaching_for_the_cli(),
-        "nested": "bwrap --unshare-user --unshare-pid --unshare-net --ro-bind / / --dev /dev true && echo nested works",
+        "nested": f"{bwrap} --unshare-user --unshare-pid --unshare-net --ro-bind / / --dev /dev true && "
+        "echo nested works",
         # Netlink's broadcast of the kernel, which is everywhere, and a virtual machine's way to its host.
         "families": "; ".join(
             f"{socat} -u OPEN:/dev/null SOCKET-DATAGRAM:{family} 2>&1; echo socat ended $?" for family in _FAMILIES
         ),
-        "unix": f"{socat} -u OPEN:/dev/null UNIX-CONNECT:{shlex.quote(str(plant.unix_path))}",
+        # A path is looked up in the same way for both: what is not there cannot be connected to.
+        "unix": f"[ ! -e {unix} ] || {socat} -u OPEN:/dev/null UNIX-CONNECT:{unix}",
         "abstract": f"{socat} -u OPEN:/dev/null ABSTRACT-CONNECT:{plant.abstract_name}",
         "namespaces": "readlink " + " ".join(f"/proc/self/ns/{kind}" for kind in _NAMESPACES),
     }
@@ -216,7 +219,7 @@ def _reaching_for_the_cli() -> str:
 
     Once more without being kept apart: if that does not get there, nothing was shown.
     """
-    forge = "echo $who writes >> /proc/$cli/fd/7"
+    forge = "echo $who writes >> /proc/$cli/fd/6"
     look = 'for f in environ mem maps; do : < /proc/$cli/$f && echo "$who opens $f"; done'
     enter = 'for f in root cwd; do [ -d /proc/$cli/$f/ ] && echo "$who enters $f"; done'
     # Where it finds itself by its number it finds others by theirs, and can signal them.

@@ -77,7 +77,9 @@ class JailFolder:
         self._facts: dict[str, Any] = {}
         self._cleaner: subprocess.Popen[bytes] | None = None
         self.visible = self.path / "shown"
-        """The part of it that appears in the jail: synthetic files in `etc`, programs in `apart` and perhaps `bin`."""
+        """The part of it that appears in the jail."""
+        self.own = self.visible / "own"
+        """What is the same for all inside: synthetic files in `etc`, programs in `apart` and perhaps `bin`."""
         self.home = self.visible / "home"
         """The home of the commands."""
         self.cli_home = self.visible / "cli"
@@ -86,8 +88,8 @@ class JailFolder:
         """Where the gate listens."""
         self.bait = self.path.with_name(self.name.replace(PREFIX, "toolkit-canary-"))
         """Where the canary's bait is laid out, in anybody's reach."""
-        within = [self.visible / name for name in ("etc", "apart")]
-        for folder in (self.path / "pids", self.visible, *within, self.home, self.cli_home):
+        within = [self.own / name for name in ("etc", "apart")]
+        for folder in (self.path / "pids", self.visible, self.own, *within, self.home, self.cli_home):
             folder.mkdir()
             folder.chmod(0o755)  # whatever the umask: the folder around it is private
 
@@ -137,7 +139,7 @@ class JailFolder:
         removals = [shlex.join(["rmdir", "--", group]) for group in groups]
         give_back = [f"for try in $(seq 60); do {remove} && break; sleep 0.05; done" for remove in removals]
         if tenant is not None:
-            give_back += [shlex.join(take_back_command(folder, tenant)) for folder in folders]
+            give_back += [shlex.join(take_back_command(folders, tenant))]
         give_back += [shlex.join(["rm", "-rf", "--", *traces])]
         script = _CLEANER.format(
             folder=shlex.quote(str(self.path)), name=shlex.quote(self.name), give_back="\n".join(give_back)
@@ -322,11 +324,10 @@ def _dispose(path: Path) -> None:
             remove_group(Path(group))
         for trace in lent.get("traces", ()):  # an older version wrote none
             remove_trace(Path(trace))
-        for folder in map(Path, lent["folders"] if lent["tenant"] is not None else ()):
-            if folder.is_relative_to(path):
-                continue  # it is removed anyway
+        if lent["tenant"] is not None:
+            staying = [folder for folder in map(Path, lent["folders"]) if not folder.is_relative_to(path)]
             try:
-                take_back(folder, lent["tenant"])
+                take_back(staying, lent["tenant"])
             except SandboxError as error:
                 problem = error
     remove_trace(path)

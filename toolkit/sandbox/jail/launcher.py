@@ -22,7 +22,7 @@ from toolkit.sandbox.jail.as_root import PLACE, Stage, choose_tenant, lend
 from toolkit.sandbox.jail.cgroup import Cgroup
 from toolkit.sandbox.jail.folder import MARK, JailFolder
 from toolkit.sandbox.jail.machine import find_program
-from toolkit.sandbox.jail.walls import APART_PROGRAMS, SYNTHETIC_ETC, Bind, Jail, seccomp_filter
+from toolkit.sandbox.jail.walls import APART_PROGRAMS, HANDED, SYNTHETIC_ETC, Bind, Jail, seccomp_filter
 from toolkit.sandbox.limits import LimitPlan, plan_limits
 
 # What the SDK tells the CLI about itself; nothing else passes from the caller's environment.
@@ -65,7 +65,8 @@ class OpenJail:
     def for_command(self, *command: str) -> Path:
         """Return a file that runs `command` in the jail, followed by the arguments it is given."""
         path = self.folder.path / "claude"
-        write_script(path, f'#!/bin/sh\nexec {shlex.join([str(self.script), *command])} "$@"\n')
+        first, rest = self.script.read_text(encoding="utf-8", errors="surrogateescape").split("\n", 1)
+        write_script(path, f'{first}\nset -- {shlex.join(command)} "$@"\n{rest}')
         return path
 
 
@@ -100,10 +101,10 @@ def open_jail(jail: Jail, folder: JailFolder) -> OpenJail:
         needed += ["nsenter"]
     tools = {name: shlex.quote(find_program(name)) for name in needed}
     for name, text in SYNTHETIC_ETC.items():
-        (folder.visible / "etc" / name).write_text(text, encoding="utf-8")
-        (folder.visible / "etc" / name).chmod(0o644)
+        (folder.own / "etc" / name).write_text(text, encoding="utf-8")
+        (folder.own / "etc" / name).chmod(0o644)
     for name, text in APART_PROGRAMS.items():
-        write_script(folder.visible / "apart" / name, text)
+        write_script(folder.own / "apart" / name, text)
     if tenant is not None:
         for lent in (*homes, jail.workspace):
             lend(lent, tenant)
@@ -224,6 +225,8 @@ def _script(opened: OpenJail, group: Cgroup, tools: Mapping[str, str], stage: St
         # Whoever holds a terminal, even to write to it, can read what is typed there.
         lines += [f"[ ! -t {number} ] || exec {number}{way}/dev/null" for number, way in _STANDARD]
     lines += group.joining()
+    for name, number in HANDED.items():
+        lines += [f"exec {number}<{shlex.quote(str(opened.folder.own / 'etc' / name))}"]
     lines += [f"exec 8<{shlex.quote(str(folder / 'seccomp'))} 9<{shlex.quote(str(folder / 'arguments'))}"]
     drop = ""
     if isinstance(stage, Mounted):

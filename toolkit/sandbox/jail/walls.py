@@ -36,6 +36,8 @@ CLI_TMP = "/run/toolkit/tmp"
 CLI = "/run/toolkit/cli/claude"
 """Where the CLI is shown if its own path lies in the workspace."""
 SOCKET = "/run/toolkit/api.sock"
+_OWN = "/run/toolkit/own"
+"""One mount with all of ours, known by links: every mount costs each start, here and of each sandbox in here."""
 BIN = "/run/toolkit/bin"
 APART = "/run/toolkit/apart"
 """What the CLI starts others with: `bash ARGUMENT…` and `command TEXT`, neither of which can reach the CLI."""
@@ -121,6 +123,8 @@ SYNTHETIC_ETC = {
     "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
     "resolv.conf": "",
 }
+HANDED = dict(zip(SYNTHETIC_ETC, (3, 4, 5, 6), strict=False))
+"""Those that bubblewrap makes of a handle it is started with, and its number: a shell has few, of one digit."""
 _LOAD, _JUMP_EQ, _JUMP_GE, _RETURN = 0x20, 0x15, 0x35, 0x06
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 # Offsets in struct seccomp_data (little endian); of an int argument the kernel looks at this half only.
@@ -206,7 +210,6 @@ class Jail:
 
     def binds(self, folder: JailFolder) -> tuple[Bind, ...]:
         """The host paths outside the system's own, shallow ones first so that deeper ones win."""
-        visible = folder.visible
         paths = [
             *(Bind(self.workspace / part, inside, writable=not self.read_only) for part, inside in self.shown_at()),
             *self._holding(),
@@ -215,13 +218,11 @@ class Jail:
             *(Bind(path, str(path)) for path in (*self.readable, *self.programs)),
             *(Bind(path, inside) for path, inside in self.lent),
             *(Bind(source, inside) for inside in self.protected if (source := self.within(inside)) is not None),
-            *(Bind(visible / "etc" / name, f"/etc/{name}") for name in SYNTHETIC_ETC),
-            Bind(visible / "apart", APART),
+            *(Bind(folder.own / "etc" / name, f"/etc/{name}") for name in SYNTHETIC_ETC if name not in HANDED),
+            Bind(folder.own, _OWN),
         ]
         if self.has_gate:
             paths.append(Bind(folder.socket, SOCKET))
-        if (visible / "bin").is_dir():
-            paths.append(Bind(visible / "bin", BIN))
         return tuple(sorted(paths, key=lambda bind: len(Path(bind.target).parts)))
 
     def shown_at(self) -> tuple[tuple[str, str], ...]:
@@ -260,6 +261,11 @@ class Jail:
             arguments += ["--perms", "0700", "--size", str(self.limits.tmp_bytes), "--tmpfs", CLI_TMP]
         for bind in binds:
             arguments += ["--bind" if bind.writable else "--ro-bind", str(bind.source), bind.target]
+        for place in (APART, *([BIN] if self.has_cli else [])):
+            arguments += ["--symlink", f"{_OWN}/{Path(place).name}", place]
+        # Files and no mounts, which each cost a start; no links either: a sandbox in here may show /etc and no more.
+        for name, number in HANDED.items():
+            arguments += ["--perms", "0444", "--file", str(number), f"/etc/{name}"]
         # Last, because bubblewrap creates the mount points above in these two.
         arguments += ["--remount-ro", "/dev", "--remount-ro", "/"]
         return [*arguments, "--chdir", self.start or self.shown_at()[0][1]]
