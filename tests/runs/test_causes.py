@@ -88,18 +88,18 @@ async def test_a_mistyped_model_is_named_by_the_real_cli() -> None:
     assert result.debug["stderr"]
 
 
-async def test_what_the_real_cli_says_when_it_dies_at_the_start_is_kept() -> None:
-    with ScriptedAPI(otherwise=[text("never")]) as api:
-        schema = {"type": "object", "properties": {"a": {"$ref": "#/$defs/absent"}}}
-        result = await run("go", api_url=api.url, api_key="none", output=schema)
-    assert (result.code, result.cost) == ("crashed", 0.0)
-    assert "schema" in result.debug["stderr"]
-    assert "schema" in str(result.cause)
-    assert "Check stderr" not in str(result.cause)
-
-
 async def test_a_crash_in_a_turn_tells_what_the_process_said() -> None:
     cli = FakeCLI(Turn([text("half"), text("never")], chunk=100), dies_after=8, exit_code=-9)
     result = await run("go", transport=cli)
     assert result.code == "crashed"
     assert "exit code" in str(result.cause)
+
+
+async def test_what_the_real_cli_says_of_a_schema_that_only_it_can_judge_is_kept() -> None:
+    with ScriptedAPI(otherwise=[text("never")]) as api:
+        schema = {"type": "object", "$id": "https://x.example/y", "properties": {"a": {"$ref": "absent"}}}
+        result = await run("go", api_url=api.url, api_key="none", output=schema)
+    assert (result.code, result.cost) == ("crashed", 0.0)
+    assert "schema" in result.debug["stderr"]
+    assert "schema" in str(result.cause)
+    assert "Check stderr" not in str(result.cause)

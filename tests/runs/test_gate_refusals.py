@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli._running import Desk
-from toolkit.runs import Event, RefusedRequest
+from toolkit.runs import Event, RefusedRequest, run
 from toolkit.runs.outcome import result_of
 from toolkit.runs.turn.refusals import MOST_TOLD, GateRefusals
 from toolkit.sandbox import Refusal
@@ -129,3 +129,9 @@ def test_a_result_has_each_refusal_once_with_the_sum_of_its_turns() -> None:
 )
 def test_the_way_to_allow_a_refusal_is_one_that_works(request_line: str, code: str, fix: str) -> None:
     assert fix in refusal(request_line, code).fix
+
+
+async def test_a_plan_is_made_without_a_false_alarm_of_the_gate() -> None:
+    with ScriptedAPI([text("I would do this.")]) as api:
+        result = await run("Plan it.", api_url=api.url, api_key="k", mode="plan")
+    assert (result.code, result.refused) == ("ok", ())

@@ -263,3 +263,14 @@ async def test_the_model_keeps_the_definition_it_saw_first_of_a_tool_that_change
         seen = [request.tools["mcp__s__first"]["description"] for request in api.requests if request.tools]
     assert len(seen) == 3
     assert set(seen) == {"Honest."}
+
+
+async def test_an_optional_server_that_died_is_kept_in_the_stored_result(program: Path) -> None:
+    with ScriptedAPI([text("without it")]) as api:
+        result = await go(api, program, "dies", config={"optional": True})
+    [failed] = result.failed_servers
+    assert failed.name == "s"
+    assert failed.error
+    assert "fatal: there is no database" in failed.stderr
+    assert load_run("last").result().failed_servers == result.failed_servers
+    assert load_run("last").so_far().failed_servers == result.failed_servers

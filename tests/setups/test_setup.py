@@ -147,7 +147,7 @@ async def test_without_domains_there_is_no_way_out_at_all(shop: Path, scripted_a
     api = scripted_api([text("done")])
     done = await go(api, shop, setup="ls /run/toolkit; env | grep -i proxy; ip -o link 2>/dev/null | grep -v lo; true")
     assert done.code == "ok"
-    assert load_run(done.run).setup_log.read_text().split() == ["apart", "cache", "git"]
+    assert load_run(done.run).setup_log.read_text().split() == ["apart", "cache", "git", "own"]
 
 
 async def test_a_failed_setup_is_told_with_its_last_lines_and_the_model_hears_nothing(

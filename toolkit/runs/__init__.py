@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from toolkit.runs.outcome.result import (
         Attempt as Attempt,
         DeniedCall as DeniedCall,
+        FailedServer as FailedServer,
         PendingCall as PendingCall,
         RefusedRequest as RefusedRequest,
         RunFailedError as RunFailedError,
@@ -77,7 +78,7 @@ _HOMES = {
     "toolkit.runs.live_run": "LiveRun",
     "toolkit.runs.many.batch": "run_many",
     "toolkit.runs.outcome.result": (
-        "Attempt DeniedCall PendingCall RefusedRequest RunFailedError RunResult SetupUse ToolUse"
+        "Attempt DeniedCall FailedServer PendingCall RefusedRequest RunFailedError RunResult SetupUse ToolUse"
     ),
     "toolkit.runs.sessions.stores": "FileSessionStore SqliteSessionStore",
     "toolkit.runs.sessions.transcripts": "SessionId",

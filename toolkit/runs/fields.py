@@ -194,6 +194,8 @@ def _output(name: str, value: Any) -> Any:
 
 
 def _named_well(name: str, value: Any, shape: OutputShape) -> Any:
+    if (refused := shape.refused_by_cli()) is not None:
+        raise OptionError(name, f"{name}: {refused[0]}", fix=refused[1])
     if (field := shape.refused_name()) is None:
         return value
     what = f"{name}: the model API takes no field called '{field}', and refuses every request of such a run"
@@ -301,7 +303,7 @@ def _value(name: str, value: Any) -> str:
         raise wrong(name, value, "the value of a variable is a text", fix)
     if "\0" in value:
         raise wrong(name, value, "the value of a variable holds no NUL")
-    return value
+    return str(path(name, value)) if value else value  # as a path it may hold any byte but that
 
 
 def _env(name: str, value: Any) -> dict[str, str]:
@@ -350,7 +352,7 @@ def _branch(name: str, value: Any) -> str:
     from toolkit_workspace.delivering import checked_name
 
     try:
-        return checked_name(value)
+        return checked_name(text("the name of a branch")(name, value))
     except WorkspaceError as error:
         raise wrong(name, value, "git takes no such name for a branch", error.fix) from None
 

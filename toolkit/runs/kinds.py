@@ -18,6 +18,8 @@ from toolkit.errors import RunError
 Rule = Callable[[str, Any], Any]
 """From an option's name and what was written to what is kept."""
 _WIDTH = 60
+MOST = 2**63 - 1
+"""What clocks and counters take; a larger number is no limit of anything."""
 
 
 class OptionError(RunError):
@@ -32,7 +34,30 @@ class OptionError(RunError):
 
 def wrong(name: str, value: object, what: str, fix: str = "") -> OptionError:
     """The error for one option: what was written, what it is, what to do."""
-    return OptionError(name, f"{name}={safe_line(repr(value), _WIDTH)}: {what}", fix=fix)
+    return OptionError(name, f"{name}={shown(value)}: {what}", fix=fix)
+
+
+def shown(value: object) -> str:
+    """A value as it may stand in an error, on one line, whatever its own `repr` does."""
+    try:
+        return safe_line(repr(value), _WIDTH)
+    except Exception:
+        return f"{type(value).__name__}(…)"
+
+
+def check_names(
+    whose: str, given: Iterable[object], known: Iterable[str], meant: Mapping[str, str] | None = None
+) -> None:
+    """Answer an argument's name that does not exist in words, before Python says that it is no argument.
+
+    Raises:
+        OptionError: the first such name, and what was probably meant; `meant` has the names that others give it.
+    """
+    words = tuple(known)
+    for name in given:
+        if name not in words:
+            there = f"; write {meant[str(name)]}" if meant and name in meant else did_you_mean(str(name), words)
+            raise OptionError(str(name), f"{whose} has no '{name}'{there}")
 
 
 def optional(rule: Rule) -> Rule:
@@ -46,9 +71,21 @@ def text(what: str, fix: str = "") -> Rule:
     def rule(name: str, value: Any) -> str:
         if not isinstance(value, str) or not value.strip():
             raise wrong(name, value, f"it is {what}, as a text", fix)
+        _check_characters(name, value, "strict")
         return value
 
     return rule
+
+
+def _check_characters(name: str, value: str, errors: str) -> None:
+    """Refuse what no program can be given: a NUL, or half of a character; in a path a byte that is no UTF-8 may be."""
+    if "\0" in value:
+        raise wrong(name, value, "it holds a NUL, which no program takes", "Leave the NUL out")
+    try:
+        value.encode("utf-8", errors)
+    except UnicodeEncodeError:
+        what = "it holds a lone surrogate, which is half of a character"
+        raise wrong(name, value, what, "Write the whole character, or leave it out") from None
 
 
 def argument(what: str, fix: str = "") -> Rule:
@@ -67,6 +104,7 @@ def path(name: str, value: Any) -> Path | str:
     """A path, as a text or a Path."""
     if not isinstance(value, str | Path) or not str(value):
         raise wrong(name, value, "it is a path, as a text or a Path")
+    _check_characters(name, str(value), "surrogateescape")
     return value
 
 
@@ -81,6 +119,8 @@ def number(name: str, value: Any) -> float:
     """A number above zero."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
         raise wrong(name, value, "it is a number above zero")
+    if value > MOST:
+        raise wrong(name, value, f"it is a number up to {MOST}")
     return value
 
 
@@ -175,4 +215,4 @@ def as_written(value: Any) -> str:
     found = as_tool(value)
     if found is None and callable(value) and hasattr(value, "__name__"):
         return str(value.__name__)
-    return found.name if found is not None else safe_line(repr(value), _WIDTH)
+    return found.name if found is not None else shown(value)

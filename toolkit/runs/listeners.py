@@ -16,6 +16,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from toolkit.runs.kinds import called_with
 from toolkit.runs.outcome.events import Event
 from toolkit.runs.storage.event_log import EventLog
 
@@ -39,7 +40,11 @@ class Bus:
         A sync listener runs in a thread. One that raises is logged and goes on with
         the next event. One that is slow reads behind: the run does not wait for it,
         leaving the run does, for `listener_timeout` seconds.
+
+        Raises:
+            OptionError: it is no function of one argument.
         """
+        called_with("the event", "live.bus.subscribe(lambda event: print(event.name))")("listener", listener)
         listening = _Listening(listener, self._log)
         self._listeners.append(listening)
 

@@ -77,6 +77,9 @@ class LiveRun(Steering, Generic[OutputT]):
         self._latest: asyncio.Future[RunResult[Any]] | None = None
         self._is_over = False
         self._is_stopped = False
+        self._has_begun = False
+        """Whether its task has made its first step."""
+        self._is_left = False
         self._stopping: asyncio.Task[None] | None = None
         self._opened = asyncio.Event()
         self._is_idle = False
@@ -134,7 +137,7 @@ class LiveRun(Steering, Generic[OutputT]):
     ) -> None:
         task = self._begun(self._task)
         if kind is not None or (self._latest is not None and not self._latest.done()):
-            task.cancel()  # leaving ends a turn that is under way
+            self._leave(task)
         self._sent.put_nowait(None)
         try:
             await asyncio.wait({task})
@@ -146,6 +149,13 @@ class LiveRun(Steering, Generic[OutputT]):
         finally:
             if self._trace is not None:
                 self._trace.end()
+
+    def _leave(self, task: asyncio.Task[None]) -> None:
+        """End a turn that is under way."""
+        self._is_left = True
+        # A task that is cancelled before its first step does nothing at all, not even what ends a run.
+        if self._has_begun:
+            task.cancel()
 
     @property
     def bus(self) -> Bus:
@@ -265,7 +275,10 @@ class LiveRun(Steering, Generic[OutputT]):
     async def _drive(self, first: asyncio.Future[RunResult[Any]], log: EventLog) -> None:
         """The whole life of the run, in one task: the SDK wants to be closed where it was opened."""
         pending: asyncio.Future[RunResult[Any]] | None = first
+        self._has_begun = True
         try:
+            if self._is_left:
+                raise asyncio.CancelledError
             await self._hold_session()
             place = await self._find_place(None if self._setup is None else await self._setup.begin())
             if self._setup is not None:

@@ -11,6 +11,7 @@ import base64
 import binascii
 from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast, runtime_checkable
 
 from toolkit.errors import ToolkitError
@@ -146,6 +147,9 @@ def _check_part(name: str, part: Any) -> None:
             raise OptionError(name, f"{name}: a text block has a 'text'", fix='Write {"type": "text", "text": "…"}')
         if kind != "text" and not isinstance(part.get("source"), Mapping):
             raise OptionError(name, f"{name}: a block of type {kind} has a 'source'", fix=_EXAMPLE)
+    elif isinstance(part, Image) and not isinstance(part.data, str | Path | bytes):
+        what = "a picture is the path of its file, or its bytes"
+        raise wrong(name, part, what, 'Write for example: Image("screen.png")')
     elif isinstance(part, type) or not (isinstance(part, Text | Image) or callable(getattr(part, "render", None))):
         raise wrong(name, part, "a part of a prompt is a text, an Image, or a block of the Messages API", _EXAMPLE)
 

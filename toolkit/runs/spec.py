@@ -17,7 +17,7 @@ from toolkit.runs.asking.policy import Policy
 from toolkit.runs.fields import checked
 from toolkit.runs.job.retry import Retry
 from toolkit.runs.job.verify import Verify
-from toolkit.runs.kinds import OptionError
+from toolkit.runs.kinds import MOST, OptionError, check_names, path, shown
 from toolkit.runs.prompts import PromptLike
 from toolkit.sandbox import CREDENTIALS, HostTLS, find_api, host_tls, loopback_port, profile_text
 
@@ -32,6 +32,17 @@ if TYPE_CHECKING:
     from toolkit.telemetry import Telemetry
     from toolkit.tools import Tool, Toolbox
     from toolkit_workspace import WorkspaceSection
+
+
+_NO_LIMIT = "Leave it out for no limit"
+_LIMITS_ELSEWHERE = {
+    **dict.fromkeys(("deadline", "timeout", "max_seconds", "max_time"), "seconds=…"),
+    "max_turns": "turns=…",
+    **dict.fromkeys(("max_tokens", "max_total_tokens"), "tokens=…"),
+    **dict.fromkeys(("max_usd", "max_budget_usd", "budget", "cost", "max_cost"), "usd=…"),
+    **dict.fromkeys(("memory", "max_memory"), "memory_bytes=…"),
+}
+"""Limits by the names they have elsewhere, and what to write here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +71,14 @@ class Limits:
     tmp_bytes: int | None = None
     """The size of /tmp inside the jail."""
 
+    def __new__(cls, *args: Any, **limits: Any) -> Limits:
+        """Answer a name that is no limit's in words, before Python says that it is no argument."""
+        if args:
+            fix = "Write for example: Limits(seconds=600, usd=2)"
+            raise OptionError("limits", f"Limits({shown(args[0])}): a limit has a name", fix=fix)
+        check_names("Limits", limits, [limit.name for limit in dataclasses.fields(cls)], _LIMITS_ELSEWHERE)
+        return object.__new__(cls)
+
     def __post_init__(self) -> None:
         for limit in dataclasses.fields(self):
             value = getattr(self, limit.name)
@@ -67,9 +86,11 @@ class Limits:
                 continue
             whole = "int" in str(limit.type) and "float" not in str(limit.type)
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not is_number or not value > 0 or not math.isfinite(value) or (whole and value != int(value)):
+            if not is_number or not 0 < value < math.inf or (whole and value != int(value)):
                 kind = "a whole number above zero" if whole else "a number above zero"
-                raise RunError(f"Limits({limit.name}={value!r}): a limit is {kind}", fix="Leave it out for no limit")
+                raise RunError(f"Limits({limit.name}={shown(value)}): a limit is {kind}", fix=_NO_LIMIT)
+            if value > MOST:
+                raise RunError(f"Limits({limit.name}={shown(value)}): a limit is {MOST} at most", fix=_NO_LIMIT)
 
     def given(self) -> dict[str, float]:
         """The limits that were given, by name."""
@@ -100,7 +121,8 @@ class InPlace:
 
     def __post_init__(self) -> None:
         if not isinstance(self.folder, str | Path) or not str(self.folder):
-            raise OptionError("workspace", f"InPlace({self.folder!r}): it is a folder, as a text or a Path")
+            raise OptionError("workspace", f"InPlace({shown(self.folder)}): it is a folder, as a text or a Path")
+        path("workspace", self.folder)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from toolkit.errors import RunError, ToolkitError
 from toolkit.runs.asking.guard import ALLOW, Verdict
 from toolkit.runs.asking.policy import Policy
 from toolkit.runs.asking.remembered import Remembered
-from toolkit.runs.asking.subjects import Doubt, subject_of, what_is_remembered
+from toolkit.runs.asking.subjects import Doubt, speaks_of_git, subject_of, what_is_remembered
 from toolkit.runs.listeners import in_its_own_time
 
 if TYPE_CHECKING:
@@ -163,6 +163,8 @@ class Approvals:
         """The subagent that a call belongs to."""
         self.doubt: Callable[[str], Doubt | None] = lambda tool: None
         """Why a tool needs a person's approval, whatever the policy allows; None where it does not."""
+        self.git_setup: Callable[[], str] = lambda: ""
+        """How git is set up in the workspace: letters that stand for it."""
         self.on_refusal: Callable[[str, Verdict], None] = lambda call, verdict: None
         """Told of a call that is refused where the CLI asks by itself, and no hook of the guard sees it."""
 
@@ -202,7 +204,7 @@ class Approvals:
 
     async def _person(self, tool: str, arguments: Mapping[str, Any], call: str, reason: str, **told: Any) -> Verdict:
         """What a person decides, now or before."""
-        subject = subject_of(tool, arguments, self.doubt(tool))
+        subject = await self._subject_of(tool, arguments)
         # Calls about the same thing wait for one another, so that a decision for the session is asked for once.
         async with self._turns.setdefault(subject, asyncio.Lock()):
             if self._known(subject) is not None:
@@ -214,7 +216,7 @@ class Approvals:
             decision = await self._ask(self._question(tool, arguments, call, reason, subject, **told))
             # What was agreed to is what will run, which need not be what was asked for.
             is_changed = decision.arguments is not None
-            agreed = subject_of(tool, decision.arguments or {}, self.doubt(tool)) if is_changed else subject
+            agreed = await self._subject_of(tool, decision.arguments or {}) if is_changed else subject
             self._remembered.remember(agreed, decision)
         if decision.allows:
             self._approved.add(call)
@@ -248,6 +250,10 @@ class Approvals:
             return PermissionResultAllow(updated_input=dict(verdict.arguments or arguments))
         self.on_refusal(call, verdict)
         return PermissionResultDeny(message=verdict.reason, interrupt=verdict.stops is not None)
+
+    async def _subject_of(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        setup = await asyncio.to_thread(self.git_setup) if speaks_of_git(tool, arguments) else ""
+        return subject_of(tool, arguments, self.doubt(tool), setup)
 
     def _known(self, subject: str) -> str | None:
         known = self._remembered.allows(subject)

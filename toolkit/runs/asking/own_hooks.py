@@ -7,7 +7,6 @@ The hooks for other events go to the SDK as they are.
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -57,6 +56,8 @@ class OwnHooks:
 
     async def before_tool(self, given: Mapping[str, Any], call: str, context: Any) -> Verdict:
         """What they say of a call, one after the other: the first that does not allow it decides."""
+        import asyncio  # not for who only wants the names of the events
+
         changed: Mapping[str, Any] | None = None
         for matcher in self._before:
             if not _is_for(matcher.matcher, str(given["tool_name"])):

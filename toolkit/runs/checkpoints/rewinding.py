@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from toolkit._base.words import safe_line
 from toolkit.errors import RunError
 from toolkit.runs.checkpoints.checkpoint import Checkpoint, add_checkpoint, checkpoints_of, next_number
 from toolkit.runs.sessions.heads import entry_before, head_of, set_head
@@ -43,9 +44,13 @@ def rewind_run(run: StoredRun, to: int, *, store: SessionStore | None = None) ->
     """Take a run back to a checkpoint.
 
     Raises:
-        RunError: it has no such checkpoint, it or its conversation is under way, or its copy is gone.
+        RunError: it has no such checkpoint, it or its conversation is under way, its copy is gone, or an apply of its
+            changes was interrupted.
         WorkspaceError: the copy is in use, or bytes it had then are lost; nothing was touched.
     """
+    if isinstance(to, bool) or not isinstance(to, int):
+        fix = f"See them: toolkit runs rewind {run.id}"
+        raise RunError(f"a checkpoint has a number, and {safe_line(repr(to), 60)} is none", fix=fix).as_mistyped()
     with ExitStack() as stack:
         stack.enter_context(run.alone("it cannot be rewound"))
         known = checkpoints_of(run.folder)
@@ -61,6 +66,7 @@ def rewind_run(run: StoredRun, to: int, *, store: SessionStore | None = None) ->
                 what = f"a prompt is under way in the conversation of run {run.id}: it cannot be rewound"
                 raise RunError(what, fix="Wait for its end: toolkit runs list") from None
         section = stack.enter_context(run.opened())
+        run.refuse_half_applied(f"run {run.id} cannot be rewound")
         talk = _Talk(store or default_store(home), session, home)
         if session is not None and run.so_far().calls and talk.is_empty():
             what = f"the conversation of run {run.id} is not kept where it was looked for"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolkit._base.words import did_you_mean
-from toolkit.runs.kinds import OptionError, number, wrong
+from toolkit.runs.kinds import OptionError, check_names, number, shown, wrong
 from toolkit.runs.outcome.codes import MESSAGES, Code
 
 CAN_BE_RETRIED: tuple[Code, ...] = ("throttled", "api_error", "crashed", "internal")
@@ -36,13 +36,19 @@ class Retry:
     longest_wait: float = 600.0
     """Where the model API asks for more than this, it is not tried again."""
 
+    def __new__(cls, *args: Any, **options: Any) -> Retry:
+        """Answer a name that is no argument's in words, before Python does."""
+        known = [one.name for one in dataclasses.fields(cls)]
+        check_names("Retry", options, known, dict.fromkeys(("attempts", "retries", "tries", "max"), "times=…"))
+        return object.__new__(cls)
+
     def __post_init__(self) -> None:
         if isinstance(self.times, bool) or not isinstance(self.times, int) or self.times < 1:
             raise wrong("retry times", self.times, "it is a whole number above zero", _EXAMPLE)
         if isinstance(self.on, str) or not isinstance(self.on, Sequence) or not self.on:
             raise wrong("retry on", self.on, "it is a list of codes", _EXAMPLE)
         for code in self.on:
-            if code not in CAN_BE_RETRIED:
+            if not isinstance(code, str) or code not in CAN_BE_RETRIED:
                 raise _never(code)
         object.__setattr__(self, "on", tuple(self.on))
         number("retry wait", self.wait)
@@ -58,11 +64,11 @@ class Retry:
 
 
 def _never(code: Any) -> OptionError:
-    known = code in MESSAGES
+    known = isinstance(code, str) and code in MESSAGES
     why = (
         "trying again does not mend it" if known else f"there is no such code{did_you_mean(str(code), CAN_BE_RETRIED)}"
     )
-    return OptionError("retry", f"retry on={code!r}: {why}", fix=f"It can be: {', '.join(CAN_BE_RETRIED)}")
+    return OptionError("retry", f"retry on={shown(code)}: {why}", fix=f"It can be: {', '.join(CAN_BE_RETRIED)}")
 
 
 def as_retry(name: str, value: Any) -> Retry | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from toolkit._base.words import did_you_mean
 from toolkit.errors import RunError
-from toolkit.runs.kinds import OptionError, list_of, number, path, text, wrong
+from toolkit.runs.kinds import OptionError, check_names, list_of, number, path, text, wrong
 from toolkit.sandbox import CREDENTIALS, CUSTOM_HEADERS, parse_domains
 
 DEADLINE = 1800.0
@@ -44,11 +44,17 @@ class Setup:
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Variables for it alone. The agent does not have them, and they are stored nowhere."""
 
+    def __new__(cls, *args: Any, **options: Any) -> Setup:
+        """Answer a name that is no argument's in words, before Python does."""
+        known = [one.name for one in dataclasses.fields(cls)]
+        check_names("Setup", options, known, dict.fromkeys(("cmd", "run"), "command=…"))
+        return object.__new__(cls)
+
     def __post_init__(self) -> None:
         put = object.__setattr__
-        put(self, "command", text("a command", _EXAMPLE)("setup", self.command))
-        if "\0" in self.command:
+        if isinstance(self.command, str) and "\0" in self.command:
             raise wrong("setup", self.command, "a command holds no NUL")
+        put(self, "command", text("a command", _EXAMPLE)("setup", self.command))
         put(self, "domains", parse_domains(list_of(text("a host name"))("setup domains", self.domains)))
         put(self, "keyed_by", tuple(map(str, list_of(path)("setup keyed_by", self.keyed_by))))
         put(self, "deadline", number("setup deadline", self.deadline))

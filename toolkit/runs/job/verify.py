@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from toolkit._base.words import did_you_mean, safe_line
-from toolkit.runs.kinds import OptionError, called_with, number, text, wrong
+from toolkit.runs.kinds import OptionError, called_with, check_names, number, text, wrong
 
 if TYPE_CHECKING:
     from toolkit.runs.attempts.trial import Trial
@@ -40,6 +40,12 @@ class Verify:
     """Seconds after which it is ended, and has failed."""
     max_output: int = MOST_OUTPUT
     """Characters of its output that are kept and told: the last ones."""
+
+    def __new__(cls, *args: Any, **options: Any) -> Verify:
+        """Answer a name that is no argument's in words, before Python does."""
+        known = [one.name for one in dataclasses.fields(cls)]
+        check_names("Verify", options, known, dict.fromkeys(("command", "cmd", "run"), 'Verify("pytest -q", …)'))
+        return object.__new__(cls)
 
     def __post_init__(self) -> None:
         put = object.__setattr__

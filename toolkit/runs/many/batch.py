@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Executor
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from toolkit.errors import RunError, ToolkitError
-from toolkit.runs.kinds import called_with, wrong
+from toolkit.runs.kinds import called_with, check_names, wrong
 from toolkit.runs.many.lifeline import Lifeline
 from toolkit.runs.many.purse import Purse
 from toolkit.runs.many.workers import Workers, has_started, run_here
@@ -31,6 +32,25 @@ _log = logging.getLogger("toolkit.runs")
 OnResult = Callable[[RunResult[Any]], Awaitable[None] | None]
 
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _names_in_words(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """The same function; an option's name that it does not have is answered with the right one."""
+    known = list(inspect.signature(function).parameters)
+    of_a_run = {one.name: f"RunSpec(prompt, {one.name}=…) for each run" for one in dataclasses.fields(RunSpec)}
+    meant = {**of_a_run, "limits": "usd=… or tokens=… for all runs together, or RunSpec(prompt, limits=…) for each"}
+
+    @functools.wraps(function)
+    async def checked(*args: P.args, **options: P.kwargs) -> T:
+        check_names("run_many", options, known, {name: meant[name] for name in meant if name not in known})
+        return await function(*args, **options)
+
+    return checked
+
+
+@_names_in_words
 async def run_many(
     specs: Iterable[RunSpec | Prompt | str],
     *,
@@ -56,19 +76,24 @@ async def run_many(
     worker is killed. In one pool for all, the runs under way are lost together.
 
     Raises:
-        RunError: a list, a limit or a concurrency that cannot be; nothing was started.
+        RunError: a list, a limit, a concurrency or an executor that cannot be; nothing was started.
     """
     _check(specs, concurrency, on_result, executor)
     limit = Limits(usd=usd, tokens=tokens)
     asked = _read_all(specs)
     runs = sum(isinstance(spec, RunSpec) for spec in asked)
     batch = _Batch(asked, Purse(limit, places=concurrency, runs=runs), on_result)
-    async with AsyncExitStack() as stack, asyncio.TaskGroup() as group:
+    async with AsyncExitStack() as stack:
         line = None if executor is None else (await stack.enter_async_context(Lifeline())).line
-        shared = Workers(executor, line) if line is not None and isinstance(executor, Executor) else None
-        for _ in range(min(concurrency, len(asked))):
-            own = Workers(executor, line) if line is not None and executor is not None else None
-            group.create_task(batch.work_off(shared or own))
+        places: list[Workers | None] = [None] * min(concurrency, len(asked))
+        if line is not None and executor is not None and places:
+            shared = Workers(executor, line)
+            shared.open()  # outside the group, which would wrap what it raises
+            others = [shared if isinstance(executor, Executor) else Workers(executor, line) for _ in places[1:]]
+            places = [shared, *others]
+        async with asyncio.TaskGroup() as group:
+            for place in places:
+                group.create_task(batch.work_off(place))
     return [batch.results[index] for index in range(len(asked))]
 
 

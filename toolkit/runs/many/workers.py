@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from toolkit.errors import RunError
+from toolkit.runs.kinds import shown, wrong
 from toolkit.runs.launch import complete, run
 from toolkit.runs.many.lifeline import CallerGoneError, Line, hold_on
 from toolkit.runs.outcome.cause import cause_of
@@ -81,8 +82,27 @@ class Workers:
 
     @property
     def _is_here(self) -> bool:
-        """Whether the workers are processes of this machine, so that every run they began can be seen."""
-        return isinstance(self._executor, ProcessPoolExecutor | ThreadPoolExecutor)
+        """Whether the workers, if there are any, are processes here, so that every run they began can be seen."""
+        return self._executor is None or isinstance(self._executor, ProcessPoolExecutor | ThreadPoolExecutor)
+
+    def open(self) -> Executor:
+        """The executor, made now where there is none.
+
+        Raises:
+            OptionError: the function that makes one does not.
+        """
+        if self._executor is None:
+            assert self._make is not None
+            fix = "Write for example: functools.partial(ProcessPoolExecutor, 1)"
+            try:
+                made = self._make()
+            except Exception as error:
+                what = f"it makes no executor, it raises {type(error).__name__}: {error}"
+                raise wrong("executor", self._make, what, fix) from error
+            if not all(callable(getattr(made, method, None)) for method in ("submit", "shutdown")):
+                raise wrong("executor", self._make, f"it makes no executor, but {shown(made)}", fix)
+            self._executor = made
+        return self._executor
 
     async def run(self, spec: RunSpec) -> tuple[RunResult[Any], bool]:
         """The result, and whether it is known what the run used."""
@@ -108,11 +128,8 @@ class Workers:
 
     async def _send(self, payload: RunSpec | bytes, run_id: str, filled: Sequence[str]) -> RunResult[Any] | Exception:
         """The result, or why the executor has none."""
-        if self._executor is None:
-            assert self._make is not None
-            self._executor = self._make()
         try:
-            answer = await asyncio.wrap_future(self._executor.submit(work, payload, run_id, self._line, filled))
+            answer = await asyncio.wrap_future(self.open().submit(work, payload, run_id, self._line, filled))
             result: RunResult[Any] = pickle.loads(answer) if isinstance(answer, bytes) else answer
         except asyncio.CancelledError as error:
             task = asyncio.current_task()

@@ -25,6 +25,7 @@ from toolkit.runs.outcome.result import (
     REFUSED_BY_CLI,
     Attempt,
     DeniedCall,
+    FailedServer,
     PendingCall,
     RefusedRequest,
     RunResult,
@@ -58,6 +59,7 @@ class _Turn:
     denied: list[DeniedCall] = field(default_factory=list)
     refused: dict[tuple[str, str], RefusedRequest] = field(default_factory=dict)
     """What the gate refused, by request and rule, with the latest count."""
+    failed_servers: dict[str, FailedServer] = field(default_factory=dict)
     setup: SetupUse | None = None
     began: float | None = None
     last: float = 0.0
@@ -112,6 +114,16 @@ class Fold:
                 take(self._under_way(), event, event.data)
             self._turns[-1].last = event.t
 
+    def feed_piece(self, piece: Event) -> None:
+        """The same for a piece of an answer: by far the most of the events there are."""
+        turn = self._turns[-1]
+        if turn.end is not None:
+            self.feed([piece])
+            return
+        if piece.kind == "text" and piece.parent is None:
+            turn.saying.append(piece.data["text"])
+        turn.last = piece.t
+
     def _under_way(self) -> _Turn:
         """The turn under way; a new one where the last has ended."""
         if self._turns[-1].end is not None:
@@ -155,6 +167,7 @@ class Fold:
             tools=tuple(use for turn in turns for use in turn.all_tools()),
             denied=tuple(each for turn in turns for each in turn.all_denied()),
             refused=_together(each for turn in turns for each in turn.refused.values()),
+            failed_servers=tuple({name: one for turn in turns for name, one in turn.failed_servers.items()}.values()),
             pending=tuple(PendingCall(**each) for each in end.get("pending", ())),
             setup=next((turn.setup for turn in turns if turn.setup is not None), None),
             unenforced=tuple(end.get("unenforced", last.facts.get("unenforced", ()))),
@@ -357,6 +370,11 @@ def _refused(turn: _Turn, event: Event, data: dict[str, Any]) -> None:
     turn.refused[data["what"], data["rule"]] = RefusedRequest(**data)
 
 
+def _server_failed(turn: _Turn, event: Event, data: dict[str, Any]) -> None:
+    told = str(data.get("error") or ""), str(data.get("stderr") or "")
+    turn.failed_servers[event.id] = FailedServer(event.id, *told)
+
+
 _TAKERS = {
     ("lifecycle", "started"): _turn_started,
     ("lifecycle", "continued"): _try_continued,
@@ -372,5 +390,6 @@ _TAKERS = {
     ("tool", "started"): _tool_started,
     ("tool", "ended"): _tool_ended,
     ("gate", "refused"): _refused,
+    ("server", "failed"): _server_failed,
     ("setup", "ended"): _setup_ended,
 }

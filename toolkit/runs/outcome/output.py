@@ -12,7 +12,9 @@ from typing import Any
 from pydantic import PydanticUserError, ValidationError
 
 from toolkit.errors import RunError
-from toolkit.tools.schema import PROPERTY_NAME, CompiledType, check_schema, compile_type, doubts
+from toolkit.runs.outcome.accepted import refused_by_cli
+from toolkit.tools.schema import PROPERTY_NAME, doubts
+from toolkit.tools.schema.compiling import CompiledType, check_schema, compile_type
 
 _KEY = "result"
 
@@ -50,6 +52,10 @@ class OutputShape:
         """A field with whose name the model API refuses every request; None where there is none."""
         names = self.format()["schema"].get("properties", {})
         return next((name for name in names if not PROPERTY_NAME.fullmatch(name)), None)
+
+    def refused_by_cli(self) -> tuple[str, str] | None:
+        """Why the CLI would refuse it, and what to do; None where nothing is known against it."""
+        return refused_by_cli(self.format()["schema"])
 
     def doubts(self) -> list[tuple[str, str]]:
         """What the model API may refuse further inside: what, and what to do."""

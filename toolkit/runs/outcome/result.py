@@ -49,6 +49,17 @@ class SetupUse:
 
 
 @dataclass(frozen=True, slots=True)
+class FailedServer:
+    """An optional server that did not start, so that the run went on without it."""
+
+    name: str
+    error: str
+    """Why, in one line."""
+    stderr: str = ""
+    """Its last words, as it wrote them: nothing to show without `safe_lines`."""
+
+
+@dataclass(frozen=True, slots=True)
 class PendingCall:
     """A tool call that was put off for the caller to answer."""
 
@@ -155,6 +166,8 @@ class RunResult(Generic[OutputT]):
     denied: tuple[DeniedCall, ...] = field(default=(), repr=False)
     refused: tuple[RefusedRequest, ...] = field(default=(), repr=False)
     """What the gate did not let out of the jail."""
+    failed_servers: tuple[FailedServer, ...] = field(default=(), repr=False)
+    """The optional servers that it went on without."""
     pending: tuple[PendingCall, ...] = field(default=(), repr=False)
     changes: Changes | None = field(default=None, repr=False)
     """What the agent changed in the workspace; None where that is not known: it worked in place, or looking failed."""
@@ -239,6 +252,7 @@ _LISTS: dict[str, Any] = {
     "tools": ToolUse,
     "denied": DeniedCall,
     "refused": RefusedRequest,
+    "failed_servers": FailedServer,
     "pending": PendingCall,
 }
 

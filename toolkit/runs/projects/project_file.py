@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from toolkit._base.words import safe_line, safe_name
+from toolkit.runs.kinds import path as checked_path
 from toolkit.runs.projects.combining import combined
 from toolkit.runs.projects.errors import NotAcceptedError, ProjectFileError
 from toolkit.runs.projects.finding import find_file
@@ -33,6 +34,10 @@ class ProjectFile:
     """
 
     def __init__(self, source: Source, *, home: Path | str | None = None) -> None:
+        if not isinstance(source, Source):
+            what = f"a ProjectFile is read from a file, not made of {type(source).__name__}(…)"
+            file = Path(source) if isinstance(source, str | Path) else Path()
+            raise ProjectFileError(what, file=file, fix="Write ProjectFile.read(path), or ProjectFile.find(folder)")
         self._source = source
         self._home = home
         self._said = checked(source)
@@ -45,7 +50,7 @@ class ProjectFile:
         Raises:
             ProjectFileError: it cannot be read, or a key of it is not what it may be; `line` is where.
         """
-        return cls(read_source(file), home=home)
+        return cls(read_source(checked_path("file", file)), home=home)
 
     @classmethod
     def find(cls, folder: Path | str = ".", *, home: Path | str | None = None) -> Self | None:
@@ -54,7 +59,7 @@ class ProjectFile:
         Raises:
             ProjectFileError: there are two in one folder, or the one there is cannot be used.
         """
-        found = find_file(folder)
+        found = find_file(checked_path("folder", folder))
         return None if found is None else cls.read(found, home=home)
 
     @property

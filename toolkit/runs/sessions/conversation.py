@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -63,9 +63,13 @@ class Conversation:
             if name in options:
                 raise RunError(f"a conversation has no option '{name}': it finds its session by its messages")
         make_spec("…", options)
+        if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
+            fix = 'Write for example: Conversation([{"role": "user", "content": "Hello."}])'
+            raise wrong("messages", messages, "it is a list of messages", fix)
+        messages = list(messages)
         for number, message in enumerate(messages, 1):
             _check(number, message)
-        self.messages: list[Message] = list(messages)
+        self.messages: list[Message] = messages
         """The history; after a turn that is ok it holds the new message and the reply."""
         self._options = options
 

@@ -65,12 +65,14 @@ class EventLog:
         """
         if self._trace is not None:
             events = tuple(dataclasses.replace(event, trace=self._trace) for event in events)
-        if self._fold is not None:
-            self._fold.feed(events)
         # Nearly always a piece comes alone, and others wait already.
         if len(events) == 1 and events[0].kind in PIECES and (self._timer is not None or self._can_wait()):
+            if self._fold is not None:
+                self._fold.feed_piece(events[0])
             self._waiting += events
             return
+        if self._fold is not None:
+            self._fold.feed(events)
         waiting = [*self._waiting, *events]
         lines = [event.to_bytes() + b"\n" for event in waiting]
         self._waiting = []

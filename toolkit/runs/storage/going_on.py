@@ -121,6 +121,7 @@ def _opened(earlier: StoredRun, folder: Path) -> WorkspaceSection:
         raise _taken(earlier, [error.what, *error.where]) from error
     try:
         refuse_half_rewound(section, earlier.id)
+        earlier.refuse_half_applied("nobody can go on in its workspace")
     except BaseException:
         section.release()
         raise
@@ -140,6 +141,19 @@ def refuse_half_rewound(section: WorkspaceSection, run_id: str = "RUN") -> None:
             where=[f"{section.temp_dir}: it was to go back to {goal.label}"],
             fix=f"Finish it, or go back elsewhere: toolkit runs rewind {run_id} --to NUMBER",
         )
+
+
+def refuse_half_applied(section: WorkspaceSection) -> None:
+    """Refuse to work in a copy of which an apply, or its undo, was interrupted.
+
+    Raises:
+        WorkspaceError: it was, or nobody can tell.
+    """
+    from toolkit_workspace import Workspace
+
+    looked_at = Workspace(section.temp_dir)
+    if looked_at.has_unfinished_apply:
+        raise looked_at.unfinished("an earlier apply, or taking it back, was interrupted: nobody can work here")
 
 
 def _locked(earlier: StoredRun, owner: StoredRun) -> Lock:

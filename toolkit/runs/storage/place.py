@@ -21,6 +21,7 @@ from toolkit.runs.storage.going_on import (
     mounts_of,
     news_of,
     note_stay,
+    refuse_half_applied,
     refuse_half_rewound,
     take_place,
     without_links,
@@ -213,6 +214,7 @@ def find_place(spec: RunSpec, stored: RunFolder, layer: Layer | None = None) -> 
     claimed, is_fresh = not given.is_held, not given.is_prepared
     if not is_fresh:
         refuse_half_rewound(given)
+        refuse_half_applied(given)
     if not is_fresh and claimed and earlier is not None and earlier.facts["workspace"] == str(given.temp_dir):
         given.prepare()
         note_stay(given.temp_dir, stored.folder)

@@ -27,12 +27,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolkit._base.files import state_home, write_whole
+from toolkit._base.files import nearest_existing, state_home, write_whole
 from toolkit._base.handles import remove_folder
 from toolkit._base.locks import take_lock
 from toolkit._base.unborn import unborn_name
 from toolkit._base.words import size_text
 from toolkit.errors import RunError
+from toolkit.runs.kinds import path
 from toolkit.runs.outcome.events import as_line
 
 if TYPE_CHECKING:
@@ -52,7 +53,13 @@ FORMAT = 1
 
 
 def runs_home(home: Path | str | None = None) -> Path:
-    """The folder that holds all runs."""
+    """The folder that holds all runs.
+
+    Raises:
+        OptionError: `home` is no path.
+    """
+    if home is not None and not isinstance(home, Path):
+        path("home", home)
     return state_home(home) / "runs"
 
 
@@ -188,10 +195,8 @@ def _free(place: Path) -> str:
     """How much is free where a path is, or would be; nothing where that cannot be told."""
     import shutil
 
-    while not place.exists() and place != place.parent:
-        place = place.parent
     try:
-        return f" ({size_text(shutil.disk_usage(place).free)} free)"
+        return f" ({size_text(shutil.disk_usage(nearest_existing(place)).free)} free)"
     except OSError:
         return ""
 

@@ -180,7 +180,7 @@ class StoredRun:
             RunError: it is still running, or it has no copy to apply.
             WorkspaceError: they cannot be applied; nothing was touched.
         """
-        with self._workspace() as section:
+        with self._settled_workspace() as section:
             return section.apply(paths=paths, mounts=mounts, dry_run=dry_run, conflict_markers=conflict_markers)
 
     def undo_apply(self) -> bool:
@@ -193,6 +193,24 @@ class StoredRun:
         with self._workspace() as section:
             return section.resume_apply()
 
+    @property
+    def unfinished_apply(self) -> WorkspaceError | None:
+        """What is to be said where an apply of its changes, or its undo, was interrupted; None where none was.
+
+        Where nobody can tell, that is to be said. It is found by looking only.
+        """
+        facts = self.facts
+        place = facts.get("workspace")
+        return self._unfinished_in(Path(place)) if place is not None and facts.get("copied") else None
+
+    def refuse_half_applied(self, so: str) -> None:
+        """Refuse what has to wait until an interrupted apply of its changes is settled; `so` says what that is.
+
+        Raises:
+            RunError: there is such an apply, or nobody can tell.
+        """
+        _refuse(self.unfinished_apply, so)
+
     def branch(self, name: str | None = None, **options: Unpack[DeliveryOptions]) -> Delivered:
         """Make the changes a branch of the host's repository: the agent's commits, and one for the rest.
 
@@ -204,14 +222,14 @@ class StoredRun:
         """
         from toolkit.runs.delivery import deliver_run
 
-        with self._workspace() as section:
+        with self._settled_workspace() as section:
             return deliver_run(section, self.facts, self.result(), name=name, **options)
 
     def mails(self, **options: Unpack[DeliveryOptions]) -> Delivered:
         """The same commits as mails for `git am`, in `mailbox`; raises as `branch`, and for several repositories."""
         from toolkit.runs.delivery import deliver_run
 
-        with self._workspace() as section:
+        with self._settled_workspace() as section:
             return deliver_run(section, self.facts, self.result(), as_mailbox=True, **options)
 
     def pull_request(self) -> str:
@@ -256,7 +274,7 @@ class StoredRun:
         """Remove the copy and keep the rest; False if it is gone, or no run made it.
 
         Raises:
-            RunError: it is still running, the copy is in use, or a later run went on in it.
+            RunError: it is still running, the copy is in use, a later run went on in it, or an apply was interrupted.
         """
         from toolkit_workspace import WorkspaceSection
 
@@ -267,6 +285,7 @@ class StoredRun:
             if place.parent == self.folder:
                 self._refuse_guests("it cannot be dropped here")
             if self.facts.get("copied"):
+                self.refuse_half_applied("its workspace is kept")
                 WorkspaceSection.open(place).cleanup()
             else:
                 remove_folder(place)
@@ -286,7 +305,8 @@ class StoredRun:
         With `forgetting`, its conversation goes along when no other stored run belongs to it.
 
         Raises:
-            RunError: it is still running, its workspace is in use, a later run went on in it, or it cannot be removed.
+            RunError: it is still running, its workspace is in use, a later run went on in it, an apply of its changes
+                was interrupted, or it cannot be removed.
         """
         session = self.session if forgetting else None
         with self.alone("it cannot be removed"):
@@ -350,6 +370,13 @@ class StoredRun:
             yield section
 
     @contextmanager
+    def _settled_workspace(self) -> Iterator[WorkspaceSection]:
+        with self._workspace() as section:
+            if (unfinished := self.unfinished_apply) is not None:
+                raise unfinished
+            yield section
+
+    @contextmanager
     def opened(self) -> Iterator[WorkspaceSection]:
         """The copy of a run that has ended, taken for a moment.
 
@@ -382,10 +409,30 @@ class StoredRun:
     def _refuse_used_workspace(self) -> None:
         from toolkit_workspace import find_workspaces
 
-        used = [found for found in find_workspaces(self.folder) if found.status == "in use"]
+        found = find_workspaces(self.folder)
+        used = [one for one in found if one.status == "in use"]
         if used:
-            where = [f"{found.temp_dir} by process {found.pid}" for found in used]
+            where = [f"{one.temp_dir} by process {one.pid}" for one in used]
             raise RunError(f"the workspace of run {self.id} is in use", where=where, fix="Wait for it")
+        for one in found:
+            _refuse(self._unfinished_in(one.temp_dir), f"run {self.id} cannot be removed")
+
+    def _unfinished_in(self, folder: Path) -> WorkspaceError | None:
+        from toolkit_workspace import Workspace
+
+        looked_at = Workspace(folder)
+        try:
+            if not looked_at.has_unfinished_apply:
+                return None
+        except WorkspaceError as error:
+            return error
+        unfinished = looked_at.unfinished()
+        with contextlib.suppress(RunError):  # of a run that cannot be read, only the workspace can be settled
+            if self.facts.get("workspace") == str(folder):
+                command = f"toolkit runs apply {self.id}"
+                fix = f"Apply all of it: {command} --resume, or take all of it back: {command} --undo"
+                return WorkspaceError(unfinished.what, where=unfinished.where, fix=fix)
+        return unfinished
 
     def _file(self, name: str) -> Path:
         return self.folder / name
@@ -465,6 +512,11 @@ def forget_unused(sessions: set[str], folder: Path) -> None:
     used = {run.session for run in stored_in(folder)}
     for session in sessions - used:
         forget(sessions_home(folder.parent), session)
+
+
+def _refuse(unfinished: WorkspaceError | None, so: str) -> None:
+    if unfinished is not None:
+        raise RunError(f"{unfinished.what}: {so}", where=unfinished.where, fix=unfinished.fix)
 
 
 def _let_go(section: WorkspaceSection) -> None:

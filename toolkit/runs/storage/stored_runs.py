@@ -56,6 +56,9 @@ def find_run(name: str, home: Path | str | None = None) -> StoredRun:
     Raises:
         RunError: there is none, or more than one.
     """
+    if not isinstance(name, str):
+        what = f"a run is named by its id as a text, not by {type(name).__name__}(…)"
+        raise RunError(what, fix='Write for example: load_run("last"), or load_run(result.run)').as_mistyped()
     if name == LAST:
         runs = list_runs(home, on_damaged=lambda damage: None)[:1]
     else:

@@ -1,7 +1,8 @@
 """Kept copies take room. Those that nobody needs any more go: old ones, and the oldest beyond a size.
 
-A copy is needed while its run lives, while a later run works in it, and while it holds changes that were
-not taken back. Everything else of the run stays: what it was asked, said, changed and cost.
+A copy is needed while its run lives, while a later run works in it, while it holds changes that were not
+taken back, and until an interrupted apply is settled. Everything else of the run stays: what it was asked,
+said, changed and cost.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolkit._base.files import write_whole
-from toolkit.errors import RunError, ToolkitError
+from toolkit.errors import ToolkitError
 from toolkit.runs.storage.stored_run import StoredRun
 from toolkit.runs.storage.stored_runs import list_runs
 
@@ -36,6 +37,8 @@ class Tidied:
     gone: bool
     kept_copy: tuple[str, ...] | None = None
     """The host paths that a copy kept for overlays is of; `run` is its name then. None for the copy of a run."""
+    unfinished: bool = False
+    """Whether it stays because an apply of its changes, or taking them back, was interrupted."""
 
 
 def size_of(run: StoredRun) -> int:
@@ -71,10 +74,12 @@ def tidy_copies(
         elif total > most_bytes:
             over.append((run, size, "kept copies have more than their size together"))
     for run, size, why in reversed(over):
-        needed = _needed(run)
+        unfinished = run.unfinished_apply
+        needed = _needed(run) if unfinished is None else unfinished.what
         if needed is None and not dry_run:
             needed = _drop(run)
-        done.append(Tidied(run.id, size, why if needed is None else needed, gone=needed is None))
+        gone, why = needed is None, why if needed is None else needed
+        done.append(Tidied(run.id, size, why, gone, unfinished=unfinished is not None))
     return [*done, *_tidy_kept(most_bytes, most_seconds, dry_run=dry_run, home=home)]
 
 
@@ -113,7 +118,7 @@ def _drop(run: StoredRun) -> str | None:
     try:
         run.drop_workspace()
         (run.folder / _SIZE).unlink(missing_ok=True)
-    except (RunError, OSError) as error:
+    except (ToolkitError, OSError) as error:
         return str(error).partition("\n")[0]
     return None
 

@@ -22,6 +22,7 @@ from toolkit.runs.agents import plugin_names
 from toolkit.runs.asking.approvals import Approvals
 from toolkit.runs.asking.guard import Guard, before_deadline, only_offered, only_skills_of, within_budget
 from toolkit.runs.asking.own_hooks import OwnHooks
+from toolkit.runs.asking.subjects import git_setup
 from toolkit.runs.checkpoints.taking import Checkpoints
 from toolkit.runs.outcome.codes import Code, End
 from toolkit.runs.outcome.events import Event, Stream, Tokens
@@ -139,6 +140,7 @@ class Engine:
         if spec.transport is None:  # frames that somebody wrote have run nothing
             self._translator.judged = self.guard.judged
         approvals.doubt = self._servers.doubt
+        approvals.git_setup = lambda: git_setup(self._reached_place().reached)
 
     async def open(self, first: Asked | None = None) -> None:
         """Start the CLI, with the session it is to go on with.

@@ -37,6 +37,9 @@ MOST_BUFFERED = 64 * 1024 * 1024
 _SWITCHES = {
     # The SDK refuses its option for this beside a session store: a resumed session has no checkpoints. A live one has.
     "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING": "1",
+    # In its modes plan and auto it would have the model API judge the calls, too: the gate lets no such field out, and
+    # refuses one request of every run for it. Here the guard judges.
+    "CLAUDE_CODE_AUTO_MODE_SERVER": "0",
     # A result ends a turn of the CLI, not always the work: a subagent in the background may still owe another.
     "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1",
 }

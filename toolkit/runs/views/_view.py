@@ -10,6 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
+from toolkit.errors import RunError
 from toolkit.runs.outcome.events import Event
 
 T = TypeVar("T")
@@ -37,7 +38,17 @@ def listener(view: View[T], handle: Callable[[T], Awaitable[None] | None]) -> Ca
 
     `handle` may be sync or async and runs in the event loop; what it raises is
     logged, and it gets the next one all the same.
+
+    Raises:
+        RunError: `view` is no view, or `handle` is no function.
     """
+
+    if not isinstance(view, View):
+        fix = "Write for example: listener(cogni.Cogni(), function)"
+        raise RunError(f"a listener needs a view, and {type(view).__name__}(…) is none", fix=fix)
+    if not callable(handle):
+        fix = "Write for example: listener(view, lambda said: print(said))"
+        raise RunError(f"a listener hands things to a function, not to {type(handle).__name__}(…)", fix=fix)
 
     async def listen(event: Event) -> None:
         for item in view.feed(event):

@@ -213,7 +213,12 @@ def _agent(stream: str, phase: str | None, **data: Any) -> Called:
 
 
 def _checked(given: Mapping[str, Answer], known: tuple[str, ...]) -> Mapping[str, Answer]:
-    for name in given:
+    example = 'Write for example: caller({"onBlockReply": function})'
+    if not isinstance(given, Mapping):
+        raise RunError(f"callbacks are a mapping of names to functions, not {type(given).__name__}(…)", fix=example)
+    for name, function in given.items():
         if name not in known:
-            raise RunError(f"there is no callback '{name}'{did_you_mean(name, known)}")
+            raise RunError(f"there is no callback '{name}'{did_you_mean(str(name), known)}")
+        if not callable(function):
+            raise RunError(f"the callback '{name}' is a function, not {type(function).__name__}(…)", fix=example)
     return given

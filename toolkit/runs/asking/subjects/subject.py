@@ -22,6 +22,8 @@ _WITHOUT_MEANING = frozenset({"command", "description", "timeout"})
 """Arguments of such a call that change nothing about what the command may do."""
 
 _DEFINED = " as defined "
+_SET_UP = " with git set up as "
+_GIT_WORD = re.compile(r"\bgit\b")
 _PLAIN_WORD = re.compile(r"(?:[A-Za-z0-9_./:@,+%^=-]|(?<=[A-Za-z0-9^~])~)+")
 """Nothing in it that a shell expands, splits or redirects; `HEAD~2` is such a word, `~/x` is not."""
 
@@ -76,11 +78,22 @@ class Doubt:
     """What tells the tool as it is defined now from any other of its name; None where that is not known."""
 
 
-def subject_of(tool: str, arguments: Mapping[str, Any], doubt: Doubt | None = None) -> str:
+def speaks_of_git(tool: str, arguments: Mapping[str, Any]) -> bool:
+    """Whether a call is a command that may run git."""
+    return tool in _COMMANDS and _GIT_WORD.search(str(arguments.get("command", ""))) is not None
+
+
+def subject_of(tool: str, arguments: Mapping[str, Any], doubt: Doubt | None = None, git_setup: str = "") -> str:
     """What a remembered decision is about: `Write`, `Bash(git status)`, or `Bash[make all]` for that very command.
 
-    In doubt about a tool it is the tool as it is defined now, so that no earlier decision speaks for it.
+    In doubt about a tool it is the tool as it is defined now, so that no earlier decision speaks for it; about git it
+    is git as it is set up now.
     """
+    subject = _subject_of(tool, arguments, doubt)
+    return f"{subject}{_SET_UP}{git_setup}" if git_setup and speaks_of_git(tool, arguments) else subject
+
+
+def _subject_of(tool: str, arguments: Mapping[str, Any], doubt: Doubt | None) -> str:
     if doubt is not None and doubt.definition is not None:
         return f"{tool}{_DEFINED}{doubt.definition}"
     if tool not in _COMMANDS:
@@ -95,6 +108,9 @@ def subject_of(tool: str, arguments: Mapping[str, Any], doubt: Doubt | None = No
 
 def what_is_remembered(subject: str) -> str:
     """The same for a person, behind "remember"."""
+    subject, _, git_setup = subject.partition(_SET_UP)
+    if git_setup:
+        return f"{what_is_remembered(subject)}, as long as git is set up as it is now"
     if family := re.fullmatch(r"\w+\((.+)\)", subject):
         return f"every '{family[1]}' with plain arguments"
     if _DEFINED in subject and "[" not in subject:
