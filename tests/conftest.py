@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -34,3 +36,11 @@ def toolkit_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in (*CREDENTIALS.values(), CUSTOM_HEADERS, "ANTHROPIC_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     return home
+
+
+@pytest.fixture
+def anyones_folder() -> Iterator[Path]:
+    """A folder that other users may enter, too. pytest's own is closed to them whenever a session begins."""
+    with tempfile.TemporaryDirectory(prefix="anyones-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)

@@ -193,7 +193,7 @@ _JAILS = {"subprocess"}
 _WITHOUT_A_PARSER = {"sandbox check", "sandbox exec -- true", "doctor"}
 
 LOOKING: dict[str, tuple[set[str], set[str]]] = {
-    "runs list": ({"toolkit.runs"}, set()),
+    "runs list": ({"toolkit.runs", "toolkit_workspace"}, set()),
     "runs show last": ({"toolkit.runs", "toolkit_workspace"}, {"toolkit_workspace.changes"}),
     "runs diff last": ({"toolkit.runs", "toolkit_workspace"}, {"toolkit_workspace.changes"}),
     "runs events last": ({"toolkit.runs"}, set()),

@@ -109,17 +109,14 @@ def test_a_disk_that_takes_no_run_at_all_says_so_before_anything_starts(tmp_path
         ),
     ],
 )
-def test_an_agent_that_fills_the_disk_loses_nothing(tmp_path: Path, scripted_api: Start, is_plain: bool) -> None:
+def test_an_agent_that_fills_the_disk_loses_nothing(anyones_folder: Path, scripted_api: Start, is_plain: bool) -> None:
     api = scripted_api(bash("echo kept > kept.txt; head -c 99m /dev/zero > big; echo FULL $?"), [text("Done.")])
-    desk = Desk(tmp_path, api)
+    desk = Desk(anyones_folder, api)
     options = "size=24m"
     if is_plain:
         options += f",uid={PLAIN_USER},gid={PLAIN_USER}"
         for folder in (desk.src, desk.src / "app.py"):
             os.chown(folder, PLAIN_USER, PLAIN_USER)
-        for folder in (tmp_path, *tmp_path.parents[:3]):
-            if folder.stat().st_uid == os.geteuid() and folder != Path("/tmp"):
-                folder.chmod(0o755)
     more = f"mount -o remount,size=80m {desk.home}"
     run, apply, room, again, undone = SmallDisk(desk, desk.home, options, is_plain=is_plain).says(
         "toolkit run Go. --mount src",

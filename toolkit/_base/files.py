@@ -131,6 +131,15 @@ def state_home(home: Path | str | None = None) -> Path:
     return Path(home or Path(state) / "toolkit").absolute()
 
 
+def nearest_existing(path: Path) -> Path:
+    """The path itself, or the nearest folder above it that is there for this user to see."""
+    for place in (path, *path.parents):
+        with contextlib.suppress(OSError):
+            place.stat()
+            return place
+    return path
+
+
 def umask() -> int:
     """The process's umask, without setting it: other threads may be making files."""
     for line in Path("/proc/self/status").read_text(encoding="utf-8", errors="replace").splitlines():

@@ -16,6 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from toolkit.cli.group import toolkit as toolkit
     from toolkit.cli.quick.table import COMMANDS as COMMANDS, Entry as Entry
+    from toolkit.errors import ToolkitError
 
 _HOMES = {"toolkit.cli.group": "toolkit", "toolkit.cli.quick.table": "COMMANDS Entry"}
 __getattr__, __dir__, _names = lazy_names(__name__, _HOMES)
@@ -25,7 +26,10 @@ _OBJECTS = 50_000
 
 
 def main() -> None:
-    """Run the command line; a ToolkitError is printed as it is and ends with its exit code."""
+    """Run the command line; a ToolkitError is printed as it is and ends with its exit code.
+
+    What the machine refuses and no command expected (a folder of another user, a broken disk) is said in words, too.
+    """
     from toolkit.cli.quick import looked, printed, served
 
     words = [] if "_TOOLKIT_COMPLETE" in os.environ else sys.argv[1:]
@@ -45,6 +49,22 @@ def main() -> None:
     except ToolkitError as error:
         sys.stderr.write(f"{error}\n")
         sys.exit(error.exit_code)
+    except OSError as error:
+        if error.filename is None:
+            raise  # nothing to name: where it happened is all there is to say
+        sys.stderr.write(f"{_refused_by_machine(error)}\n")
+        sys.exit(1)
+
+
+def _refused_by_machine(error: OSError) -> ToolkitError:
+    from toolkit._base.files import state_home
+    from toolkit.errors import ToolkitError
+
+    path, home = os.fsdecode(error.filename), state_home()
+    fix = "Make it accessible to this user, or name another place."
+    if path == str(home) or path.startswith(f"{home}/"):
+        fix = "Give this user access to it, or set TOOLKIT_HOME to a folder of yours."
+    return ToolkitError("the command could not go on", where=[f"{path}: {error.strerror or error}"], fix=fix)
 
 
 def _collect_seldom() -> None:

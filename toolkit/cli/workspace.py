@@ -37,6 +37,20 @@ def workspace() -> None:
     """Give an agent a safe copy of host files, and clean up after it."""
 
 
+def _not_empty(fix: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    """Refuse an empty path, as an unset variable leaves it: to Python it is the current folder, or everything."""
+
+    def check(_ctx: click.Context, _param: click.Parameter, value: Any) -> Any:
+        if value == "" or (isinstance(value, tuple) and "" in value):
+            raise click.BadParameter(f"the path is empty: {fix}")
+        return value
+
+    return check
+
+
+_no_empty_folder = _not_empty("write '.' for the current folder")
+
+
 _mount_options = with_options(
     click.option(
         "--mount",
@@ -53,6 +67,7 @@ _mount_options = with_options(
         multiple=True,
         default=(".",),
         show_default=True,
+        callback=_no_empty_folder,
         help="A folder the mounts must lie in. Repeatable.",
     ),
     click.option("--include", multiple=True, metavar="PATTERN", help="Take only this, as in a .gitignore file."),
@@ -95,7 +110,10 @@ def plan(wants_json: bool, **options: Any) -> None:
 @workspace.command(example='$ cd "$(toolkit workspace prepare --mount src)"')
 @_mount_options
 @click.option(
-    "--parent", type=click.Path(file_okay=False), help="Where the workspace is made; the temp folder if not given."
+    "--parent",
+    type=click.Path(file_okay=False),
+    callback=_no_empty_folder,
+    help="Where the workspace is made; the temp folder if not given.",
 )
 @click.option(
     "--backend",
@@ -217,7 +235,11 @@ def clean(parent: str | None, kept: bool, wants_json: bool) -> None:
 
 _FOLDER = click.argument("workspace_dir", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 _PATHS = click.option(
-    "--path", "paths", multiple=True, help="Only this file or folder, relative to the workspace. Repeatable."
+    "--path",
+    "paths",
+    multiple=True,
+    callback=_not_empty("write a path of the workspace, or leave the option out for all of it"),
+    help="Only this file or folder, relative to the workspace. Repeatable.",
 )
 
 DIFF_EXAMPLE = """

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from toolkit._base.files import nearest_existing
 from toolkit._base.words import count_text
 from toolkit.doctor.finding import Finding
 from toolkit.doctor.versions import versions
@@ -83,7 +84,7 @@ def _stored_runs() -> Finding:
 
 def _disk() -> Iterator[Finding]:
     for name, folder in (("disk", runs_home()), ("disk for workspaces", Path(tempfile.gettempdir()))):
-        existing = next(path for path in (folder, *folder.parents) if path.exists())
+        existing = nearest_existing(folder)
         free = shutil.disk_usage(existing).free
         fix = "" if free > _LITTLE_SPACE else "toolkit runs remove --older-than 30d; toolkit workspace clean"
         yield Finding(name, free > _LITTLE_SPACE, f"{free / 1024**3:.1f} GiB free at {existing}", fix, stops=False)

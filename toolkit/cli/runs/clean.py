@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from toolkit._base.words import count_text, safe_name, size_text
 from toolkit.cli.terminal.command import Bytes, Duration, command, json_option
 from toolkit.cli.terminal.results import as_json, take_stdout, write_result
+from toolkit.errors import RunError
+
+if TYPE_CHECKING:
+    from toolkit.runs.storage.tidying import Tidied
 
 EXAMPLE = """
 $ toolkit runs clean
@@ -37,6 +43,7 @@ def clean(older_than: float | None, larger_than: int | None, dry_run: bool, want
     )
     if wants_json:
         write_result(stdout, as_json([dataclasses.asdict(one) for one in done]))
+        _end_with_unfinished(done)
         return
     for one in done:
         word = ("would go" if dry_run else "removed") if one.gone else "stays"
@@ -44,6 +51,19 @@ def clean(older_than: float | None, larger_than: int | None, dry_run: bool, want
         write_result(stdout, f"{word:<9} {what}  {size_text(one.size):>9}  {one.why}")
     if not done:
         click.echo("no copy is over a bound", err=True)
+    _end_with_unfinished(done)
+
+
+def _end_with_unfinished(done: Sequence[Tidied]) -> None:
+    """Fail, once all others are done, for copies that stay until their apply is settled."""
+    unfinished = [one for one in done if one.unfinished]
+    if unfinished:
+        command = f"toolkit runs apply {unfinished[0].run if len(unfinished) == 1 else 'RUN'}"
+        raise RunError(
+            f"{count_text(len(unfinished), 'workspace')} could not be removed",
+            where=[f"run {one.run}: {one.why}" for one in unfinished],
+            fix=f"Apply all of it: {command} --resume, or take all of it back: {command} --undo",
+        )
 
 
 def tidy_afterwards() -> None:

@@ -99,7 +99,8 @@ def show(run: StoredRun, wants_json: bool) -> None:
     result = run.so_far() if state == "running" else run.result()
     if wants_json:
         data = {**result.to_data(), "changes": run.changed_files()}
-        whole = {"run": run.id, "state": state, "folder": str(run.folder), "facts": facts}
+        place = {"folder": str(run.folder), "unfinished_apply": run.unfinished_apply is not None}
+        whole = {"run": run.id, "state": state, **place, "facts": facts}
         write_result(stdout, as_json({**whole, "result": None if state == "running" else data}))
         return
     write_result(stdout, "\n".join(_story(run, state, facts, result)))
@@ -116,11 +117,14 @@ def _row(run: StoredRun) -> dict[str, Any] | None:
         if run.folder.exists():
             _complain(error)
         return None
-    ended = run.ended
+    ended, unfinished = run.ended, run.unfinished_apply
+    if unfinished is not None:
+        _complain(unfinished)
     return {
         "run": run.id,
         "state": state,
         "code": None if state == "running" else result.code,
+        "unfinished_apply": unfinished is not None,
         "began": facts["began"],
         "ended": ended,
         "ms": result.ms or round(((ended or time.time()) - facts["began"]) * 1000),
@@ -135,19 +139,18 @@ def _row(run: StoredRun) -> dict[str, Any] | None:
 
 def _table(rows: list[dict[str, Any]]) -> str:
     ids = max(len(row["run"]) for row in rows)
-    states = max(8, *(len(row["code"] or row["state"]) for row in rows))
+    ends = [(row["code"] or row["state"]) + (", half applied" if row["unfinished_apply"] else "") for row in rows]
+    states = max(8, *map(len, ends))
     costs = [cost_text(row["cost"], row["known_cost"]) for row in rows]
     wide = max(9, *map(len, costs))
     used = f"{'TOOK':>9}  {'TOKENS':>10}  {'COST':>{wide}}  {'SIZE':>8}"
     head = f"{'RUN':<{ids}}  {'STATE':<{states}}  {'BEGAN':<16}  {used}  PROMPT"
     lines = [head]
-    for row, cost in zip(rows, costs, strict=True):
+    for row, end, cost in zip(rows, ends, costs, strict=True):
         began = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["began"]))
         used = f"{duration_text(row['ms']):>9}  {row['tokens']:>10,}  {cost:>{wide}}  {size_text(row['bytes']):>8}"
         prompt = safe_line(row["prompt"] or "", 60)
-        lines.append(
-            f"{row['run']:<{ids}}  {row['code'] or row['state']:<{states}}  {began}  {used}  {prompt}".rstrip()
-        )
+        lines.append(f"{row['run']:<{ids}}  {end:<{states}}  {began}  {used}  {prompt}".rstrip())
     return "\n".join(lines)
 
 
@@ -157,6 +160,7 @@ def _story(run: StoredRun, state: str, facts: dict[str, Any], result: RunResult[
         backend_lines,
         branch_lines,
         ending,
+        failed_servers,
         gate_refusals,
         lent_lines,
         totals,
@@ -194,7 +198,7 @@ def _story(run: StoredRun, state: str, facts: dict[str, Any], result: RunResult[
     for number, attempt in enumerate(result.attempts, 1):
         if attempt.output:
             lines += ["", f"Verification {number}:", *_indented(attempt.output)]
-    lines += ["", *refusals] if (refusals := gate_refusals(result)) else []
+    lines += ["", *lacking] if (lacking := [*gate_refusals(result), *failed_servers(result)]) else []
     if state != "running" and not result.ok and result.debug:
         lines += ["", "Details:", *(f"  {line}" for line in detail_lines(result.debug))]
     return [*lines, *_changed(run, state)]
@@ -217,12 +221,14 @@ def _changed(run: StoredRun, state: str) -> list[str]:
 
     if state == "running":
         return ["", f"Follow: toolkit runs events {run.id} --follow"]
+    unfinished = run.unfinished_apply
+    first = [] if unfinished is None else ["", *str(unfinished).splitlines()]
     try:
         changes = run.changes()
     except ToolkitError as error:
         known = [one for one in run.changed_files() or [] if not one.get("quiet")]
-        return ["", f"{count_text(len(known), 'change')}; {error.what}"] if known else []
-    return ["", changes.summary(), *next_steps(run, changes)] if changes else []
+        return [*(["", f"{count_text(len(known), 'change')}; {error.what}"] if known else []), *first]
+    return ["", changes.summary(), *(first or next_steps(run, changes))] if changes else first
 
 
 def _indented(text: str) -> list[str]:
@@ -290,7 +296,10 @@ def diff(run: StoredRun, stat: bool, wants_json: bool) -> None:
     'git apply' takes it, binary files and modes included. What was applied already is not in it.
     """
     stdout = take_stdout()
-    print_changes(stdout, run.changes(), "json" if wants_json else "table" if stat else "patch")
+    changes = run.changes()
+    if (unfinished := run.unfinished_apply) is not None:
+        click.echo(f"{unfinished}\n", err=True)
+    print_changes(stdout, changes, "json" if wants_json else "table" if stat else "patch")
 
 
 @runs.command(example=APPLY_EXAMPLE)

@@ -133,8 +133,18 @@ class _Mount(click.ParamType[tuple[str, str | None]]):
     name = "mount"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str | None]:
+        # An unset variable leaves an empty text, and to Python that is the current folder.
+        if not value:
+            self.fail("the path is empty: write '.' for the current folder", param, ctx)
         host, colon, where = value.rpartition(":")
-        return (host, where or None) if colon and not Path(value).exists() else (value, None)
+        if not colon or Path(value).exists():
+            return value, None
+        if not host:
+            self.fail(f"{value!r} has no path before the colon: write '.' for the current folder", param, ctx)
+        if not where:
+            fix = "write where it lands, or leave the colon away"
+            self.fail(f"{value!r} has nothing after the colon: {fix}", param, ctx)
+        return host, where
 
 
 MOUNT = _Mount()

@@ -219,7 +219,7 @@ def summary(result: RunResult[Any], *, kept: bool = True) -> list[str]:
     for waits in result.pending:
         lines.append(safe_text(f"waits for you: {_call({'name': waits.name, 'arguments': waits.arguments})}"))
     lines += [f"Take it up: toolkit run PROMPT --resume {result.run}"] if result.pending else []
-    lines += gate_refusals(result)
+    lines += [*gate_refusals(result), *failed_servers(result)]
     lines += [f"not enforced here: {name}" for name in result.unenforced]
     if result.unstored is not None:
         lines += [safe_text(line) for line in f"warning: {result.unstored}".splitlines()]
@@ -286,6 +286,17 @@ def gate_refusals(result: RunResult[Any]) -> list[str]:
     more = len(result.refused) - _MOST_REFUSALS
     lines += [f"  and {more} more: toolkit runs show --json {result.run}"] if more > 0 else []
     return [safe_text(line).replace("\n", " ") for line in lines]
+
+
+def failed_servers(result: RunResult[Any]) -> list[str]:
+    """The optional servers that it went on without, each with its last words."""
+    from toolkit.runs.outcome import safe_lines
+
+    lines = []
+    for one in result.failed_servers:
+        lines.append(safe_text(f"went on without the server '{one.name}': {one.error}").replace("\n", " "))
+        lines += [f"  {words}" for words in safe_lines(one.stderr)[-1:]]
+    return lines
 
 
 def ending(result: RunResult[Any]) -> list[str]:
