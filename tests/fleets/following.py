@@ -36,6 +36,8 @@ def main() -> None:
         on_word=lambda word: print(word, file=sys.stderr),
     )
     standings = asyncio.run(work_off_on(batch, make, fleet, tokens=tokens))
+    for one in standings.values():
+        print(one.task.id, one.state, one.ends, file=sys.stderr)
     print(json.dumps({one.task.id: [one.state, one.runs, one.tokens] for one in standings.values()}))
 
 

@@ -195,23 +195,34 @@ async def test_another_worker_of_the_machine_goes_on_in_the_conversation_of_a_ki
 
 
 async def test_a_worker_with_a_full_disk_is_named_and_its_tasks_go_elsewhere(
-    tmp_path: Path, toolkit_home: Path, api: ScriptedAPI, project: Path
+    tmp_path: Path, toolkit_home: Path, project: Path
 ) -> None:
     (project / "large.bin").write_bytes(os.urandom(30_000_000))
-    processes, words = Processes(tmp_path, {"ANTHROPIC_API_KEY": "k"}), list[str]()
+    processes, words, is_named = Processes(tmp_path, {"ANTHROPIC_API_KEY": "k"}), list[str](), threading.Event()
+
+    def hear(word: str) -> None:
+        words.append(word)
+        if "No space left on device" in word:
+            is_named.set()
+
+    # The other worker is busy until then, so that it cannot do everything before the full one is asked.
+    held = Turn([text("Done.")], hold=is_named, usage=USAGE)
+    api = ScriptedAPI(held, otherwise=Turn([text("Done.")], usage=USAGE), strict=False)
     try:
         processes.scheduler()
         for name, disk in (("full", "20m"), ("able", "500m")):
             processes.worker(name, hides=tmp_path, disk=disk)
             until(lambda name=name: "Registered to" in processes.log(name))
         batch = Batch.begin("b", [Task(f"t{number}", f"Write {number}.") for number in range(2)])
-        fleet = Fleet(processes.address, patience=60, on_word=words.append)
-        standings = await asyncio.wait_for(work_off_on(batch, make(project, api), fleet), 200)
+        fleet = Fleet(processes.address, patience=60, on_word=hear)
+        with api:
+            standings = await asyncio.wait_for(work_off_on(batch, make(project, api), fleet), 200)
     finally:
+        is_named.set()
         processes.close()
     assert {standing.state for standing in standings.values()} == {"ok"}, (
         words,
         [one.ends for one in standings.values()],
     )
     assert len({standing.ends[standing.runs[-1]]["worker"] for standing in standings.values()}) == 1
-    assert any("No space left on device" in word for word in words), words
+    assert is_named.is_set()

@@ -73,6 +73,7 @@ def ended(caller: subprocess.Popen[str]) -> dict[str, tuple[str, list[str], int]
     with caller:
         out, err = caller.communicate(timeout=_SECONDS)
     assert caller.returncode == 0, err
+    sys.stderr.write(err)  # pytest shows it where an assertion fails
     found: dict[str, Any] = json.loads(out)
     return found
 
