@@ -58,7 +58,9 @@ def ending(run: StoredRun) -> dict[str, Any]:
         del result["debug"]
         result["output"] = None if result["output"] is None else _as_text(result["output"])
         result["pending"] = [{**call, "arguments": _rows(call["arguments"])} for call in result["pending"]]
-    return {**_asked(run), "state": state, "result": result, "changes": _changes(run, state)}
+    half = run.unfinished_apply
+    told = {"result": result, "changes": _changes(run, state), "half_applied": None if half is None else str(half)}
+    return {**_asked(run), "state": state, **told}
 
 
 def _asked(run: StoredRun) -> dict[str, Any]:

@@ -28,6 +28,8 @@ def as_markdown(run: StoredRun) -> str:
     lines += ["## Sums", "", "| what | |", "|---|---|", f"| ended | {result.code} |"]
     lines += [f"| model | {_code(result.model)} |"] if result.model else []
     lines += [f"| tokens | {result.total.total:,} |", f"| cost | {cost_text(result.cost, result.known_cost)} |"]
+    half = run.unfinished_apply
+    lines += [] if half is None else [f"| apply | {_code(f'{half.what}. {half.fix}')} |"]
     files = [one for one in run.changed_files() or [] if not one.get("quiet")]
     if files:
         lines += ["", "## Changed files", "", *(f"- {_code(str(one.get('path')))}" for one in files)]

@@ -73,6 +73,17 @@ def apply(run: StoredRun, said: dict[str, Any]) -> dict[str, Any]:
     return {"said": "\n".join(lines)}
 
 
+def finish(run: StoredRun, said: dict[str, Any]) -> dict[str, Any]:
+    """Write what an interrupted apply has not written yet."""
+    return {"said": "all of it is on the host now" if run.resume_apply() else "there was nothing to finish"}
+
+
+def undo(run: StoredRun, said: dict[str, Any]) -> dict[str, Any]:
+    """Take back what an interrupted apply has written; a finished one stays."""
+    is_done = run.unfinished_apply is not None and run.undo_apply()
+    return {"said": "the host is as it was before" if is_done else "there was nothing to take back"}
+
+
 def branch(run: StoredRun, said: dict[str, Any]) -> dict[str, Any]:
     """Put the changes on a new branch of the host's repository."""
     made = run.branch(str(said["name"]) if said.get("name") else None)
@@ -119,7 +130,9 @@ ACTIONS: dict[str, Callable[[StoredRun, dict[str, Any]], dict[str, Any]]] = {
     "apply": apply,
     "branch": branch,
     "changes": changes,
+    "finish": finish,
     "interrupt": interrupt,
     "resume": resume,
     "stop": stop,
+    "undo": undo,
 }

@@ -1,7 +1,8 @@
 """All stored runs as rows, kept up to date by looking only at what changed.
 
 A run that has ended is read once, one that goes on at every look. Of ended runs only the folder is looked at: what is
-added or replaced in it changes its time. Every twentieth look is at the files themselves, to be sure.
+added or replaced in it changes its time. Every twentieth look is at the files themselves, to be sure, and at whether an
+apply of the changes was interrupted; such a run is read at every look until that is settled.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ class _Kept:
     """When something was last added to its folder, taken away or replaced."""
     stamp: tuple[Any, ...]
     row: dict[str, Any]
+    workspace: Path | None
+    """The copy that it worked in."""
     is_over: bool
 
 
@@ -56,7 +59,7 @@ class RunTable:
                 continue
             run = StoredRun(self._folder / name)
             stamp = _stamp(run)
-            if is_over and before is not None and before.stamp == stamp:
+            if is_over and before is not None and before.stamp == stamp and not _is_half_applied(before.workspace):
                 before.changed_ns = changed_ns
                 continue
             now = _read(run, stamp, changed_ns)
@@ -102,7 +105,19 @@ def _read(run: StoredRun, stamp: tuple[Any, ...], changed_ns: int) -> _Kept:
     except (ToolkitError, KeyError, TypeError, ValueError, OSError) as error:
         said = error.what if isinstance(error, ToolkitError) else f"{type(error).__name__}: {error}"
         row = {"id": run.id, "state": "damaged", "began": 0.0, "title": safe_line(said, _TITLE), "questions": []}
-    return _Kept(changed_ns, stamp, row, is_over=row["state"] not in ("running",))
+    place = row.pop("workspace", None)
+    is_over = row["state"] != "running" and row.get("half_applied") is None
+    return _Kept(changed_ns, stamp, row, None if place is None else Path(place), is_over)
+
+
+def _is_half_applied(workspace: Path | None) -> bool:
+    """Whether an apply was interrupted, or nobody can tell."""
+    from toolkit_workspace import Workspace
+
+    try:
+        return workspace is not None and Workspace(workspace).has_unfinished_apply
+    except ToolkitError:
+        return True
 
 
 def _row(run: StoredRun) -> dict[str, Any]:
@@ -111,6 +126,7 @@ def _row(run: StoredRun) -> dict[str, Any]:
     result = run.so_far() if state == "running" else run.result()
     prompt = str(facts.get("prompt") or "")
     known = None if state == "running" else run.changed_files()
+    half = run.unfinished_apply
     return {
         "id": run.id,
         "state": state,
@@ -134,6 +150,8 @@ def _row(run: StoredRun) -> dict[str, Any]:
         "session": result.session,
         "changes": None if known is None else sum(not one.get("quiet") for one in known),
         "copied": bool(facts.get("copied")),
+        "workspace": facts.get("workspace") if facts.get("copied") else None,
+        "half_applied": None if half is None else str(half),
         "questions": _questions(run) if state == "running" else [],
     }
 

@@ -51,6 +51,7 @@ function showHero(state) {
     h("h1", {}, taskOf(data) || data.run),
     h("p.verdict." + how.tone, {}, how.sentence),
     how.cause ? h("p.cause", {}, how.cause) : null,
+    data.half_applied ? h("p.note.warn", {}, str(data.half_applied)) : null,
     h("p.subtitle", {}, [began, data.result && data.result.model].filter(Boolean).map(str).join("  ·  ")),
   );
   const chart = h(

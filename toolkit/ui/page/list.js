@@ -21,12 +21,13 @@ const WARNINGS = ["deadline", "budget", "turn_limit", "pending", "stopped", "abo
 
 function toneOf(row) {
   if (row.state === "running") return row.questions.length ? "warn" : "live";
+  if (row.half_applied) return "warn";
   if (row.ok === true) return "good";
   return WARNINGS.includes(row.code) ? "warn" : "bad";
 }
 
 function matches(row, words) {
-  const text = [row.id, row.prompt, row.title, row.project, row.batch, row.model, row.code, row.state].map(str).join("\n").toLowerCase();
+  const text = [row.id, row.prompt, row.title, row.project, row.batch, row.model, row.code, row.state, row.half_applied && "half applied"].filter(Boolean).map(str).join("\n").toLowerCase();
   return words.every((word) => text.includes(word));
 }
 
@@ -119,7 +120,7 @@ function drawTitle(item) {
 
 function drawRun(state, row) {
   const tone = toneOf(row);
-  const word = row.state === "running" ? (row.questions.length ? "waits for you" : "running") : str(row.code || row.state);
+  const word = row.state === "running" ? (row.questions.length ? "waits for you" : "running") : str(row.code || row.state) + (row.half_applied ? ", half applied" : "");
   const age = row.state === "running" ? duration((Date.now() / 1000 - num(row.began)) * 1000) : ago(row.began);
   const cost = row.state === "running" && !num(row.known_cost) ? "" : costWords(knownCost(row), isNumber(row.cost));
   const details = [row.id, row.project, row.model].filter(Boolean).map(str).join("  ·  ");
