@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.cli._running import Desk
 from toolkit.testing import ScriptedAPI, Status, text
 
 Start = Callable[..., ScriptedAPI]
 
 
-def test_a_policy_for_no_tool_is_a_usage_error_before_any_task(tmp_path: Path, scripted_api: Start) -> None:
+@pytest.mark.parametrize("place", [(), ("--cluster", "tcp://127.0.0.1:1")])
+def test_a_policy_for_no_tool_is_a_usage_error_before_any_task(
+    tmp_path: Path, scripted_api: Start, place: tuple[str, ...]
+) -> None:
     desk = Desk(tmp_path, scripted_api(otherwise=[text("never")]))
     (tmp_path / "tasks.jsonl").write_text('"Say hi."\n', encoding="utf-8")
-    done = desk.toolkit("batch", "tasks.jsonl", "--policy", "Bsh=deny")
+    done = desk.toolkit("batch", "tasks.jsonl", "--policy", "Bsh=deny", *place)
     assert (done.code, done.out) == (2, "")
     assert "no tool of this run is called 'Bsh'; did you mean 'Bash'?" in done.err
     assert not (desk.home / "batches").exists()

@@ -122,9 +122,8 @@ def run_batch(
     make = _maker(options)
     if cluster is None or key_from == "caller":
         make(read[0]).check_key()  # what cannot be is said before there is a batch
-    if cluster is None:
-        with mistyped_if_refused():
-            make(read[0]).check_tools()
+    with mistyped_if_refused():
+        make(read[0]).check_tools()
     if cluster is not None:
         _reach(cluster, store)
     with mistyped_if_refused():
