@@ -6,7 +6,11 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+
 import toolkit.errors
+from toolkit import Toolbox, tool
+from toolkit.errors import ToolError
 
 ROOT = Path(__file__).parents[1]
 
@@ -36,3 +40,23 @@ def test_every_error_of_ours_stands_in_the_tree() -> None:
 
     assert errors == named
     assert elsewhere == {name for name in errors if not hasattr(toolkit.errors, name)}
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (ToolError(ValueError("bad page")), "bad page"),  # type: ignore[arg-type]
+        (ToolError("bad page", where="page 5"), "bad page\n  page 5"),
+        (ToolError("bad page", where=[5, Path("a")]), "bad page\n  5\n  a"),  # type: ignore[list-item]
+        (ToolError("bad page", where=None, fix=None), "bad page"),  # type: ignore[arg-type]
+        (ToolError("bad page", where=5, fix=6), "bad page\n  5\n  6"),  # type: ignore[arg-type]
+    ],
+)
+async def test_an_error_says_what_it_was_made_of_whatever_that_was(given: ToolError, told: str) -> None:
+    @tool
+    def read() -> str:
+        """Read a page."""
+        raise given
+
+    result = await Toolbox("pages", [read]).call("read", {})
+    assert (result.is_error, result.text) == (True, told)

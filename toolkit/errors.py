@@ -44,7 +44,7 @@ carry the facts as attributes, so that nobody has to parse the text.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,10 +59,11 @@ class ToolkitError(Exception):
     """How a command ends that fails with this error."""
 
     def __init__(self, what: str, *, where: Sequence[str] = (), fix: str = "") -> None:
-        super().__init__(what)
-        self.what = what
-        self.where = tuple(where)
-        self.fix = fix
+        # Whoever writes ToolError(error), or one line for `where`, still reads what went wrong.
+        self.what = str(what)
+        self.where = _lines(where)
+        self.fix = str(fix or "")
+        super().__init__(self.what)
 
     def __str__(self) -> str:
         return "\n  ".join([self.what, *self.where, *([self.fix] if self.fix else [])])
@@ -71,6 +72,13 @@ class ToolkitError(Exception):
         """The same error of a command that was asked for something that is not there: it ends with 2."""
         self.exit_code = 2
         return self
+
+
+def _lines(where: object) -> tuple[str, ...]:
+    """One line for each place, also where just one was given, or none."""
+    if isinstance(where, Iterable) and not isinstance(where, str):
+        return tuple(map(str, where))
+    return () if where is None else (str(where),)
 
 
 class ToolError(ToolkitError):

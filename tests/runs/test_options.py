@@ -102,6 +102,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("agents", {"a": {"description": "d", "prompt": "p", "tool": []}}, "no 'tool'; did you mean 'tools'"),
     ("agents", {"a": {"description": "d", "prompt": "p", "maxTurns": "3"}}, "'maxTurns' cannot be '3'"),
     ("thinking", 5, 'it is "adaptive", "off", or a number of tokens from 1024 on'),
+    ("thinking", 10**400, 'it is "adaptive", "off"'),
     ("thinking", True, 'it is "adaptive", "off"'),
     ("effort", "higher", "there is no such effort; did you mean 'high'"),
     ("fallback_model", 5, "it is the name of a model"),

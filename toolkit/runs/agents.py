@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from toolkit._base.words import did_you_mean
 from toolkit.runs.asking.own_hooks import HOOK_EVENTS, TOOL_EVENTS
 from toolkit.runs.asking.patterns import PLAIN_MATCHER, Offer
-from toolkit.runs.kinds import OptionError, wrong
+from toolkit.runs.kinds import MOST, OptionError, wrong
 
 if TYPE_CHECKING:
     from toolkit.runs.spec import RunSpec
@@ -77,7 +77,7 @@ def check_thinking(name: str, value: Any) -> int | str | None:
     """How much the model thinks before it answers."""
     if value is None or value in ("adaptive", "off"):
         return value  # type: ignore[no-any-return]
-    if isinstance(value, bool) or not isinstance(value, int) or value < LEAST_THINKING:
+    if isinstance(value, bool) or not isinstance(value, int) or not LEAST_THINKING <= value <= MOST:
         what = f'it is "adaptive", "off", or a number of tokens from {LEAST_THINKING} on'
         raise wrong(name, value, what, "Leave it out for the CLI's own choice")
     return value
