@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 from collections.abc import Iterator
@@ -104,3 +105,22 @@ def test_closed_folders_are_opened_and_removed(tmp_path: Path, top: int) -> None
     (tmp_path / "tree").chmod(0)
     remove_tree(top, "tree")
     assert not (tmp_path / "tree").exists()
+
+
+def test_a_path_of_any_length_is_opened_and_a_name_too_long_is_no_shorter_one(tmp_path: Path, top: int) -> None:
+    (tmp_path / "tree").mkdir()
+    _dig(tmp_path / "tree")
+    (tmp_path / "other").symlink_to("tree")
+    deep = b"/".join([b"tree", *[b"d"] * DEPTH, b"deepest"])
+    for spelled in (deep, deep.replace(b"/", b"//"), b"/" + deep, deep.replace(b"d/", b"./d/")):
+        os.close(open_beneath(top, spelled, os.O_RDONLY))
+    os.close(open_beneath(top, deep.replace(b"tree", b"other"), os.O_RDONLY, follow_links=True))
+    for spelled, number in (
+        (deep.replace(b"tree", b"other"), errno.ELOOP),
+        (b"tree/" + b"d" * 5_000, errno.ENAMETOOLONG),
+        (b"d" * 5_000 + b"/d", errno.ENAMETOOLONG),
+        (deep + b"/d", errno.ENOTDIR),
+        (deep.replace(b"deepest", b"gone"), errno.ENOENT),
+    ):
+        with pytest.raises(OSError, match=os.strerror(number)):
+            open_beneath(top, spelled, os.O_RDONLY)

@@ -14,6 +14,7 @@ from tests.workspace.copies import prepare
 from toolkit._base.handles import READ_DIR, open_beneath, remove_tree
 from toolkit.workspace import HostMount, WorkspaceSection
 from toolkit_workspace import clean_workspaces
+from toolkit_workspace.marking import PlantedRepositories
 
 ROOT = Path(__file__).parents[2]
 DEPTH = 50
@@ -116,3 +117,38 @@ def test_thousands_of_nested_host_folders_are_copied(tmp_path: Path) -> None:
         top = os.open(tmp_path, READ_DIR)
         remove_tree(top, "host")
         os.close(top)
+
+
+def test_thousands_of_nested_folders_of_the_agent_are_applied_and_taken_back(tmp_path: Path) -> None:
+    host = tmp_path / "host"
+    host.mkdir()
+    top = os.open(tmp_path, READ_DIR)
+    try:
+        with WorkspaceSection([HostMount(host, "src")], [tmp_path], parent=tmp_path) as section:
+            _dig(section.temp_dir / "src", MUCH_DEEPER)
+            assert len(section.changes()) == MUCH_DEEPER + 1
+            section.apply()
+            assert _is_there(host, "/".join(["d"] * MUCH_DEEPER) + "/deepest")
+            assert section.undo_apply()
+            assert list(host.iterdir()) == []
+    finally:
+        remove_tree(top, "host")
+        os.close(top)
+
+
+def test_every_folder_is_looked_at_once_for_what_git_takes_for_a_repository() -> None:
+    asked: list[str] = []
+    names = {"a/b": {"HEAD", "objects", "refs"}, "a/.git/x": {"head", "commondir"}}
+
+    def entries(folder: str) -> set[str]:
+        asked.append(folder)
+        return names.get(folder, set())
+
+    repositories = PlantedRepositories(entries)
+    deep = "/".join(["d"] * MUCH_DEEPER)
+    assert {repositories.around(f"{deep}/{name}") for name in ("one", "two")} == {None}
+    assert repositories.around("a/b/config") == "a/b"
+    assert repositories.around("a/b/c/d") == "a/b"
+    assert repositories.around("a/b") is None
+    assert repositories.around("a/.git/x/config") is None
+    assert len(asked) == len(set(asked)) == MUCH_DEEPER + 3

@@ -89,22 +89,16 @@ def open_beneath(root: int, path: bytes, flags: int, mode: int = 0, *, follow_li
 
 def _open_far_beneath(root: int, path: bytes, flags: int, mode: int, follow_links: bool) -> int:
     """A path too long for one call, in chunks; a link may then not climb out of its own chunk."""
-    parts = [part for part in path.split(b"/") if part not in (b"", b".")]
-    here = os.dup(root)
+    here, rest = os.dup(root), path.strip(b"/")
     try:
-        start = 0
-        while start < len(parts):
-            end, length = start, 0
-            while end < len(parts) and (end == start or length + len(parts[end]) < _CHUNK):
-                length += len(parts[end]) + 1
-                end += 1
-            last = end == len(parts)
-            chunk = b"/".join(parts[start:end])
-            wanted = flags if last else PATH_HANDLE | os.O_DIRECTORY
-            following = open_beneath(here, chunk, wanted, mode if last else 0, follow_links=follow_links)
+        while len(rest) > _CHUNK:
+            cut = rest.rfind(b"/", 0, _CHUNK)
+            if cut < 0:
+                raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), os.fsdecode(path))
+            following = open_beneath(here, rest[:cut], PATH_HANDLE | os.O_DIRECTORY, follow_links=follow_links)
             os.close(here)
-            here, start = following, end
-        return os.dup(here)
+            here, rest = following, rest[cut:].lstrip(b"/")
+        return open_beneath(here, rest or b".", flags, mode, follow_links=follow_links)
     finally:
         os.close(here)
 

@@ -101,7 +101,13 @@ def _below(path: str, folder: str) -> str | None:
 
 def _needed_for(chosen: Sequence[Change], changes: Changes) -> list[Change]:
     """The changes that make room for the chosen ones: folders above them, and files where these folders come."""
-    above = {parent for change in chosen if change.kind != "deleted" for parent in _parents(change.path)}
+    above: set[str] = set()
+    for change in chosen:
+        if change.kind != "deleted":
+            for parent in _parents(change.path):
+                if parent in above:  # and so are those above it
+                    break
+                above.add(parent)
     taken = {id(change) for change in chosen}
     return [
         change
@@ -112,10 +118,9 @@ def _needed_for(chosen: Sequence[Change], changes: Changes) -> list[Change]:
 
 
 def _parents(path: str) -> Iterator[str]:
-    at = path.find("/")
-    while at >= 0:
-        yield path[:at]
-        at = path.find("/", at + 1)
+    """The folders above a path, the nearest first."""
+    while path := path.rpartition("/")[0]:
+        yield path
 
 
 def _why_left(change: Change, names_git: bool) -> str:

@@ -21,11 +21,11 @@ from toolkit_workspace.changes.scan import Pair
 from toolkit_workspace.marking import (
     IN_A_REPOSITORY,
     Entries,
+    PlantedRepositories,
     marks_for_scripts,
     marks_for_spelling,
     marks_for_text,
     marks_for_use,
-    planted_repository,
     shadowed_module,
 )
 from toolkit_workspace.record.content import Node
@@ -55,9 +55,9 @@ def marks_of(
     With them the folder around it that git takes for a repository, if there is one.
     """
     twins, entries = _case_twins(pairs, record), _entries(pairs, record)
-    marked = []
+    repositories, marked = PlantedRepositories(entries), []
     for pair, mount in zip(pairs, mounts, strict=True):
-        planted = None if pair.new is None else planted_repository(os.fsdecode(pair.path), entries)
+        planted = None if pair.new is None else repositories.around(os.fsdecode(pair.path))
         marks = _marks(pair, twins, entries) + _marks_for_link(pair, mount, read_link, seen)
         marked.append((tuple(dict.fromkeys([IN_A_REPOSITORY, *marks] if planted else marks)), planted))
     return marked

@@ -10,7 +10,7 @@ from toolkit.errors import WorkspaceSecurityError
 from toolkit_workspace.changes.marks import leads_out
 from toolkit_workspace.delivering.commits import AgentCommit
 from toolkit_workspace.git import Origin
-from toolkit_workspace.marking import Entries, marks_for_spelling, marks_for_use, planted_repository
+from toolkit_workspace.marking import Entries, PlantedRepositories, marks_for_spelling, marks_for_use
 from toolkit_workspace.quarantine import Entry, Quarantine, Tree
 
 _LARGEST_LINK = 4096
@@ -39,12 +39,12 @@ class Vetting:
         Raises:
             WorkspaceSecurityError: a link in it leads out of the repository.
         """
-        entries = _names_in(self._base, commit.changed)
+        repositories = PlantedRepositories(_names_in(self._base, commit.changed))
         new = [path for path, entry in commit.changed.items() if entry is not None and path not in self._base]
         ignored = self._quarantine.ignored(new)
         wanted: dict[str, Entry | None] = {}
         for path, entry in commit.changed.items():
-            reason = self._why_left(path, entry, path in ignored, planted_repository(path, entries))
+            reason = self._why_left(path, entry, path in ignored, repositories.around(path))
             if reason:
                 self.left.setdefault(path, reason)
                 continue
