@@ -57,7 +57,7 @@ function drawerParts(state, row) {
   return [
     h("h2", {}, row.title || row.id),
     row.message && !row.ok ? h("p.note.bad", {}, row.message + (row.cause ? " " + str(row.cause) : "")) : null,
-    row.half_applied ? h("p.note.warn", {}, named(row.half_applied)) : null,
+    row.half_applied ? h("p.note.warn", {}, str(row.half_applied)) : null,
     row.prompt && row.prompt.trim() !== row.title ? h("div.asked", {}, row.prompt) : null,
     h("dl.facts", {}, facts.map(([name, value]) => [h("dt", {}, name), h("dd", {}, named(value))])),
     state.live ? row.questions.map((question) => questionBox(row, question)) : null,
@@ -76,7 +76,7 @@ function actionsFor(state, row, report) {
   const settle = row.half_applied && row.copied ? [["Apply the rest", "finish", "main"], ["Take it back", "undo"]] : [];
   const ways = settle.map(([word, action, tone]) => doing(word, place, async () => (await act(row.id, action)).said, tone));
   const take = row.state !== "running" && row.copied && row.changes && !row.half_applied ? h("button.button", { type: "button", click: () => reviewChanges(row, more, place) }, "Take back " + many(row.changes, "change")) : null;
-  const resume = row.state !== "running" && row.session ? h("button.button", { type: "button", click: () => askMore(row, more, place) }, "Go on") : null;
+  const resume = row.state !== "running" && row.session && !row.half_applied ? h("button.button", { type: "button", click: () => askMore(row, more, place) }, "Go on") : null;
   return [h("div.buttons", {}, open, ways, take, resume, interrupt, stop, close), more, place];
 }
 
