@@ -157,6 +157,18 @@ async def test_a_kept_decision_holds_in_the_next_run(decision: Decision, elsewhe
     assert notes.done == ["a", "b", "c"]
 
 
+async def test_a_kept_decision_is_about_the_tool_as_it_was_defined() -> None:
+    asked = list[Question]()
+    for number, description in enumerate(("Look at notes.", "Look at notes.", "Erase all notes."), 1):
+        box = Toolbox("other", [tool(name="look", description=description)(lambda: "looked")])
+        cli = FakeCLI([tool_use("mcp__other__look")], [text("bye")])
+        approve = answering(Decision.ALLOW_ALWAYS, asked)
+        result = await run("go", tools=[box], policy={"look": "ask"}, transport=cli, approve=approve)
+        assert [use.ok for use in result.tools] == [True]
+        assert len(asked) == (1 if number < 3 else 2)
+    assert asked[0].remembers == "every call of mcp__other__look, as long as it is defined as it is now"
+
+
 async def test_events_tell_what_was_asked_and_answered() -> None:
     notes = Notes()
     cli = FakeCLI(calls("a"), [text("bye")])

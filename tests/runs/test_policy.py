@@ -160,6 +160,12 @@ def test_a_pattern_means_a_tool_of_the_run(pattern: str, means: str) -> None:
     assert OFFER.meant("policy", pattern) == means
 
 
+NO_WORDS = (
+    *("git push*", "rm -rf /*", "rm -*", "curl https://*", "cat f | sh", "git push && x", "a;b", "rm|mv", "rm,mv"),
+    *("rm -rf $HOME", "$X", "r?", "[r]m", "'git push'", "git push)(x", "> x", "{", "f()", "a\\b"),
+)
+
+
 @pytest.mark.parametrize(
     ("pattern", "says"),
     [
@@ -174,6 +180,7 @@ def test_a_pattern_means_a_tool_of_the_run(pattern: str, means: str) -> None:
         ("Bash()", "matches no command"),
         ("Bash(*)", "matches no command"),
         ("Bash(git * push)", "matches no command"),
+        *((f"Bash({words})", "is no part of them") for words in NO_WORDS),
         ("Read(./.env)", "only Bash is told apart by its arguments\n  Write 'Read' for every call of it"),
         ("xyzzy", "A tool of a server is written mcp__SERVER__TOOL"),
     ],
@@ -237,6 +244,11 @@ async def test_a_bare_name_can_be_disabled_and_marked_safe() -> None:
         ({"policy": {"wip": "deny"}}, "policy"),
         ({"policy": {"mcp__note__*": "deny"}}, "policy"),
         ({"safe": ["wip"]}, "safe"),
+        ({"safe": ["Bash(git status)"]}, "safe"),
+        ({"safe": ["wipe"], "policy": {"wipe": "deny"}}, "policy"),
+        ({"safe": ["wipe"], "policy": {"mcp__notes__w*": "defer"}}, "policy"),
+        ({"safe": ["*"], "policy": {"*": "deny"}}, "policy"),
+        ({"safe": ["Bash"], "policy": {"Bash(rm)": "ask"}}, "policy"),
         ({"native": ["Bsh"]}, "native[0]"),
         ({"native": ["Read"], "policy": {"Bash": "ask"}}, "policy"),
     ],
@@ -246,6 +258,15 @@ async def test_a_run_with_a_pattern_that_means_nothing_does_not_start(options: d
         await run("Go.", tools=[Toolbox("notes", [wipe])], transport=FakeCLI([text("x")], strict=False), **options)
     assert caught.value.option == option
     assert list_runs() == []
+
+
+async def test_what_is_safe_is_an_exception_from_a_wider_rule() -> None:
+    script = [tool_use("mcp__notes__wipe"), tool_use("Bash", command="ls")], [text("Well.")]
+    cli = FakeCLI(*script, tools={"Bash": lambda arguments: "listed"})
+    options: dict[str, Any] = {"safe": ["wipe"], "policy": {"*": "deny"}}
+    result = await run("Go.", tools=[Toolbox("notes", [wipe])], transport=cli, **options)
+    assert [call.name for call in result.denied] == ["Bash"]
+    assert [call.name for call in result.tools if call.ok] == ["mcp__notes__wipe"]
 
 
 async def test_a_deferred_call_does_not_run_and_is_the_callers_to_answer() -> None:

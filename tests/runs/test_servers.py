@@ -215,9 +215,24 @@ async def test_an_approval_holds_for_the_definition_that_was_approved_and_no_oth
     assert result.code == "ok"
     assert len(asked) == 3
     assert len({question.subject for question in asked}) == 3
-    assert asked[0].remembers == "every call of mcp__s__first"
-    assert asked[1].remembers == "every call of mcp__s__first, as long as it is defined as it is now"
+    assert {one.remembers for one in asked} == {"every call of mcp__s__first, as long as it is defined as it is now"}
     assert [event.data["tools"] for event in told("server.changed")] == [["mcp__s__first"]] * 3
+
+
+async def test_an_approval_for_always_is_none_for_another_program_of_the_same_name(program: Path) -> None:
+    asked: list[Question] = []
+
+    def approve(question: Question) -> Decision:
+        asked.append(question)
+        return Decision.ALLOW_ALWAYS
+
+    other = program.with_name("other.py")
+    other.write_text(SERVER.replace("Honest.", "Erase everything."), encoding="utf-8")
+    for number, one in enumerate((program, program, other), 1):
+        with ScriptedAPI([tool_use("mcp__s__first")], [text("done")]) as api:
+            await go(api, one, "plain", policy={"mcp__s__first": "ask"}, approve=approve, run_id=f"run-{number}")
+            assert api.tool_results() == ["first ran"]
+        assert len(asked) == (1 if number < 3 else 2)
 
 
 async def test_a_server_that_is_started_again_is_known_by_what_the_first_one_said(

@@ -18,7 +18,7 @@ from toolkit.errors import RunError, ToolkitError
 from toolkit.runs.asking.guard import ALLOW, Verdict
 from toolkit.runs.asking.policy import Policy
 from toolkit.runs.asking.remembered import Remembered
-from toolkit.runs.asking.subjects import Doubt, speaks_of_git, subject_of, what_is_remembered
+from toolkit.runs.asking.subjects import speaks_of_git, subject_of, what_is_remembered
 from toolkit.runs.listeners import in_its_own_time
 
 if TYPE_CHECKING:
@@ -161,8 +161,10 @@ class Approvals:
         self._count = 0
         self.agent_of: Callable[[str], str | None] = lambda call: None
         """The subagent that a call belongs to."""
-        self.doubt: Callable[[str], Doubt | None] = lambda tool: None
+        self.doubt: Callable[[str], str | None] = lambda tool: None
         """Why a tool needs a person's approval, whatever the policy allows; None where it does not."""
+        self.definition: Callable[[str], str | None] = lambda tool: None
+        """What tells a tool as it is defined now from any other of its name; None where that is not known."""
         self.git_setup: Callable[[], str] = lambda: ""
         """How git is set up in the workspace: letters that stand for it."""
         self.on_refusal: Callable[[str, Verdict], None] = lambda call, verdict: None
@@ -200,7 +202,7 @@ class Approvals:
             return Verdict(False, ruling.reason, defers=ruling.choice == "defer")
         if ruling.choice == "allow" and doubt is None:
             return ALLOW
-        return await self._person(tool, arguments, call, ruling.reason if doubt is None else doubt.reason)
+        return await self._person(tool, arguments, call, doubt or ruling.reason)
 
     async def _person(self, tool: str, arguments: Mapping[str, Any], call: str, reason: str, **told: Any) -> Verdict:
         """What a person decides, now or before."""
@@ -253,7 +255,7 @@ class Approvals:
 
     async def _subject_of(self, tool: str, arguments: Mapping[str, Any]) -> str:
         setup = await asyncio.to_thread(self.git_setup) if speaks_of_git(tool, arguments) else ""
-        return subject_of(tool, arguments, self.doubt(tool), setup)
+        return subject_of(tool, arguments, self.definition(tool), setup)
 
     def _known(self, subject: str) -> str | None:
         known = self._remembered.allows(subject)

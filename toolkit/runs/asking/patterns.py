@@ -20,6 +20,10 @@ from toolkit.sandbox import NATIVE_TOOLS
 
 PLAIN_MATCHER = r"[A-Za-z0-9_|]+"
 """A hook's matcher that is no regular expression: names of tools."""
+_NO_WORDS = re.compile(r"[*;&|<>`$\n(){}]")
+"""Wildcards and what a shell reads as more than a word: commands are compared piece by piece, without them."""
+_NO_PROGRAM = re.compile(r"""[?\[\],'"\\]""")
+"""What the name of a program does not hold as it is compared."""
 _OF_CALLS = re.compile(r"(?P<tool>[^()]*)\((?P<words>.*)\)", re.DOTALL)
 
 
@@ -52,6 +56,23 @@ class Offer:
             what = f"{option}: two tools of this run are called '{pattern}'"
             raise OptionError(option, what, fix=f"Say which one: {' or '.join(found)}")
         raise self._unknown(option, pattern)
+
+    def meant_whole(self, option: str, pattern: str) -> str:
+        """The same for an option that is about all calls of a tool.
+
+        Raises:
+            OptionError: it means no tool of the run, two, or some calls only.
+        """
+        if _OF_CALLS.fullmatch(pattern):
+            what = f"{option}: '{pattern}' is about some calls only, and {option} names tools"
+            raise OptionError(option, what, fix=f"Write it as a policy: policy={{'{pattern}': 'allow'}}")
+        return self.meant(option, pattern)
+
+    def matching(self, pattern: str) -> list[str]:
+        """The tools that a pattern with full names is about; of a server whose tools are not known, the pattern."""
+        if calls := _OF_CALLS.fullmatch(pattern):
+            return [calls["tool"]]
+        return [name for name in self._names() if fnmatchcase(name, pattern)] or [pattern]
 
     def check_name(self, option: str, name: str) -> None:
         """Refuse the name of a tool that neither the run nor the CLI has; `mcp__BOX` means all of a box.
@@ -102,8 +123,10 @@ class Offer:
         if tool not in self.native:
             raise self._unknown(option, tool)
         prefix = bash_prefix(words)
-        if not prefix or "*" in prefix:
-            what = f"{option}: '{pattern}' matches no command: it is Bash(words a command begins with)"
+        odd = _NO_WORDS.search(prefix) or _NO_PROGRAM.search(prefix.split()[0]) if prefix else None
+        if not prefix or odd:
+            why = f", and {odd[0]!r} is no part of them" if odd else ""
+            what = f"{option}: '{pattern}' matches no command: it is Bash(words a command begins with){why}"
             raise OptionError(option, what, fix="Write 'Bash' for every command, or for example 'Bash(git push)'")
 
     def _unknown(self, option: str, pattern: str) -> OptionError:
@@ -119,4 +142,4 @@ class Offer:
 
 def bash_prefix(words: str) -> str:
     """The words in `Bash(…)`, spelled as they are compared; `Bash(git push:*)` is the CLI's way to write one."""
-    return " ".join(words.strip().removesuffix("*").removesuffix(":").split())
+    return " ".join(re.sub(r"(?:^|\s+|:)\*$", "", words.strip()).removesuffix(":").split())

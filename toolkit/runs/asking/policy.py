@@ -16,6 +16,7 @@ from toolkit._base.words import did_you_mean
 from toolkit.errors import RunError
 from toolkit.runs.asking.modes import MODES, OWN_MODES
 from toolkit.runs.asking.patterns import Offer, bash_prefix
+from toolkit.runs.kinds import OptionError
 from toolkit.sandbox import READ_ONLY_TOOLS
 
 Choice = Literal["allow", "ask", "deny", "defer"]
@@ -72,12 +73,18 @@ class Policy:
         """The same policy with the full names of the tools it is about.
 
         Raises:
-            OptionError: a pattern that means no tool of the run.
+            OptionError: a pattern that means no tool of the run, or a rule that never holds beside `safe`.
         """
         rules: dict[str, str] = {}
         for pattern, policy in (self.rules or {}).items():
             rules.setdefault(offer.meant("policy", pattern), policy)
-        return replace(self, rules=rules, safe=tuple(offer.meant("safe", pattern) for pattern in self.safe))
+        safe = tuple(offer.meant_whole("safe", pattern) for pattern in self.safe)
+        for pattern, policy in rules.items():
+            names = offer.matching(pattern) if policy not in ("allow", "disable") else ()
+            if names and all(any(fnmatchcase(name, one) for one in safe) for name in names):
+                what = f"policy: '{pattern}={policy}' never holds: safe= has it, and what is safe is not asked about"
+                raise OptionError("policy", what, fix="Leave it out of safe=, or write 'allow' if that is meant")
+        return replace(self, rules=rules, safe=safe)
 
     def patterns(self) -> list[tuple[str, str]]:
         """Every pattern, with the option it was written in."""

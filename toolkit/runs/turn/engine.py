@@ -36,7 +36,7 @@ from toolkit.runs.turn.ends import TurnEnd, debug_of, end_of, finished
 from toolkit.runs.turn.options import confine_run, native_tools, offered, run_options, sdk_options_of, session_options
 from toolkit.runs.turn.process import PATIENCE, CLIProcess
 from toolkit.runs.turn.refusals import GateRefusals
-from toolkit.runs.turn.servers import Definitions, Servers, check_patterns
+from toolkit.runs.turn.servers import Definitions, Servers, check_patterns, definition_in
 from toolkit.runs.turn.translate import Translator, Work
 from toolkit.tools import Budget, Deadline, ToolContext
 
@@ -140,6 +140,7 @@ class Engine:
         if spec.transport is None:  # frames that somebody wrote have run nothing
             self._translator.judged = self.guard.judged
         approvals.doubt = self._servers.doubt
+        approvals.definition = lambda tool: self._servers.definition(tool) or definition_in(boxes, tool)
         approvals.git_setup = lambda: git_setup(self._reached_place().reached)
 
     async def open(self, first: Asked | None = None) -> None:

@@ -69,33 +69,24 @@ _LOOKING: dict[str, dict[str, _Looks] | _Looks] = {
 """Programs that run nothing and write nothing when they get only these options. A short list, on purpose."""
 
 
-@dataclass(frozen=True, slots=True)
-class Doubt:
-    """Why a call needs a person's approval, whatever the policy allows."""
-
-    reason: str
-    definition: str | None = None
-    """What tells the tool as it is defined now from any other of its name; None where that is not known."""
-
-
 def speaks_of_git(tool: str, arguments: Mapping[str, Any]) -> bool:
     """Whether a call is a command that may run git."""
     return tool in _COMMANDS and _GIT_WORD.search(str(arguments.get("command", ""))) is not None
 
 
-def subject_of(tool: str, arguments: Mapping[str, Any], doubt: Doubt | None = None, git_setup: str = "") -> str:
+def subject_of(tool: str, arguments: Mapping[str, Any], definition: str | None = None, git_setup: str = "") -> str:
     """What a remembered decision is about: `Write`, `Bash(git status)`, or `Bash[make all]` for that very command.
 
-    In doubt about a tool it is the tool as it is defined now, so that no earlier decision speaks for it; about git it
-    is git as it is set up now.
+    With a `definition` it is the tool as it is defined now, so that no decision about another one speaks for it; of
+    git it is git as it is set up now.
     """
-    subject = _subject_of(tool, arguments, doubt)
+    if definition is not None:
+        return f"{tool}{_DEFINED}{definition}"
+    subject = _subject_of(tool, arguments)
     return f"{subject}{_SET_UP}{git_setup}" if git_setup and speaks_of_git(tool, arguments) else subject
 
 
-def _subject_of(tool: str, arguments: Mapping[str, Any], doubt: Doubt | None) -> str:
-    if doubt is not None and doubt.definition is not None:
-        return f"{tool}{_DEFINED}{doubt.definition}"
+def _subject_of(tool: str, arguments: Mapping[str, Any]) -> str:
     if tool not in _COMMANDS:
         return tool
     command = str(arguments.get("command", ""))

@@ -1,6 +1,6 @@
 """The servers of a run: whether each started, what they offer, what they wrote as they died."""
 
-from toolkit.runs.turn.servers.definitions import Definitions as Definitions
+from toolkit.runs.turn.servers.definitions import Definitions as Definitions, definition_in as definition_in
 from toolkit.runs.turn.servers.servers import (
     ServerFailedError as ServerFailedError,
     Servers as Servers,

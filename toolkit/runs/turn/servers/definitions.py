@@ -10,9 +10,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolkit.runs.turn.servers.names import tool_name
+
+if TYPE_CHECKING:
+    from toolkit.tools import Toolbox
 
 _MOST_TOOLS = 10_000
 
@@ -55,12 +58,21 @@ class Definitions:
         listed: dict[str, set[str]] = {}
         for tool in tools[:_MOST_TOOLS]:
             if isinstance(tool, dict) and isinstance(tool.get("name"), str):
-                listed.setdefault(tool_name(server, tool["name"]), set()).add(_mark(tool))
+                listed.setdefault(tool_name(server, tool["name"]), set()).add(mark_of(tool))
         for name, marks in listed.items():
             if name in first or len(first) < _MOST_TOOLS:
                 now[name] = "+".join(sorted(marks))
                 first.setdefault(name, now[name])
         return listed
+
+
+def definition_in(boxes: Iterable[Toolbox], tool: str) -> str | None:
+    """The same of a tool of the run's own boxes; None where they do not have it."""
+    for box in boxes:
+        for one in box:
+            if tool == tool_name(box.name, one.name):
+                return mark_of(one.listing())
+    return None
 
 
 def _lists(said: Any) -> Iterator[list[Any]]:
@@ -72,5 +84,6 @@ def _lists(said: Any) -> Iterator[list[Any]]:
             yield tools
 
 
-def _mark(definition: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(definition, sort_keys=True).encode()).hexdigest()[:32]
+def mark_of(definition: dict[str, Any]) -> str:
+    """Letters that stand for this definition of a tool, whatever the order of its keys."""
+    return hashlib.sha256(json.dumps(definition, sort_keys=True, default=str).encode()).hexdigest()[:32]

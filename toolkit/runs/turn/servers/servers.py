@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from toolkit.errors import RunError
 from toolkit.runs.agents import tool_names
 from toolkit.runs.asking.policy import Policy
-from toolkit.runs.asking.subjects import Doubt
 from toolkit.runs.boxes import make_offer
 from toolkit.runs.kinds import OptionError
 from toolkit.runs.spec import RunSpec
@@ -201,14 +200,19 @@ class Servers:
         for server, names in found.items():
             self._tell("server", "changed", server, tools=names)
 
-    def doubt(self, tool: str) -> Doubt | None:
+    def doubt(self, tool: str) -> str | None:
         """Why a call of this tool needs a person's approval, whatever the policy says; None where it does not."""
         server = self._server_of(tool)
         why = None if server is None else self._why(server, tool)
         if server is None or why is None:
             return None
         self.look([tool])
-        return Doubt(f"the server '{server}' {why}", self._definitions.now(server, tool))
+        return f"the server '{server}' {why}"
+
+    def definition(self, tool: str) -> str | None:
+        """What tells a tool of these as it is defined now from any other; None where none was heard."""
+        server = self._server_of(tool)
+        return None if server is None else self._definitions.now(server, tool)
 
     def _why(self, server: str, tool: str) -> str | None:
         """What there is to say against a tool of a server; None where it is as it was when the run began."""
