@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
 
+from tests.runs.test_many_workers import until
+from tests.sandbox.jails import needs_jail
 from toolkit._base.words import cost_text
+from toolkit.cli.terminal.display import totals
 from toolkit.errors import RunError
 from toolkit.runs import InPlace, Limits, RunResult, load_run, run, run_many, start
 from toolkit.runs.many.purse import Purse
@@ -46,6 +50,32 @@ async def test_what_a_crashed_run_cost_is_unknown_everywhere() -> None:
     assert events[-1].data["cost"] is None
     assert load_run("run-k").result().cost is None
     assert [fact["costUsd"] for fact in cogni.usage_facts(events)] == [None, None]
+
+
+async def test_a_call_that_was_cut_off_before_its_answer_has_an_unknown_cost() -> None:
+    slow = Turn([text("late")], delay=30, usage=USAGE)
+    result = await run("go", transport=FakeCLI(slow, strict=False), limits=Limits(seconds=0.3))
+    assert (result.code, result.cost, result.known_cost) == ("deadline", None, 0.0)
+
+
+@needs_jail
+async def test_a_call_that_was_cut_off_before_its_answer_is_seen_at_the_gate() -> None:
+    hold = threading.Event()
+    held = Turn([text("late")], hold=hold, usage=USAGE)
+    first = Turn([tool_use("Bash", command="true")], usage=USAGE)
+    with ScriptedAPI(first, held, strict=False) as api:
+        async with start("go", api_url=api.url, api_key="k") as live:
+            async for event in live:
+                if event.name == "tool.ended":
+                    await until(lambda: len(api.requests) == 2)
+                    await live.interrupt()
+            result = await live.result()
+        hold.set()
+    assert result.code == "aborted"
+    assert (result.cost, result.total.total) == (None, 1050)
+    assert result.known_cost > 0
+    assert (result.gate_tokens or 0) > 1050
+    assert f"1,050 tokens ({result.gate_tokens:,} through the gate), at least $" in totals(result)
 
 
 async def test_a_call_that_was_cut_off_leaves_a_least_cost() -> None:

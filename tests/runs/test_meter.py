@@ -101,3 +101,24 @@ def test_numbers_that_are_not_given_are_none_and_totals_that_lag_take_nothing_aw
     assert meter.close_turn({"m": {}}, 0.1).models["m"].tokens == Tokens()
     assert meter.close_turn(totals(4), 0.2).unattributed == Tokens()
     assert meter.used == Tokens(input=10, output=5)
+
+
+def test_a_request_without_an_answer_leaves_the_cost_of_an_aborted_turn_unknown() -> None:
+    meter = Meter("run-1")
+    meter.asked()
+    assert meter.close_turn(totals(0), 0.0, is_aborted=True).cost is None
+    meter.asked()
+    assert meter.close_turn(totals(0), 0.0).cost == 0.0, "the API refused it"
+    meter.asked()
+    meter.started("a", "m", {"input_tokens": 1})
+    meter.ended("a", {"output_tokens": 1})
+    assert meter.close_turn(totals(1, outputTokens=1), 0.5, is_aborted=True).cost == 0.5
+
+
+def test_more_tokens_at_the_gate_than_the_cli_tells_of_leave_the_cost_of_that_turn_unknown() -> None:
+    meter = Meter("run-1")
+    assert meter.close_turn(totals(10), 0.1, through_gate=10).cost == 0.1
+    more = meter.close_turn(totals(20), 0.2, through_gate=25)
+    assert (more.cost, round(more.known_cost, 6)) == (None, 0.1)
+    later = meter.close_turn(totals(30), 0.3, through_gate=35)
+    assert later.cost == pytest.approx(0.1)

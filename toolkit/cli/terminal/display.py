@@ -339,8 +339,12 @@ def totals(result: RunResult[Any]) -> str:
     """What a run used, on one line."""
     calls = f"{count_text(len(result.calls), 'model call')}, {count_text(len(result.tools), 'tool call')}"
     cost = cost_text(result.cost, result.known_cost) + ("" if result.cost is not None else " cost")
-    unexplained = f" ({result.unattributed.total:,} of them in no call)" if result.unattributed.total else ""
-    return f"{duration_text(result.ms)}, {calls}, {result.total.total:,} tokens{unexplained}, {cost}"
+    tokens = result.total.total
+    told = [f"{result.unattributed.total:,} of them in no call"] if result.unattributed.total else []
+    if (result.gate_tokens or 0) > tokens:  # calls that were cut off, by estimate, and those of other programs
+        told.append(f"{result.gate_tokens:,} through the gate")
+    more = f" ({'; '.join(told)})" if told else ""
+    return f"{duration_text(result.ms)}, {calls}, {tokens:,} tokens{more}, {cost}"
 
 
 def _call(data: dict[str, Any]) -> str:

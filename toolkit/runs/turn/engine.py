@@ -288,7 +288,12 @@ class Engine:
         return TurnEnd(
             end=self._judged(end),
             message=message,
-            used=self._translator.meter.close_turn(*reported, has_begun=self.has_begun),
+            used=self._translator.meter.close_turn(
+                *reported,
+                has_begun=self.has_begun,
+                is_aborted=message is None or (message.terminal_reason or "").startswith("aborted"),
+                through_gate=self._process.gate_tokens,
+            ),
             gate_tokens=self._process.new_gate_tokens(),
             ms=ms,
             unenforced=self._process.unenforced(),

@@ -6,7 +6,8 @@ counted. What counts are the API's `message_start` and `message_delta`, keyed by
 id. What no such event explains (subagents and compaction stream none) is the difference
 to the CLI's own totals. Those are cumulative for its process and leave out calls that were
 cut off, so the cost of a turn with such a call is not known: the CLI's is the least it can be.
-Neither is the cost of a model for which the CLI has no price.
+Neither is that of a turn in which more went through the gate than the CLI tells of, nor the
+cost of a model for which the CLI has no price.
 """
 
 from __future__ import annotations
@@ -50,9 +51,18 @@ class Meter:
         self._models: dict[str, ModelUse] = {}
         """The CLI's totals at the end of the last turn."""
         self._was_cut_off = False
+        self._is_awaited = False
+        """Whether a request was sent whose answer has not begun."""
+        self._beyond = 0
+        """Tokens that went through the gate until the last turn's end, and that the CLI did not tell of."""
+
+    def asked(self) -> None:
+        """The CLI sends a request."""
+        self._is_awaited = True
 
     def started(self, message: str, model: str, usage: Mapping[str, Any] | None) -> None:
         """A model call has begun."""
+        self._is_awaited = False
         self._open[message] = (model, tokens_of(usage))
 
     def ended(self, message: str, usage: Mapping[str, Any] | None, *, is_whole: bool = True) -> Call | None:
@@ -92,10 +102,19 @@ class Meter:
             total += tokens
         return total
 
-    def close_turn(self, model_usage: ModelUsage | None, cost: float | None, *, has_begun: bool = True) -> TurnUsage:
+    def close_turn(
+        self,
+        model_usage: ModelUsage | None,
+        cost: float | None,
+        *,
+        has_begun: bool = True,
+        is_aborted: bool = False,
+        through_gate: int = 0,
+    ) -> TurnUsage:
         """What the turn used, by the CLI's totals for its process, and what of it no call explains.
 
-        A turn that the CLI has not begun asked the model for nothing.
+        A turn that the CLI has not begun asked the model for nothing; one that was aborted may have left a request
+        without its answer. `through_gate` are all tokens that went through the gate until now.
         """
         models = {name: _model_use(used) for name, used in (model_usage or {}).items()}
         unattributed = Tokens()
@@ -104,12 +123,15 @@ class Meter:
             unattributed = _excess(now, self._complete + self._unattributed)
         share = {name: used.since(self._models.get(name)) for name, used in models.items()}
         is_guessed = any(share[name].tokens.total for name, used in (model_usage or {}).items() if not _has_price(used))
-        is_known = not self._was_cut_off and not is_guessed and (cost is not None or not has_begun)
-        spent = max(0.0, (cost or 0.0) - _guesses(model_usage) - self._cost)
         self._unattributed += unattributed
+        beyond = max(self._beyond, through_gate - self.used.total)
+        is_whole = not self._was_cut_off and not (is_aborted and self._is_awaited) and beyond == self._beyond
+        is_known = is_whole and not is_guessed and (cost is not None or not has_begun)
+        spent = max(0.0, (cost or 0.0) - _guesses(model_usage) - self._cost)
+        self._beyond = beyond
         self._cost += spent
         self._models |= models
-        self._was_cut_off = False
+        self._was_cut_off = self._is_awaited = False
         return TurnUsage(unattributed, spent if is_known else None, spent, share)
 
 

@@ -281,6 +281,8 @@ class Translator:
             self._add("lifecycle", "warning", self._run, what=what)
         elif message.subtype == "permission_denied":  # what the guard refused has its reason already
             self.denied.setdefault(str(data.get("tool_use_id")), _refusal(data))
+        elif message.subtype == "status" and data.get("status") == "requesting":
+            self.meter.asked()
         elif message.subtype == "status" and data.get("status") == "compacting":
             self._compacting = True
             self._add("compaction", "started", self._run, trigger=data.get("trigger"))
