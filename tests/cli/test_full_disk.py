@@ -149,9 +149,11 @@ def test_a_disk_that_fills_up_under_way_ends_the_run_and_its_calls(tmp_path: Pat
         "toolkit runs diff last",
     )
     assert run[0] == 1
-    assert "internal: The agent failed while it was working.\n  [Errno 28] No space left on device: " in run[2]
-    assert "/events.jsonl'\n" in run[2]
-    assert "warning: the end of the run cannot be stored: No space left on device" in run[2]
+    why = "an event of the run cannot be stored: No space left on device"
+    assert f"internal: The agent failed while it was working.\n  {why}\n" in run[2]
+    assert f"warning: {why}\n" in run[2]
+    assert f"{desk.home}/runs/" in run[2].partition("warning: ")[2]
+    assert "free)" in run[2]
     assert "Traceback" not in run[2]
     assert "Fatal error" not in run[2]
     assert len(api.requests) < 12  # those that were told, and perhaps one that was under way

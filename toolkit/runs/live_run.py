@@ -408,6 +408,7 @@ class LiveRun(Steering, Generic[OutputT]):
         if future is None:
             return
         self._ending.changes, self._ending.output = None, None
+        error = self._ending.in_words(error)
         self._ending.turn(self._fold.failed(error, {} if self._causes is None else self._causes.causes))
         if future.done():
             return

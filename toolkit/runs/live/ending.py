@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import os
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -45,10 +46,17 @@ class Ending:
         except OSError as error:  # a full disk: what cannot be stored is still given
             self._lost(error)
 
-    def _lost(self, error: OSError) -> None:
-        """Something of the end cannot be written down: the result says so, and there is no further turn."""
+    def in_words(self, error: BaseException) -> BaseException:
+        """What a turn failed by; where that is an event that cannot be written down, the result says so, too."""
+        if not isinstance(error, OSError) or error.filename != os.fspath(self._log.path):
+            return error
+        self._lost(error, "an event of the run")
+        return OSError(cannot_store(error, self._folder.folder, "an event of the run").what)
+
+    def _lost(self, error: OSError, what: str = "the end of the run") -> None:
+        """Something cannot be written down: the result says so, and there is no further turn."""
         if self.unstored is None:
-            self.unstored = str(cannot_store(error, self._folder.folder, "the end of the run"))
+            self.unstored = str(cannot_store(error, self._folder.folder, what))
 
     def of_turn(self) -> RunResult[Any]:
         """The result of the turn that ended last."""
