@@ -57,10 +57,13 @@ def test_a_run_that_is_refused_leaves_none_behind_and_last_is_the_one_before(
     assert desk.toolkit("run", "ask two", "--resume", "last").out == "two\n"
 
 
-def test_a_cli_that_dies_at_the_start_is_told_in_our_words_alone(tmp_path: Path, scripted_api: Start) -> None:
+@pytest.mark.parametrize("code", [3, 0])
+def test_a_cli_that_dies_at_the_start_is_told_in_our_words_alone(
+    tmp_path: Path, scripted_api: Start, code: int
+) -> None:
     desk = Desk(tmp_path, scripted_api(otherwise=[text("never")]))
     cli = tmp_path / "claude"
-    cli.write_text("#!/bin/sh\necho 'error: unknown option' >&2\nexit 3\n", encoding="utf-8")
+    cli.write_text(f"#!/bin/sh\necho 'error: unknown option' >&2\nexit {code}\n", encoding="utf-8")
     cli.chmod(0o755)
     done = desk.toolkit("run", "go", env={"CLAUDE_BIN": str(cli)})
     assert (done.code, done.err.splitlines()[0].partition(":")[0]) == (1, "crashed")

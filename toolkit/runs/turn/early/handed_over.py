@@ -68,12 +68,14 @@ class HandedOver(Transport):
 
         Raises:
             CLIJSONDecodeError: a line that cannot be read.
-            ProcessError: it ended with an error.
+            ProcessError: it ended with an error, or before it answered at all.
         """
         await self._asked.wait()
+        has_answered = False
         try:
             async for frame in self._cli.frames():
                 if self._cli.is_answer(frame):
+                    has_answered = True
                     frame["response"]["request_id"] = self._sdk_id
                     yield frame
                     await self._said.wait()
@@ -82,7 +84,7 @@ class HandedOver(Transport):
         except ValueError as error:
             raise CLIJSONDecodeError(str(error)[:200], error) from error
         code = await self._cli.exit_code()
-        if code != 0 and not self._is_closed:
+        if (code != 0 or not has_answered) and not self._is_closed:
             raise ProcessError(
                 f"Command failed with exit code {code}", exit_code=code, stderr="Check stderr output for details"
             )
