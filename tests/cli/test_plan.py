@@ -10,6 +10,8 @@ import pytest
 
 from tests.cli._running import Desk, project
 from tests.workspace.repositories import git, repository
+from toolkit.errors import RunError
+from toolkit.runs import RunSpec, plan_run
 from toolkit.testing import ScriptedAPI, text, tool_use
 
 Start = Callable[..., ScriptedAPI]
@@ -123,3 +125,29 @@ def test_the_launchers_own_part_is_planned_and_what_cannot_be_is_refused(tmp_pat
     assert (whole.code, "'shop' is all that the agent has to work in" in whole.err) == (2, True)
     mistyped = desk.toolkit("run", "--plan", "--mount", "shop", "--branch", "bad name")
     assert (mistyped.code, "Error: --branch 'bad name': git takes no such name" in mistyped.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--tools", "nope.py"], "there is no file nope.py"),
+        (["--policy", "wpe=deny"], "--policy: no tool of this run is called 'wpe'"),
+        (["--safe", "Bsh"], "--safe: no tool of this run is called 'Bsh'; did you mean 'Bash'?"),
+        (["--api-url", "nope"], "the API base URL 'nope' is no http(s) URL"),
+    ],
+)
+def test_a_plan_refuses_what_the_run_would(words: list[str], says: str, tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    for more in (["--plan"], []):
+        done = desk.toolkit("run", "Go.", *more, *words)
+        assert (done.code, done.out, says in done.err) == (2, "", True), done.err
+    assert not desk.home.exists()
+
+
+def test_a_plan_of_something_else_than_a_run_is_refused_in_words() -> None:
+    assert plan_run("Go.").works_in == "empty"  # type: ignore[arg-type]
+    for wrong in (None, 5):
+        with pytest.raises(RunError, match="prompt"):
+            plan_run(wrong)  # type: ignore[arg-type]
+    with pytest.raises(RunError, match="no tool of this run is called 'wpe'"):
+        plan_run(RunSpec("Go.", policy={"wpe": "deny"}))

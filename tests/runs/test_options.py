@@ -154,6 +154,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("env", {"A": "x\0y"}, "holds no NUL"),
     ("env", "A=1", "it is a mapping of variables to texts"),
     ("api_url", 5, "it is the base URL of the model API"),
+    ("api_url", "nope", "the API base URL 'nope' is no http"),
     ("api_key", "", "api_key is empty\n  Leave it out"),
     ("api_key", 5, "api_key is a text, not a int"),
     ("api_key", "one two", "does not hold one key"),

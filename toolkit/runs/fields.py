@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolkit._base.words import did_you_mean
-from toolkit.errors import RunError, WorkspaceError
+from toolkit.errors import RunError, SandboxError, WorkspaceError
 from toolkit.runs.agents import EFFORTS, check_agent, check_folder, check_hooks, check_plugin, check_thinking
 from toolkit.runs.asking.modes import MODES
 from toolkit.runs.job.retry import as_retry
@@ -79,6 +79,17 @@ def checked(written: Mapping[str, Any]) -> dict[str, Any]:
         ToolkitError: the same, said by the room that knows.
     """
     return {name: RULES[name](name, value) for name, value in written.items()}
+
+
+def _base_url(name: str, value: Any) -> str:
+    from toolkit.sandbox.gate import BaseURL
+
+    url: str = text("the base URL of the model API")(name, value)
+    try:
+        BaseURL.parse(url)
+    except SandboxError as error:
+        raise OptionError(name, error.what, fix=error.fix) from None
+    return url
 
 
 def _prompt(name: str, value: Any) -> Any:
@@ -390,7 +401,7 @@ RULES: dict[str, Rule] = {
     "allow_control_files": list_of(one_of(CONTROL_FILES, "control file")),
     "settings": optional(_settings),
     "env": _env,
-    "api_url": optional(text("the base URL of the model API")),
+    "api_url": optional(_base_url),
     "api_key": _key,
     "api_key_file": optional(path),
     "auth_token": _key,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     )
     from toolkit_servers.target._load import (
         Target as Target,
+        check_target as check_target,
         import_module_or_file as import_module_or_file,
         load_target as load_target,
     )
@@ -29,7 +30,7 @@ _HOMES = {
     "toolkit_servers.target._call": "call_once",
     "toolkit_servers.target._imports": "is_user_file",
     "toolkit_servers.target._key_values": "describe_arguments parse_arguments usage",
-    "toolkit_servers.target._load": "Target import_module_or_file load_target",
+    "toolkit_servers.target._load": "Target check_target import_module_or_file load_target",
     "toolkit_servers.target._many": "load_again load_targets",
     "toolkit_servers.target._sent": "import_sent sent_file",
 }

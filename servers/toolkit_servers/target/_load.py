@@ -110,6 +110,17 @@ def load_target(spec: str, *, cwd: Path | None = None) -> Target:
     return load_together([spec], cwd=cwd)[0]
 
 
+def check_target(spec: str, *, cwd: Path | None = None) -> None:
+    """Refuse what names no file, or has not the form of a TARGET; nothing is imported.
+
+    Raises:
+        TargetError: it is none.
+    """
+    cwd = Path.cwd() if cwd is None else cwd.resolve()
+    if not is_ready(spec, cwd):
+        _found(spec, cwd)
+
+
 def load_together(specs: Sequence[str], *, cwd: Path | None = None) -> tuple[Target, ...]:
     """The same for several of one program: a module that two of them use, or are, is imported once.
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from toolkit.runs.agents import shown_folders
 from toolkit.runs.layers.wanted import SetupPlan, plan_setup
-from toolkit.runs.spec import InPlace, RunSpec
+from toolkit.runs.spec import InPlace, RunSpec, make_spec
 from toolkit.runs.storage.backing import why_whole
 from toolkit.runs.storage.place import GIT_HISTORY, lent_rows, plan_place
 from toolkit.sandbox import JailLimits, Layout, find_api, usable_readable
@@ -125,6 +125,8 @@ def plan_run(spec: RunSpec) -> RunPlan:
     Raises:
         ToolkitError: the run cannot be as asked.
     """
+    spec = make_spec(spec, {})
+    _check_tools(spec)
     setup = plan_setup(spec)
     layer = None if setup is None else setup.layer
     layout, toolchain, copied = plan_place(spec, layer)
@@ -156,6 +158,17 @@ def plan_run(spec: RunSpec) -> RunPlan:
         branch=spec.branch,
         backend=_backend(spec, copied),
     )
+
+
+def _check_tools(spec: RunSpec) -> None:
+    """Refuse a TARGET that is not there, and, where no program of the user's has to run for it, a wrong pattern."""
+    from toolkit_servers.target import check_target
+
+    targets = [one for one in spec.tools if isinstance(one, str)]
+    for target in targets:
+        check_target(target)
+    if not targets:
+        spec.check_tools()
 
 
 def _backend(spec: RunSpec, copied: Plan | None) -> tuple[str, str] | None:
