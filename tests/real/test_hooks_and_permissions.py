@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from claude_agent_sdk import HookMatcher, PermissionResultAllow, SystemMessage
 
-from toolkit.sandbox import NATIVE_TOOLS
+from toolkit.sandbox import NATIVE_TOOLS, OLD_NAMES
 from toolkit.testing import RealCLI, ScriptedAPI, text, tool_use
 
 Start = Callable[..., ScriptedAPI]
@@ -97,5 +97,5 @@ async def test_the_cli_knows_every_tool_we_let_people_name_and_drops_others_in_s
         if isinstance(message, SystemMessage) and message.subtype == "init"
     ]
     # It tells of the Agent tool by its old name.
-    assert sorted({*greetings[0]["tools"], "Agent"}) == sorted(NATIVE_TOOLS)
+    assert sorted(OLD_NAMES.get(name, name) for name in greetings[0]["tools"]) == sorted(NATIVE_TOOLS)
     assert not any("Bsh" in line for line in real_cli.stderr)

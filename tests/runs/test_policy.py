@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from tests.sandbox.jails import needs_jail
 from toolkit import Toolbox, run, start, tool
 from toolkit.errors import RunError
 from toolkit.runs import OptionError, PendingCall, Question, list_runs, load_run
 from toolkit.runs.asking import CLI_MODES, OWN_MODES, Guard, Offer, Policy
 from toolkit.runs.outcome.codes import Code
-from toolkit.testing import FakeCLI, text, tool_use
+from toolkit.testing import FakeCLI, ScriptedAPI, text, tool_use
 
 WRITER, READER = "mcp__notes__add", "mcp__notes__find"
 
@@ -318,3 +319,26 @@ async def test_a_new_turn_is_free_of_what_only_the_last_one_had_to_do_without(co
     assert guard.stopped == code
     guard.begin_turn()
     assert guard.stopped == (code if stays else None)
+
+
+@needs_jail
+async def test_a_tool_of_the_cli_that_it_does_not_offer_is_told() -> None:
+    with ScriptedAPI(otherwise=[text("done")], strict=False) as api:
+        async with start("Go.", native=["Read", "WebFetch"], api_url=api.url, api_key="k") as live:
+            assert (await live.result()).ok
+    names = [event.name for event in load_run(live.id).events()]
+    assert names.index("lifecycle.started") < names.index("lifecycle.warning")
+    (warning,) = [event.data["what"] for event in load_run(live.id).events() if event.name == "lifecycle.warning"]
+    assert warning == "native: the CLI does not offer WebFetch in this run"
+
+
+@needs_jail
+async def test_the_tool_for_subagents_has_one_name_however_it_is_called() -> None:
+    helper = {"helper": {"description": "Helps.", "prompt": "Help."}}
+    call = tool_use("Agent", description="help", prompt="Help.", subagent_type="helper")
+    for policy in ({}, {"Task": "deny"}):
+        with ScriptedAPI([call], otherwise=[text("done")], strict=False) as api:
+            options: dict[str, Any] = {"native": ["Task"], "agents": helper, "policy": policy}
+            result = await run("Go.", api_url=api.url, api_key="k", **options)
+        assert [use.ok for use in result.tools if use.name == "Agent"] == [not policy]
+        assert [use.name for use in result.denied] == (["Agent"] if policy else [])

@@ -43,6 +43,7 @@ from toolkit.sandbox import (
     CONTROL_FILES,
     CREDENTIALS,
     NATIVE_TOOLS,
+    OLD_NAMES,
     PROFILES,
     JailLimits,
     checked_headers,
@@ -79,6 +80,10 @@ def checked(written: Mapping[str, Any]) -> dict[str, Any]:
         ToolkitError: the same, said by the room that knows.
     """
     return {name: RULES[name](name, value) for name, value in written.items()}
+
+
+def _native_tool(name: str, value: Any) -> str:
+    return str(one_of(NATIVE_TOOLS, "tool of the CLI")(name, OLD_NAMES.get(str(value), value)))
 
 
 def _base_url(name: str, value: Any) -> str:
@@ -390,7 +395,7 @@ RULES: dict[str, Rule] = {
     "plugins": list_of(check_plugin),
     "folders": list_of(check_folder),
     "hooks": check_hooks,
-    "native": optional(list_of(one_of(NATIVE_TOOLS, "tool of the CLI"))),
+    "native": optional(list_of(_native_tool)),
     "servers": _servers,
     "allow_servers": list_of(text("the name of a server")),
     "profile": optional(one_of(PROFILES, "profile")),

@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from toolkit.sandbox.profiles import (
         CONTROL_FILES as CONTROL_FILES,
         NATIVE_TOOLS as NATIVE_TOOLS,
+        OLD_NAMES as OLD_NAMES,
         PROFILES as PROFILES,
         READ_ONLY_TOOLS as READ_ONLY_TOOLS,
         TOOLS as TOOLS,
@@ -95,7 +96,9 @@ _HOMES = {
     ),
     "toolkit.sandbox.limits": "JailLimits HeldLimit limit_names",
     "toolkit.sandbox.lint.explain": "Problem explain_file explain_text",
-    "toolkit.sandbox.profiles": "CONTROL_FILES NATIVE_TOOLS PROFILES READ_ONLY_TOOLS TOOLS profile profile_text",
+    "toolkit.sandbox.profiles": (
+        "CONTROL_FILES NATIVE_TOOLS OLD_NAMES PROFILES READ_ONLY_TOOLS TOOLS profile profile_text"
+    ),
     "toolkit.sandbox.relay": "Heard relayed",
     "toolkit.sandbox.settings": "KNOWN_CLI SandboxSettings",
     "toolkit.sandbox.confined_command": "ShellOptions ShellRun run_confined",

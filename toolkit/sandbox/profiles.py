@@ -57,7 +57,6 @@ NATIVE_TOOLS = (
     "ScheduleWakeup",
     "SendMessage",
     "Skill",
-    "Task",
     "TaskCreate",
     "TaskGet",
     "TaskList",
@@ -70,6 +69,8 @@ NATIVE_TOOLS = (
     "Write",
 )
 """The CLI's own tools, as `native=` may name them. The CLI leaves out a name it does not know, and does not say so."""
+OLD_NAMES = {"Task": "Agent"}
+"""What the CLI still calls one of them in places, and takes as its name."""
 TOOLS = ("Bash", "Read", "Write", "Edit", "Glob", "Grep", "NotebookEdit")
 """The CLI's own tools an agent is offered."""
 READ_ONLY_TOOLS = ("Read", "Grep", "Glob")

@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 
 from toolkit._base.words import did_you_mean
 from toolkit.runs.kinds import OptionError
-from toolkit.sandbox import NATIVE_TOOLS
+from toolkit.sandbox import NATIVE_TOOLS, OLD_NAMES
 
 PLAIN_MATCHER = r"[A-Za-z0-9_|]+"
 """A hook's matcher that is no regular expression: names of tools."""
@@ -46,6 +46,7 @@ class Offer:
         if calls := _OF_CALLS.fullmatch(pattern):
             self._check_calls(option, pattern, calls["tool"], calls["words"])
             return pattern
+        pattern = OLD_NAMES.get(pattern, pattern)
         possible = [*self._names(), *(f"mcp__{server}__tool" for server in self.servers)]
         if self.server_of(pattern) is not None or any(fnmatchcase(name, pattern) for name in possible):
             return pattern
@@ -81,6 +82,7 @@ class Offer:
             OptionError: there is no such tool.
         """
         tool = name.partition("(")[0]
+        tool = OLD_NAMES.get(tool, tool)
         boxes = [f"mcp__{box}" for box in (*self.boxes, *self.servers)]
         known = [*NATIVE_TOOLS, *self._names(), *boxes]
         if self.server_of(tool) is None and not any(fnmatchcase(one, tool) for one in known):

@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +33,15 @@ from toolkit.runs.spec import RunSpec
 from toolkit.runs.storage.place import Place
 from toolkit.runs.turn.controls import Controls
 from toolkit.runs.turn.ends import TurnEnd, debug_of, end_of, finished
-from toolkit.runs.turn.options import confine_run, native_tools, offered, run_options, sdk_options_of, session_options
+from toolkit.runs.turn.options import (
+    confine_run,
+    native_tools,
+    offered,
+    run_options,
+    sdk_options_of,
+    session_options,
+    without,
+)
 from toolkit.runs.turn.process import PATIENCE, CLIProcess
 from toolkit.runs.turn.refusals import GateRefusals
 from toolkit.runs.turn.servers import Definitions, Servers, check_patterns, definition_in
@@ -377,13 +385,15 @@ class Engine:
         mode = init.get("permissionMode")
         self._session = init.get("session_id")
         if self._greeted < self._asked:  # the CLI greets again when a subagent's end wakes it
-            if self._greeted == 0:
+            is_first, self._greeted = self._greeted == 0, self._asked
+            if is_first:
                 self._hold(self._session)
-            self._greeted = self._asked
             if self._is_unwanted:
                 self._is_unwanted = False
                 self._interrupting = asyncio.ensure_future(self._interrupt_now())
             self._started(init, servers)
+            if is_first:
+                self._tell_without(init.get("tools", ()))
             self._refusals.begin()
             self._servers.begin()
         self._servers.look(init.get("tools", ()))
@@ -396,6 +406,13 @@ class Engine:
         else:
             self.guard.armed = True
         self.greeted.set()
+
+    def _tell_without(self, tools: Iterable[str]) -> None:
+        """Warn of tools that were asked for by name and are not there."""
+        missing = () if self._spec.native is None else without(self._native, tools)
+        if missing:
+            what = f"native: the CLI does not offer {', '.join(missing)} in this run"
+            self._tell("lifecycle", "warning", self._spec.run_id, what=what)
 
     def _end_untrusted(self, code: Code, error: str, why: str) -> None:
         """Let no tool run, and end the turn: the CLI is not as it was told to be."""

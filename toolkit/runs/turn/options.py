@@ -24,7 +24,7 @@ from toolkit.runs.sessions.transcripts import (
 from toolkit.runs.spec import RunSpec
 from toolkit.runs.storage.place import Place
 from toolkit.runs.turn.servers import as_configured
-from toolkit.sandbox import READ_ONLY_TOOLS, TOOLS, Confinement, Heard, JailLimits, SpendLimit, confine
+from toolkit.sandbox import OLD_NAMES, READ_ONLY_TOOLS, TOOLS, Confinement, Heard, JailLimits, SpendLimit, confine
 
 if TYPE_CHECKING:
     from claude_agent_sdk import ClaudeAgentOptions, SessionStore
@@ -121,6 +121,12 @@ def native_tools(spec: RunSpec, policy: Policy) -> list[str]:
     usual = READ_ONLY_TOOLS if spec.mode == "read-only" else TOOLS
     usual = (*usual, *further_tools(spec))
     return [tool for tool in (usual if spec.native is None else spec.native) if not policy.disabled(tool)]
+
+
+def without(wanted: Iterable[str], tools: Iterable[str]) -> list[str]:
+    """Those of the CLI's own tools that it was to offer and does not; it says nothing of them."""
+    there = {OLD_NAMES.get(tool, tool) for tool in tools}
+    return [tool for tool in wanted if tool not in there]
 
 
 def offered(native: Iterable[str], boxes: Iterable[Toolbox]) -> list[str]:
