@@ -119,6 +119,8 @@ async def test_a_listener_is_a_function_of_one_argument(listens: Any) -> None:
     [
         ({"limits": Limits(usd=1)}, "write usd=… or tokens=… for all runs together"),
         ({"model": "x"}, r"write RunSpec\(prompt, model=…\) for each run"),
+        ({"seconds": 3}, r"write RunSpec\(prompt, limits=Limits\(seconds=…\)\) for each run"),
+        ({"workers": 2}, "write concurrency=…"),
         ({"concurency": 3}, "did you mean 'concurrency'"),
         ({"usd": HUGE}, "at most"),
         ({"executor": print}, "it makes no executor, but None"),

@@ -243,6 +243,8 @@ def test_a_key_is_shown_in_no_error() -> None:
         ("cwd", "src", "workspace=WorkspaceSection([HostMount('src')], allowed_host_roots=['src'])"),
         ("add_dirs", ["/opt"], "folders=['/opt']"),
         ("fork_session", True, "fork=True"),
+        ("in_place", ".", "workspace=InPlace('.')"),
+        ("prompt_file", "p.md", "Path('p.md').read_text() as the prompt"),
         ("continue_conversation", True, "resume=result.session"),
         ("moddel", "x", "'model'"),
     ],

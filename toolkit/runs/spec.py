@@ -479,6 +479,10 @@ _MEANT = {
     "retries": "retry={}",
     "key": "api_key=…",
     "base_url": "api_url={}",
+    "api_base": "api_url={}",
+    "in_place": "workspace=InPlace({})",
+    "prompt_file": "Path({}).read_text() as the prompt",
+    "memory": "limits=Limits(memory_bytes=…)",
     "on_event": "async with start(…) as live: live.bus.subscribe(function)",
 }
 """Options by the names they have elsewhere, and what to write here."""

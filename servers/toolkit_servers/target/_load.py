@@ -69,6 +69,8 @@ class Address:
         Raises:
             TargetError: it is neither a path nor a dotted name.
         """
+        if not spec.strip():
+            raise TargetError("the TARGET is empty", target=spec, fix="Write a file: tools.py", is_mistyped=True)
         # The name must be an identifier, so that the colon of a Windows drive is not taken for ours.
         match = re.fullmatch(r"(?P<place>.+?)(?::(?P<name>[^\W\d][\w.]*))?", spec)
         place = match["place"] if match else ""

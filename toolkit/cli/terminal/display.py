@@ -271,7 +271,8 @@ def attempt_line(number: int, attempt: Mapping[str, Any]) -> str:
 def retry_line(data: Mapping[str, Any]) -> str:
     """Why something is tried again, and when."""
     if data.get("code") is None:
-        return f"the model API did not answer ({data.get('status')}); trying again"
+        said = "did not answer" if data.get("status") is None else f"answered {data['status']}"
+        return f"the model API {said}; trying again"
     when = duration_text(data["delay_ms"])
     why = f": {data['error']}" if data.get("error") else ""
     return f"{data['code']}{why}; trying again in {when} ({data['attempt']} of {data['of']})"
