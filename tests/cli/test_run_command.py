@@ -57,6 +57,30 @@ def test_a_run_prints_the_answer_and_the_command_that_takes_its_changes_back(
     assert (desk.src / "app.py").read_text() == "print('new')\n"
 
 
+def test_a_protected_path_that_a_tool_changed_is_told_at_the_end_and_when_the_run_is_shown(
+    tmp_path: Path, scripted_api: Start
+) -> None:
+    sneak = """
+from pathlib import Path
+from toolkit import tool
+
+@tool
+def sneak() -> str:
+    \"\"\"Write by a path of the host.\"\"\"
+    Path("src/app.py").write_text("spoilt")
+    return "done"
+"""
+    (tmp_path / "sneak.py").write_text(sneak, encoding="utf-8")
+    desk = Desk(tmp_path, scripted_api([tool_use("mcp__sneak__sneak")], [text("All done.")]))
+    done = desk.toolkit("run", "Go.", "--in-place", "src", "--tools", "sneak.py", "--protect", "src/app.py")
+
+    warning = "1 protected path changed outside of the jail, and are as they are now: the run worked in place: app.py"
+    assert (done.code, done.out) == (0, "All done.\n")
+    assert f"warning: {warning}" in done.err.splitlines(), done.err
+    assert f"warning: {warning}" in desk.toolkit("runs", "show", "last").out.splitlines()
+    assert json.loads(desk.toolkit("runs", "show", "last", "--json").out)["warnings"][-1] == warning
+
+
 def test_a_mistyped_model_is_told_below_the_sentence_with_the_command_for_more(
     tmp_path: Path, scripted_api: Start
 ) -> None:

@@ -46,6 +46,9 @@ class Shop:
     def names(self) -> list[tuple[str, str]]:
         return [(str(self.folder), "/home/you/shop")]
 
+    def check_change(self, path: Path) -> None:
+        pass
+
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Shop:

@@ -131,6 +131,17 @@ class ToolContext:
             raise ToolError(f"'{path}' is not in the workspace")
         return found
 
+    def check_change(self, path: str | os.PathLike[str]) -> None:
+        """Before a host path that is no `WorkspacePath` is changed, moved or removed: may this call do that?
+
+        A link at its end is not followed. Outside a run everything may be changed.
+
+        Raises:
+            ToolError: the run protects it, or something in it.
+        """
+        if self._paths is not None:
+            self._paths.check_change(Path(path))
+
     def retold(self, reply: Reply) -> Reply:
         """A reply as the agent can use it: host paths in its workspace by the names it has for them."""
         if not self._names:

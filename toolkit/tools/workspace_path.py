@@ -48,6 +48,9 @@ class AgentPaths(Protocol):
     def names(self) -> Sequence[tuple[str, str]]:
         """The host folders whose paths mean nothing to the agent, each with the agent's name for it."""
 
+    def check_change(self, path: Path) -> None:
+        """Raise a ToolError where a host path may not be changed, moved or removed; its last part is not followed."""
+
 
 class CurrentFolder:
     """Outside a run: one folder of the host, known by its own path."""
@@ -67,6 +70,9 @@ class CurrentFolder:
     def names(self) -> Sequence[tuple[str, str]]:
         """See `AgentPaths`."""
         return ()
+
+    def check_change(self, path: Path) -> None:
+        """See `AgentPaths`."""
 
 
 def in_agents_words(value: Any, names: Sequence[tuple[str, str]]) -> Any:

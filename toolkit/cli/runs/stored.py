@@ -100,7 +100,7 @@ def show(run: StoredRun, wants_json: bool) -> None:
     if wants_json:
         data = {**result.to_data(), "changes": run.changed_files()}
         place = {"folder": str(run.folder), "unfinished_apply": run.unfinished_apply is not None}
-        whole = {"run": run.id, "state": state, **place, "facts": facts}
+        whole = {"run": run.id, "state": state, **place, "facts": facts, "warnings": run.warnings}
         write_result(stdout, as_json({**whole, "result": None if state == "running" else data}))
         return
     write_result(stdout, "\n".join(_story(run, state, facts, result)))
@@ -198,6 +198,9 @@ def _story(run: StoredRun, state: str, facts: dict[str, Any], result: RunResult[
     for number, attempt in enumerate(result.attempts, 1):
         if attempt.output:
             lines += ["", f"Verification {number}:", *_indented(attempt.output)]
+    lines += (
+        ["", *(safe_text(f"warning: {what}").replace("\n", " ") for what in told)] if (told := run.warnings) else []
+    )
     lines += ["", *lacking] if (lacking := [*gate_refusals(result), *failed_servers(result)]) else []
     if state != "running" and not result.ok and result.debug:
         lines += ["", "Details:", *(f"  {line}" for line in detail_lines(result.debug))]

@@ -18,7 +18,7 @@ import click
 from toolkit._base.words import count_text, safe_line, safe_text
 from toolkit.cli.terminal.display import Display
 from toolkit.cli.terminal.questions import about_to_happen
-from toolkit.runs import Decision, LiveRun, Question, RunResult, RunSpec, load_run, start
+from toolkit.runs import Decision, Event, LiveRun, Question, RunResult, RunSpec, load_run, start
 
 _SECOND = 1.0
 _ANSWERS = {
@@ -62,21 +62,26 @@ async def follow(
             is_heard = False
             keys.press("nobody reads the events any more: interrupting")
 
+    def tell(event: Event) -> None:
+        if event.name == "lifecycle.started" and not keys.has_begun:
+            keys.has_begun = True
+            if print_line is None:
+                display.show_lent(load_run(live.id, spec.home).facts)
+        if print_line is None:
+            display.show(event)
+        elif is_heard and not print_line(event.to_json()):
+            nobody_reads()
+
     ticking = asyncio.create_task(_tick(display))
     try:
         with _noticing(printed_to, nobody_reads):
             async with live:
                 async for event in live:
-                    if event.name == "lifecycle.started" and not keys.has_begun:
-                        keys.has_begun = True
-                        if print_line is None:
-                            display.show_lent(load_run(live.id, spec.home).facts)
-                    if print_line is None:
-                        display.show(event)
-                    elif is_heard and not print_line(event.to_json()):
-                        nobody_reads()
+                    tell(event)
                     if event.name == "lifecycle.finished":
                         break
+            async for event in live:  # what is known only once the jail is gone: warnings, the branch
+                tell(event)
     except asyncio.CancelledError:
         if not keys.ended_it:
             raise

@@ -36,6 +36,7 @@ _MOST_LINES = 512
 _POLL = 0.05
 """Seconds between two looks at a file that another process writes."""
 _TURN = (b"finished", b"started")
+_WARNING = b'{"stream":"lifecycle","kind":"warning"'
 
 
 class EventLog:
@@ -251,6 +252,16 @@ class Following:
             yield batch
 
 
+def warnings_in(path: Path) -> list[str]:
+    """The warnings in an event file, without reading it all."""
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+            events = [_event(line) for line in _lines(text, _WARNING)]
+    except (FileNotFoundError, ValueError):  # there is none, or it is empty
+        return []
+    return [str(event.data.get("what")) for event in events if event is not None]
+
+
 def last_turn_has_finished(path: Path) -> bool:
     """Whether the last turn that began in an event file also came to its end, without reading it all."""
     try:
@@ -267,6 +278,16 @@ def _last_line(text: mmap.mmap, start: bytes) -> int:
     if found < 0:
         found = 0 if text[: len(start)] == start else -1
     return found if text.find(b"\n", found + 1) >= 0 else -1
+
+
+def _lines(text: mmap.mmap, start: bytes) -> Iterator[bytes]:
+    """The whole lines that start like this."""
+    at = text.find(start)
+    while at >= 0:
+        end = text.find(b"\n", at)
+        if end >= 0 and (at == 0 or text[at - 1 : at] == b"\n"):
+            yield text[at:end]
+        at = text.find(start, at + 1)
 
 
 def _event(line: bytes) -> Event | None:

@@ -113,6 +113,9 @@ class Place:
         others = [(host, inside) for host, inside in known.items() if host != inside]
         return sorted(others, key=lambda one: -len(one[0]))
 
+    def check_change(self, path: Path) -> None:
+        """See `AgentPaths.check_change`: without `for_writing` nothing is held against it."""
+
     @property
     def parts(self) -> tuple[tuple[str, str], ...]:
         """The parts of the folder, relative to it, each with its path inside."""
@@ -183,11 +186,8 @@ class Unprotected:
             return None
         top, below = found
         real = Path(os.path.realpath(top / below))
-        folder = self.place.folder.resolve()
-        for one in self.place.protected:
-            # Neither in it, nor above it: what is above could be moved or removed with it.
-            if real.is_relative_to(folder / one):
-                raise ToolError(f"{safe_name(path)} is protected: only a tool that changes nothing can take it")
+        if any(real.is_relative_to(one) for one in self._protected()):
+            raise _is_protected(path)
         return found
 
     def to_agent(self, path: Path) -> str | None:
@@ -197,6 +197,26 @@ class Unprotected:
     def names(self) -> list[tuple[str, str]]:
         """See `Place.names`."""
         return self.place.names()
+
+    def check_change(self, path: Path) -> None:
+        """See `AgentPaths.check_change`."""
+        real = Path(os.path.realpath(path.parent)) / path.name
+        shown = self.place.to_agent(real) or str(path)
+        for one in self._protected():
+            if real.is_relative_to(one):
+                raise _is_protected(shown)
+            # What is above could be moved or removed with it.
+            if one.is_relative_to(real):
+                held = safe_name(str(one.relative_to(real)))
+                raise ToolError(f"{safe_name(shown)} has {held} in it, which is protected and stays where it is")
+
+    def _protected(self) -> list[Path]:
+        folder = self.place.folder.resolve()
+        return [folder / one for one in self.place.protected]
+
+
+def _is_protected(path: str) -> ToolError:
+    return ToolError(f"{safe_name(path)} is protected: only a tool that changes nothing can take it")
 
 
 def find_place(spec: RunSpec, stored: RunFolder, layer: Layer | None = None) -> Place:

@@ -19,7 +19,7 @@ from toolkit.errors import RunError, WorkspaceError
 from toolkit.runs.outcome.events import Event
 from toolkit.runs.outcome.fold import result_of
 from toolkit.runs.outcome.result import RunResult
-from toolkit.runs.storage.event_log import EventFile, Following, last_turn_has_finished
+from toolkit.runs.storage.event_log import EventFile, Following, last_turn_has_finished, warnings_in
 from toolkit.runs.storage.run_folder import ATTACHMENTS, DELIVERY, FORMAT, SETUP_LOG
 
 if TYPE_CHECKING:
@@ -110,6 +110,11 @@ class StoredRun:
             RunError: a line cannot be read; one that was cut off by a kill at the very end is left out.
         """
         return iter(EventFile(self._file("events.jsonl")))
+
+    @property
+    def warnings(self) -> list[str]:
+        """What its owner should know, as its `lifecycle.warning` events tell it."""
+        return warnings_in(self._file("events.jsonl"))
 
     def follow(self) -> Following:
         """The events, with `for` or `async for`, waiting for more until the run has ended, whoever runs it."""

@@ -32,7 +32,7 @@ class WriteTools(RootTools):
         root, place = self._at(context, path)
         data = content.encode()
         with self._lock:
-            is_new = save.save_file(root, place, data)
+            is_new = save.save_file(root, place, data, context.check_change)
         lines = count_text(len(content.splitlines()), "line")
         return f"{'Wrote' if is_new else 'Replaced'} {place}: {lines}, {size_text(len(data))}."
 
@@ -58,7 +58,7 @@ class WriteTools(RootTools):
             if new == old:
                 return f"{place} stays as it is: the edits change nothing."
             if not dry_run:
-                save.save_file(root, place, new, seen=seen)
+                save.save_file(root, place, new, context.check_change, seen=seen)
         return f"{'Would edit' if dry_run else 'Edited'} {place}.\n{self._cut(diff_text(old, new, place))}".rstrip("\n")
 
     @tool(destructive=False, idempotent=True, open_world=False)
@@ -70,7 +70,8 @@ class WriteTools(RootTools):
         """
         root, place = self._at(context, path)
         with self._lock:
-            return f"Made {place}/." if save.make_folder(root, place) else f"{place}/ is there already."
+            is_new = save.make_folder(root, place, context.check_change)
+        return f"Made {place}/." if is_new else f"{place}/ is there already."
 
     @tool(destructive=True, idempotent=False, open_world=False)
     def move(self, context: ToolContext, source: str, destination: str) -> str:
@@ -83,7 +84,7 @@ class WriteTools(RootTools):
         root = self._find_root(context)
         old, new = root.place(source), root.place(destination)
         with self._lock:
-            save.move(root, old, new)
+            save.move(root, old, new, context.check_change)
         return f"Moved {old} to {new}."
 
     @tool(destructive=True, idempotent=True, open_world=False)
@@ -96,7 +97,7 @@ class WriteTools(RootTools):
         """
         root, place = self._at(context, path)
         with self._lock:
-            save.remove(root, place, recursive=recursive)
+            save.remove(root, place, context.check_change, recursive=recursive)
         return f"Removed {place}."
 
     def _cut(self, text: str) -> str:

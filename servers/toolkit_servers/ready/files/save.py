@@ -4,6 +4,8 @@ A file is written beside its place under a name of its own and then moved there,
 with the mode and owner of the file it replaces. A link is never written through, a
 hard link to a file elsewhere is parted from it, a file without any write
 permission is not overwritten, and a file that changed meanwhile is left alone.
+`check` is asked about the very place that would change, once all links on the way
+are followed: what a run protects stays as it is.
 """
 
 from __future__ import annotations
@@ -13,8 +15,9 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 
 from toolkit._base.files import rename_new, write_new
 from toolkit._base.handles import make_folders, open_beneath, remove_tree
@@ -22,16 +25,20 @@ from toolkit._base.words import count_text
 from toolkit.errors import ToolError
 from toolkit_servers.ready.files.root import FOLDER, Place, Root, as_path, require_regular
 
+Check = Callable[[Path], None]
+"""Raises where a host path may not be changed, as `ToolContext.check_change` does."""
 
-def save_file(root: Root, place: Place, data: bytes, *, seen: os.stat_result | None = None) -> bool:
+
+def save_file(root: Root, place: Place, data: bytes, check: Check, *, seen: os.stat_result | None = None) -> bool:
     """Put `data` at a place, folders above it included; True where there was no file before.
 
     With `seen`, the file must still be the one that was looked at.
     """
     if not place.path:
         raise ToolError("this is the root of these files itself; name a file in it")
-    with _made_folder(root, place.parent, place) as folder, root.in_words(place):
+    with _made_folder(root, place.parent, place, check) as folder, root.in_words(place):
         name = os.fsencode(place.name)
+        check(_real(folder, place.name))
         old = _lstat(folder, name)
         if old is not None:
             _require_writable(old, folder, place)
@@ -53,21 +60,23 @@ def save_file(root: Root, place: Place, data: bytes, *, seen: os.stat_result | N
         return old is None
 
 
-def make_folder(root: Root, place: Place) -> bool:
+def make_folder(root: Root, place: Place, check: Check) -> bool:
     """Make a folder and those above it; False where it was there already."""
     try:
         with root.folder(place):
             return False
     except ToolError:
-        with _made_folder(root, place, place):
+        with _made_folder(root, place, place, check):
             return True
 
 
-def move(root: Root, source: Place, destination: Place, to_root: Root | None = None) -> None:
+def move(root: Root, source: Place, destination: Place, check: Check, to_root: Root | None = None) -> None:
     """Give a file, link or folder another place, which must be free; below another root where one is given."""
     to_root = to_root or root
     root.stat(source)
     with root.parent(source) as old, to_root.parent(destination) as new, to_root.in_words(destination):
+        check(_real(old, source.name))
+        check(_real(new, destination.name))
         try:
             _rename_new(old, os.fsencode(source.name), new, os.fsencode(destination.name))
         except OSError as error:
@@ -80,11 +89,12 @@ def move(root: Root, source: Place, destination: Place, to_root: Root | None = N
             raise
 
 
-def remove(root: Root, place: Place, *, recursive: bool) -> None:
+def remove(root: Root, place: Place, check: Check, *, recursive: bool) -> None:
     """Remove a file or a link, or a folder: an empty one, or with `recursive` whatever is in it."""
     st = root.stat(place)
     name = os.fsencode(place.name)
     with root.parent(place) as folder, root.in_words(place):
+        check(_real(folder, place.name))
         if not stat.S_ISDIR(st.st_mode):
             os.unlink(name, dir_fd=folder)
         elif recursive:
@@ -101,7 +111,7 @@ def remove(root: Root, place: Place, *, recursive: bool) -> None:
 
 
 @contextlib.contextmanager
-def _made_folder(root: Root, folder: Place, place: Place) -> Iterator[int]:
+def _made_folder(root: Root, folder: Place, place: Place, check: Check) -> Iterator[int]:
     """A folder, open for reading; what is missing of it is made. Errors speak of `place`."""
     here, missing = folder, list[str]()
     with root.in_words(place):
@@ -115,6 +125,8 @@ def _made_folder(root: Root, folder: Place, place: Place) -> Iterator[int]:
                 missing.insert(0, here.name)
                 here = here.parent
         try:
+            if missing:
+                check(_real(existing, *missing))
             handle = make_folders(existing, os.fsencode("/".join(missing)), 0o777)
         finally:
             os.close(existing)
@@ -122,6 +134,11 @@ def _made_folder(root: Root, folder: Place, place: Place) -> Iterator[int]:
         yield handle
     finally:
         os.close(handle)
+
+
+def _real(folder: int, *names: str) -> Path:
+    """The host path of something in an open folder."""
+    return Path(f"/proc/self/fd/{folder}").readlink().joinpath(*names)
 
 
 def _require_writable(st: os.stat_result, folder: int, place: Place) -> None:

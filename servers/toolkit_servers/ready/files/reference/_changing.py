@@ -44,7 +44,7 @@ class ChangingTools(FoldersTools):
             if place.path:
                 with root.folder(place.parent, for_place=place):
                     pass  # the folders above it have to be there
-            save.save_file(root, place, content.encode())
+            save.save_file(root, place, content.encode(), context.check_change)
         return Said(f"Successfully wrote to {_wording.plain(path)}")
 
     @tool(destructive=True, idempotent=False, structured=True, open_world=False)
@@ -67,7 +67,7 @@ class ChangingTools(FoldersTools):
             seen, old = read_for_edit(root, place)
             new = apply_edits(old, pieces, place, any_indent=True)
             if not dryRun and new != old:
-                save.save_file(root, place, new, seen=seen)
+                save.save_file(root, place, new, context.check_change, seen=seen)
         return Said(_wording.fenced_diff(root, place, old, new, self._room))
 
     @tool(destructive=False, idempotent=True, structured=True, open_world=False)
@@ -75,7 +75,7 @@ class ChangingTools(FoldersTools):
         """Make a folder, and those above it, where they are missing."""
         root, place = self._folders(context).find(path)
         with self._lock:
-            save.make_folder(root, place)
+            save.make_folder(root, place, context.check_change)
         return Said(f"Successfully created directory {_wording.plain(path)}")
 
     @tool(destructive=True, idempotent=False, structured=True, open_world=False)
@@ -85,5 +85,5 @@ class ChangingTools(FoldersTools):
         old_root, old = folders.find(source)
         new_root, new = folders.find(destination)
         with self._lock:
-            save.move(old_root, old, new, new_root)
+            save.move(old_root, old, new, context.check_change, new_root)
         return Said(f"Successfully moved {_wording.plain(source)} to {_wording.plain(destination)}")
