@@ -271,6 +271,32 @@ Error: 'hello' is not key=value (or key:=json)
 """,
         {"notes.py": HEAD + FIND + "\n\napp = {'name': 'notes'}\n"},
     ),
+    "a limit of the wrong kind": Mistake(
+        "serve notes.py --check",
+        """\
+tool 'find': parameter 'limit' has a type that cannot be used: Error building "int" validator: ValueError: 'gt' must \
+be coercible to an integer
+  notes.py:7  def find(limit: Annotated[int, Field(gt=0.5)]) -> str
+  Correct what stands beside the type: limits of the type's own kind, lengths from 0 on, a pattern that compiles, and \
+in a schema of your own only what JSON has
+""",
+        {
+            "notes.py": "from typing import Annotated\nfrom pydantic import Field\nfrom toolkit import tool\n\n\n@tool\n"
+            'def find(limit: Annotated[int, Field(gt=0.5)]) -> str:\n    """Find."""\n    return ""\n'
+        },
+    ),
+    "an output schema of no draft": Mistake(
+        "run Go. --output-schema schema.json",
+        """\
+Usage: toolkit run [OPTIONS] [PROMPT]
+Try 'toolkit run --help' for help.
+
+Error: --output-schema schema.json: it is no JSON Schema: $schema: 5 names no draft; leave it out, or give the address \
+of one
+""",
+        {"schema.json": '{"$schema": 5, "type": "object"}'},
+        code=2,
+    ),
     "a module of the standard library": Mistake(
         "inspect calendar",
         """\

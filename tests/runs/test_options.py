@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from pydantic import Field
 
 from toolkit import Conversation, Limits, Prompt, RunSpec, Toolbox, ToolkitError, run, run_many, start, tool
 from toolkit.runs import FileSessionStore, OptionError, list_runs
@@ -88,6 +89,8 @@ WRONG: list[tuple[str, Any, str]] = [
     ("output", {"type": "objct"}, "it is no JSON Schema: type: 'objct' is not valid"),
     ("output", {"type": "object", "required": "a"}, "it is no JSON Schema: required: 'a' is not of type 'array'"),
     ("output", {"$schema": ["x"]}, "it is no JSON Schema"),
+    ("output", {"$schema": 5, "type": "object"}, r"it is no JSON Schema: \$schema: 5 names no draft"),
+    ("output", Annotated[int, Field(gt=0.5)], "'gt' must be coercible to an integer"),
     ("model", 5, "model=5: it is the name of a model, as a text"),
     ("model", "", "it is the name of a model"),
     ("system", ["Be kind."], "it is what is added to the system prompt"),

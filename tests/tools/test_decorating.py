@@ -6,13 +6,15 @@ import asyncio
 import functools
 import inspect
 import re
+import sys
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, EmailStr, Field
 
 from toolkit import Toolbox, ToolContext, tool
 from toolkit.errors import ToolDefinitionError
@@ -259,6 +261,73 @@ def test_a_type_json_cannot_carry_is_refused_when_the_box_is_made() -> None:
         Toolbox("box", [send])
     assert caught.value.parameter == "to"
     assert caught.value.what == "tool 'send': parameter 'to' has a type that JSON cannot carry: Socket"
+
+
+class Empty(Enum):
+    pass
+
+
+def _fail(_: Any) -> None:
+    raise RuntimeError("a hook that fails")
+
+
+wrong: Any = Field  # for what a type checker would find as well
+UNUSABLE: list[tuple[Any, str]] = [
+    (Annotated[int, wrong(gt=0.5)], "'gt' must be coercible to an integer"),
+    (Annotated[int, wrong(multiple_of=0)], "'multiple_of' must be a finite number greater than 0"),
+    (Annotated[int, wrong(gt="x")], "'gt' must be coercible to an integer"),
+    (Annotated[str, wrong(pattern="(")], "unclosed group"),
+    (Annotated[str, wrong(max_length=-1)], "can't convert negative int"),
+    (Annotated[list[int], wrong(min_length=0.5)], "cannot be interpreted as an integer"),
+    (Annotated[float, wrong(gt=float("nan"))], "JSON cannot carry its schema"),
+    (Annotated[int, wrong(json_schema_extra={"x": object()})], "Unable to serialize unknown type"),
+    (Annotated[int, wrong(json_schema_extra=_fail)], "RuntimeError: a hook that fails"),
+    (Literal[()], "cannot be empty"),
+    (Empty, "it has no value to choose"),
+    (list[Empty | None], "it has no value to choose"),
+]
+
+
+@pytest.mark.parametrize(("annotation", "why"), UNUSABLE, ids=[str(row[0]) for row in UNUSABLE])
+def test_a_type_with_a_mistake_beside_it_is_refused_with_the_place(annotation: Any, why: str) -> None:
+    def pick(which: Any) -> Any: ...
+
+    pick.__annotations__ = {"which": annotation, "return": str}
+    with pytest.raises(ToolDefinitionError) as caught:
+        Toolbox("box", [tool(pick)])
+    assert caught.value.parameter == "which"
+    assert "parameter 'which' has a type that cannot be used: " in caught.value.what
+    assert why in caught.value.what
+    assert "\n" not in caught.value.what
+    assert "test_decorating.py" in caught.value.where[0]
+    assert caught.value.fix
+
+    pick.__annotations__ = {"which": int, "return": annotation}
+    with pytest.raises(ToolDefinitionError, match="its return type cannot be used: ") as caught:
+        Toolbox("box", [tool(pick, structured=True)])
+    assert why in caught.value.what
+
+
+def test_a_type_that_needs_a_package_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "email_validator", None)
+    monkeypatch.setattr("pydantic.networks.email_validator", None, raising=False)
+
+    @tool
+    def write_to(address: EmailStr) -> None: ...
+
+    with pytest.raises(ToolDefinitionError) as caught:
+        Toolbox("box", [write_to])
+    assert "email-validator is not installed" in caught.value.what
+    assert caught.value.fix == "Install what it needs, or use another type"
+
+
+@pytest.mark.parametrize("text", ["int |", "int.bar", "1 / 0"])
+def test_an_annotation_in_text_that_cannot_be_read_is_refused(text: str) -> None:
+    def pick(which: Any) -> None: ...
+
+    pick.__annotations__ = {"which": text}
+    with pytest.raises(ToolDefinitionError, match="its annotations cannot be read: "):
+        Toolbox("box", [tool(pick)])
 
 
 @dataclass

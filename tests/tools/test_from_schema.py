@@ -5,12 +5,13 @@ from __future__ import annotations
 import copy
 import functools
 import pickle
-from typing import Any
+from typing import Annotated, Any
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
+from pydantic import Field
 
-from toolkit import Tool, Toolbox, ToolContext, ToolError, ToolResult
+from toolkit import Tool, Toolbox, ToolContext, ToolError, ToolResult, tool
 from toolkit.errors import ToolDefinitionError
 
 SCHEMA: dict[str, Any] = {
@@ -114,6 +115,31 @@ async def test_arguments_that_do_not_fit_are_named_and_the_function_is_not_calle
     assert seen == []
 
 
+PRICE: dict[str, Any] = {"type": "number", "multipleOf": 0.01}
+"""Divided as floats, most prices are no multiple of it."""
+
+
+@pytest.mark.parametrize("draft", [{}, {"$schema": "http://json-schema.org/draft-07/schema#"}])
+@pytest.mark.parametrize(
+    ("price", "fits"),
+    [(19.99, True), (4.35, True), (0.07, True), (-1.1, True), (3, True), (1e300, True), (0.075, False), (1e-3, False)],
+)
+async def test_a_multiple_is_told_by_the_digits_of_a_number(draft: dict[str, Any], price: float, fits: bool) -> None:
+    properties = {"price": PRICE, "again": {"$ref": "#"}}
+    made = order(input_schema={**draft, "type": "object", "properties": properties})
+    for arguments in ({"price": price}, {"again": {"price": price}}):
+        reply = await made.invoke(arguments)
+        assert reply.is_error is not fits, reply.text
+
+
+async def test_a_result_is_held_to_a_multiple_in_the_same_way() -> None:
+    @tool(structured=True)
+    def price() -> Annotated[float, Field(multiple_of=0.01)]:
+        return 19.99
+
+    assert (await price.invoke()).structured == {"result": 19.99}
+
+
 async def test_everything_wrong_is_named_at_once() -> None:
     reply = await order().invoke({"count": "x", "more": 1})
     assert reply.text.splitlines() == [
@@ -183,6 +209,17 @@ def deep() -> dict[str, Any]:
     return circle
 
 
+def nested(depth: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "object"}
+    for _ in range(depth):
+        schema = {"type": "object", "properties": {"a": schema}}
+    return schema
+
+
+def of_draft_7(more: dict[str, Any]) -> dict[str, Any]:
+    return {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", **more}
+
+
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"input_schema": None}, "its input_schema cannot be used: it is of type NoneType, not a dict"),
     ({"input_schema": {"type": "object", "default": {1, 2}}}, "its input_schema cannot be used: it is not JSON: "),
@@ -223,6 +260,12 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"structured": True}, "Tool.from_schema has no option 'structured'"),
     ({"readonly": True}, "Tool.from_schema has no option 'readonly'; did you mean 'read_only'?"),
     ({"timeout": 0}, "timeout=0 leaves nothing"),
+    ({"input_schema": {"$schema": 5, "type": "object"}}, "$schema: 5 names no draft"),
+    ({"output_schema": {"$schema": None, "type": "object"}}, "$schema: null names no draft"),
+    ({"input_schema": of_draft_7({"$defs": [1]})}, "$defs: [1] is of the wrong type"),
+    ({"input_schema": of_draft_7({"$dynamicRef": 5})}, "$dynamicRef: 5 is of the wrong type"),
+    ({"input_schema": of_draft_7({"prefixItems": 5})}, "prefixItems: 5 is of the wrong type"),
+    ({"input_schema": nested(250)}, "it is nested too deep"),
 ]
 
 

@@ -14,7 +14,7 @@ from pydantic import PydanticUserError, ValidationError
 from toolkit.errors import RunError
 from toolkit.runs.outcome.accepted import refused_by_cli
 from toolkit.tools.schema import PROPERTY_NAME, doubts
-from toolkit.tools.schema.compiling import CompiledType, check_schema, compile_type
+from toolkit.tools.schema.compiling import CompiledType, UnusableTypeError, check_schema, compile_type
 
 _KEY = "result"
 
@@ -90,3 +90,5 @@ def _compiled(wanted: Any) -> CompiledType:
             f"output={name}: this type has no JSON Schema",
             fix="Use a dataclass, a pydantic model, a TypedDict, a list of these or a plain type",
         ) from error
+    except UnusableTypeError as error:
+        raise RunError(f"output={getattr(wanted, '__name__', wanted)}: {error}", fix=error.fix) from error

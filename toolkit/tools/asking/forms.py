@@ -14,7 +14,7 @@ from pydantic import PydanticUserError, ValidationError
 
 from toolkit.errors import ToolError, ToolkitError
 from toolkit.tools.plain_json import excerpt
-from toolkit.tools.schema.compiling import CompiledType, compile_type
+from toolkit.tools.schema.compiling import CompiledType, UnusableTypeError, compile_type
 
 SINGLE = "answer"
 """The name of the one field of a plain type."""
@@ -70,6 +70,8 @@ def read_form(annotation: Any) -> Form:
         compiled = compile_type(annotation)
     except PydanticUserError as error:
         raise ToolkitError(f"nobody can be asked for {_named(annotation)}", fix=_FIX) from error
+    except UnusableTypeError as error:
+        raise ToolkitError(f"nobody can be asked for {_named(annotation)}: {error}", fix=error.fix) from error
     shown = compiled.shown
     is_single = "properties" not in shown
     properties = {SINGLE: shown} if is_single else shown["properties"]

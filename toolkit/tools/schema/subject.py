@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from toolkit._base.words import typed_path
+from toolkit._base.words import safe_line, typed_path
 from toolkit.errors import ToolDefinitionError
 from toolkit.tools.context import ToolContext
 from toolkit.tools.schema.portable import PROPERTY_NAME
@@ -69,6 +69,9 @@ class Subject:
                 f"its annotations use a name that is not defined: {error.name}",
                 f"Import or define {error.name} before the Toolbox is made, outside of TYPE_CHECKING",
             ) from error
+        except Exception as error:  # an annotation that is text may hold any expression
+            why = safe_line(f"{type(error).__name__}: {error}", 200)
+            raise self.refusal(f"its annotations cannot be read: {why}", "Write each as a type, such as int") from error
 
     def refusal(self, what: str, fix: str, parameter: str | None = None) -> ToolDefinitionError:
         """Why it cannot be a tool, with the place and the fix."""

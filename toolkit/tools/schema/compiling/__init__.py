@@ -5,6 +5,7 @@ from toolkit.tools.schema.compiling.entry import Entry, GivenArguments, GivenOut
 from toolkit.tools.schema.compiling.given import check_schema
 from toolkit.tools.schema.compiling.output import Output, is_certain_output
 from toolkit.tools.schema.compiling.parse import Parser, compile_parameter
+from toolkit.tools.schema.compiling.unusable import UnusableTypeError
 
 __all__ = [
     "CompiledType",
@@ -13,6 +14,7 @@ __all__ = [
     "GivenOutput",
     "Output",
     "Parser",
+    "UnusableTypeError",
     "check_schema",
     "compile_parameter",
     "compile_type",

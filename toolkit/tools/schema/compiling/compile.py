@@ -20,6 +20,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaV
 from pydantic_core import SchemaValidator, core_schema
 
 from toolkit.tools.schema.compiling.types import decode_bytes, field_hints, reachable, wants_bytes, wire_names
+from toolkit.tools.schema.compiling.unusable import refuse_unreadable, told_in_one_way
 from toolkit.tools.schema.docstring import description, parameter_texts
 from toolkit.tools.schema.plain import annotated_text
 from toolkit.tools.schema.portable import Schema, portable, tidied
@@ -68,6 +69,7 @@ def compile_type(annotation: Any) -> CompiledType:
 
     Raises:
         pydantic.PydanticUserError: JSON cannot carry the type.
+        UnusableTypeError: nor can it the type with what stands beside it.
     """
     try:
         return _compile_shared(annotation)
@@ -75,6 +77,7 @@ def compile_type(annotation: Any) -> CompiledType:
         return _compile(annotation)
 
 
+@told_in_one_way()
 def _compile(annotation: Any) -> CompiledType:
     inside = reachable(annotation)
     has_bytes = wants_bytes(inside)
@@ -133,8 +136,13 @@ def from_json_text(text: str) -> Any:
     return parsed if isinstance(parsed, list | dict) or parsed is None else text
 
 
+@told_in_one_way()
 def compile_output(annotation: Any) -> tuple[Schema, dict[str, Schema], TypeAdapter[Any], bool]:
-    """The schema, definitions and adapter for values of this type going out, and whether they hold bytes."""
+    """The schema, definitions and adapter for values of this type going out, and whether they hold bytes.
+
+    Raises:
+        As `compile_type`.
+    """
     inside = reachable(annotation)
     adapter: TypeAdapter[Any] = TypeAdapter(annotation)
     return *_make_schema(adapter.core_schema, inside, "serialization"), adapter, wants_bytes(inside)
@@ -150,7 +158,10 @@ def _make_schema(
     recursive = {name for name in definitions if name in _references(definitions[name], definitions)}
     schema = tidied(_inline(raw, definitions, recursive), noise)
     kept = {name for name in recursive if name in _references(raw, definitions)}
-    return schema, {name: tidied(_inline(definitions[name], definitions, recursive), noise) for name in sorted(kept)}
+    inside = {name: tidied(_inline(definitions[name], definitions, recursive), noise) for name in sorted(kept)}
+    for made in (schema, *inside.values()):
+        refuse_unreadable(made)
+    return schema, inside
 
 
 class _Generator(GenerateJsonSchema):

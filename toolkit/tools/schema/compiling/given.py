@@ -9,6 +9,8 @@ import copy
 import json
 import re
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from toolkit._base.words import did_you_mean
@@ -17,6 +19,11 @@ from toolkit.tools.schema.portable import Schema
 
 _MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 _LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
+_SHAPES: dict[str, type] = {
+    **dict.fromkeys(_MAPS, dict),
+    **dict.fromkeys(_LISTS, list),
+    **dict.fromkeys(("$ref", "$dynamicRef"), str),
+}
 _PHRASES = {
     "minimum": "should be {} or more",
     "maximum": "should be {} or less",
@@ -47,6 +54,9 @@ def check_schema(schema: Mapping[str, Any]) -> Any:
     from jsonschema import Draft202012Validator, SchemaError  # type: ignore[import-untyped]
     from jsonschema.validators import validator_for  # type: ignore[import-untyped]
 
+    draft = schema.get("$schema", "")
+    if not isinstance(draft, str):
+        raise NotASchemaError(f"$schema: {excerpt(draft)} names no draft; leave it out, or give the address of one")
     make = validator_for(schema, default=Draft202012Validator)
     try:
         make.check_schema(schema)
@@ -64,16 +74,25 @@ class GivenSchema:
     """
 
     def __init__(self, schema: object) -> None:
-        self.schema = _plain_copy(schema)
-        """A copy, equal to what was given."""
+        try:
+            self.schema = _plain_copy(schema)
+            """A copy, equal to what was given."""
+            self._validator = self._checked()
+        except RecursionError as error:
+            raise NotASchemaError("it is nested too deep") from error
+
+    def _checked(self) -> Any:
+        """The validator, once nothing is found against the schema."""
         make = check_schema(self.schema)
         if self.schema.get("type") != "object":
             raise NotASchemaError('it says nothing of an object; MCP wants "type": "object" at the top')
         for inner in _schemas_in(self.schema):
             if "$id" in inner and inner is not self.schema:
                 raise NotASchemaError(f"a schema inside it has an address of its own ({inner['$id']!r}); leave it out")
+            _refuse_misshapen(inner)
             _refuse_reference(inner, self.schema)
-        self._validator = make(self.schema)
+        # Named again, the draft would bring back its own class wherever the schema refers to itself.
+        return _in_decimals(make)({key: value for key, value in self.schema.items() if key != "$schema"})
 
     def problems(self, value: Any, whole: str = "the arguments") -> list[str]:
         """What does not fit, one line each, in words a model can act on; empty when everything does.
@@ -85,6 +104,26 @@ class GivenSchema:
         except RecursionError:
             return [f"{whole}: nested too deep"]
         return [*dict.fromkeys(line for error in errors for line in _in_words(error, whole))]
+
+
+@lru_cache(maxsize=16)
+def _in_decimals(make: Any) -> Any:
+    """The class of validators, but with numbers taken as they are written: jsonschema divides floats."""
+    from jsonschema import ValidationError
+    from jsonschema.validators import extend
+
+    def multiple_of(validator: Any, step: Any, value: Any, schema: Schema) -> Iterator[Any]:
+        if validator.is_type(value, "number") and not _is_multiple(value, step):
+            yield ValidationError(f"{value!r} is not a multiple of {step}")
+
+    return extend(make, {"multipleOf": multiple_of})
+
+
+def _is_multiple(value: float, step: float) -> bool:
+    try:
+        return Fraction(repr(value)) % Fraction(repr(step)) == 0
+    except ValueError:  # NaN or infinity
+        return False
 
 
 def _plain_copy(schema: object) -> Schema:
@@ -113,6 +152,13 @@ def _schemas_in(schema: Any) -> Iterator[Schema]:
             inside = [] if key in ("default", "const", "enum", "examples") else [value]
         for inner in inside:
             yield from _schemas_in(inner)
+
+
+def _refuse_misshapen(schema: Schema) -> None:
+    """Raise for a keyword that its draft does not know, and so allows to be anything, where others read it."""
+    for key, kind in _SHAPES.items():
+        if not isinstance(schema.get(key, kind()), kind):
+            raise NotASchemaError(f"{key}: {excerpt(schema[key])} is of the wrong type")
 
 
 def _refuse_reference(schema: Schema, root: Schema) -> None:

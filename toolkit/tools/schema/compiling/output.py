@@ -22,6 +22,7 @@ from toolkit.tools.plain_json import in_base64
 from toolkit.tools.schema.compiling.compile import compile_output
 from toolkit.tools.schema.compiling.fitting import fits, is_plain
 from toolkit.tools.schema.compiling.given import GivenSchema, NotASchemaError
+from toolkit.tools.schema.compiling.unusable import UnusableTypeError
 from toolkit.tools.schema.plain import plain_schema
 from toolkit.tools.schema.portable import Schema
 from toolkit.tools.schema.subject import Subject
@@ -40,6 +41,8 @@ class Output:
             schema, definitions, self._adapter, self._has_bytes = compile_output(annotation)
         except PydanticUserError as error:
             raise subject.refusal(f"its return type has no schema: {annotation}", _FIX) from error
+        except UnusableTypeError as error:
+            raise subject.refusal(f"its return type cannot be used: {error}", error.fix) from error
         self._wraps = schema.get("type") != "object"
         if self._wraps:
             schema = {"type": "object", "properties": {_KEY: schema}, "required": [_KEY], "additionalProperties": False}

@@ -18,6 +18,7 @@ from toolkit.errors import ArgumentsError, ToolDefinitionError
 from toolkit.tools.plain_json import excerpt
 from toolkit.tools.schema.compiling.compile import CompiledType, compile_type
 from toolkit.tools.schema.compiling.types import NotBase64Error, spelled_out
+from toolkit.tools.schema.compiling.unusable import UnusableTypeError
 from toolkit.tools.schema.subject import Subject
 
 
@@ -90,6 +91,8 @@ def compile_parameter(subject: Subject, parameter: str, annotation: Any) -> Comp
             f"has a type that JSON cannot carry: {_type_name(annotation)}",
             "Use a type pydantic knows (str, int, list, a dataclass, …) and make the object inside the tool",
         ) from error
+    except UnusableTypeError as error:
+        raise refusal(f"has a type that cannot be used: {error}", error.fix) from error
 
 
 def was_not_called(tool: str, problems: list[str]) -> str:

@@ -1,0 +1,76 @@
+"""Types that make no schema, told in one way: whatever pydantic raised of them, or a hook that somebody wrote into one.
+
+A mistake in a limit (`Field(gt=0.5)` of an int) is found by pydantic's core, which has no exception of its own for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import PydanticUserError
+from pydantic_core import SchemaError
+
+from toolkit._base.words import safe_line
+from toolkit.tools.schema.portable import Schema
+
+_WIDTH = 300
+_FIX = (
+    "Correct what stands beside the type: limits of the type's own kind, lengths from 0 on, a pattern that compiles, "
+    "and in a schema of your own only what JSON has"
+)
+
+
+class UnusableTypeError(Exception):
+    """A type that no schema, or none that a client can read, can be made of; its text says why, in one line."""
+
+    def __init__(self, why: str, fix: str) -> None:
+        super().__init__(why)
+        self.fix = fix
+
+
+@contextlib.contextmanager
+def told_in_one_way() -> Iterator[None]:
+    """Raise an UnusableTypeError for whatever pydantic raises; a PydanticUserError has words of its own, and stays."""
+    try:
+        yield
+    except (PydanticUserError, UnusableTypeError):
+        raise
+    except ImportError as error:
+        raise UnusableTypeError(safe_line(str(error), _WIDTH), "Install what it needs, or use another type") from error
+    except Exception as error:
+        told = str(error) if isinstance(error, SchemaError) else f"{type(error).__name__}: {error}"
+        raise UnusableTypeError(safe_line(told, _WIDTH), _FIX) from error
+
+
+def refuse_unreadable(schema: Schema) -> None:
+    """Raise where a schema that was made is none that a client can read.
+
+    Raises:
+        UnusableTypeError: nothing fits a part of it, or JSON cannot carry it.
+    """
+    if _has_no_choice(schema):
+        raise UnusableTypeError("nothing fits it: it has no value to choose", "Give the enumeration a member")
+    try:
+        json.dumps(schema, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        why = f"JSON cannot carry its schema: {error}"
+        raise UnusableTypeError(
+            safe_line(why, _WIDTH), "Use numbers and texts that JSON has in its Field(…)"
+        ) from error
+
+
+def _has_no_choice(schema: Any) -> bool:
+    """Whether somewhere in it one of no alternatives would have to be chosen."""
+    todo = [schema]
+    while todo:
+        current = todo.pop()
+        if isinstance(current, list):
+            todo.extend(current)
+        elif isinstance(current, dict):
+            if current.get("anyOf") == [] or current.get("enum") == []:
+                return True
+            todo.extend(inner for key, inner in current.items() if key not in ("default", "examples"))
+    return False
