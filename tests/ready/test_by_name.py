@@ -119,6 +119,12 @@ def test_a_path_without_a_character_does_not_stand_for_the_current_folder(spec: 
         ("files:root=proj,readonly=true", "did you mean 'read_only'?"),
         ("files:readonly=true", "did you mean 'read_only'?"),
         ("files:proj,colour=red", "'files' has no option 'colour'; there are: "),
+        ("notes:mem.db,read_only=true", "'notes' has no option 'read_only'; there are: database"),
+        ("notes:colour=red", "'notes' has no option 'colour'; there are: database"),
+        ("notes:compat=reference", "'notes' has no option 'compat'; there are: database"),
+        ("files:proj,root=other", "'files' was given its root twice"),
+        ("files:root=proj,root=other", "'files' was given its root twice"),
+        ("files:proj,read_only=true,read_only=false", "'files' was given its read_only twice"),
     ],
 )
 def test_a_mistyped_option_is_not_taken_for_the_end_of_the_path(spec: str, words: str, tmp_path: Path) -> None:
@@ -127,6 +133,13 @@ def test_a_mistyped_option_is_not_taken_for_the_end_of_the_path(spec: str, words
         load_target(spec, cwd=tmp_path)
     assert words in caught.value.what
     assert (caught.value.target, caught.value.exit_code) == (spec, 2)
+    assert [path.name for path in tmp_path.iterdir()] == ["proj"]
+
+
+async def test_a_file_to_be_made_may_be_called_like_an_option(tmp_path: Path) -> None:
+    box = load_target("notes:./a=b.db", cwd=tmp_path).toolbox
+    await said(box, "add_note", text="x")
+    assert (tmp_path / "a=b.db").is_file()
 
 
 async def test_a_folder_that_is_called_like_a_mistyped_option_is_a_folder(tmp_path: Path) -> None:

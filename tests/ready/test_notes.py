@@ -201,6 +201,7 @@ def test_another_programs_database_is_refused_and_left_as_it_is(tmp_path: Path) 
 
 
 async def test_a_database_of_a_newer_toolkit_is_refused(box: Toolbox, database: Path) -> None:
+    await said(box, "add_note", text="x")
     with closing(sqlite3.connect(database)) as db:
         db.execute("PRAGMA user_version = 2")
     with pytest.raises(TargetError, match="newer"):
@@ -211,6 +212,7 @@ async def test_a_program_that_holds_the_file_is_named_not_waited_for_without_end
     box: Toolbox, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("toolkit_servers.ready._notes_database._BUSY_SECONDS", 0.05)
+    await said(box, "list_notes")
     with closing(sqlite3.connect(database, isolation_level=None)) as db:
         db.execute("BEGIN IMMEDIATE")
         assert "in use by another program" in await refused(box, "add_note", text="x")
@@ -219,11 +221,39 @@ async def test_a_program_that_holds_the_file_is_named_not_waited_for_without_end
     await said(box, "add_note", text="x")
 
 
+def test_nothing_is_made_until_a_tool_is_called(database: Path) -> None:
+    box = notes(database)
+    assert [entry["name"] for entry in box.listing()] == list(box.tools)
+    assert not database.parent.exists()
+    asyncio.run(said(box, "list_notes"))
+    assert database.is_file()
+
+
+async def test_an_empty_file_is_filled_at_the_first_call(tmp_path: Path) -> None:
+    file = tmp_path / "notes.db"
+    file.touch()
+    box = notes(file)
+    assert file.stat().st_size == 0
+    assert await said(box, "add_note", text="x") == "Kept as note 1."
+
+
+def test_a_place_where_no_file_can_be_is_refused_at_once(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(TargetError, match="Not a directory"):
+        notes(tmp_path / "file" / "notes.db")
+
+
+async def test_a_place_that_was_taken_meanwhile_is_told_the_model(tmp_path: Path) -> None:
+    box = notes(tmp_path / "memory" / "notes.db")
+    (tmp_path / "memory").touch()
+    assert "the notes cannot be used: " in await refused(box, "add_note", text="x")
+
+
 def test_without_a_name_the_notes_lie_in_the_users_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TOOLKIT_HOME", raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    notes()
+    asyncio.run(said(notes(), "list_notes"))
     assert (tmp_path / "toolkit" / "notes.db").is_file()
     monkeypatch.setenv("TOOLKIT_HOME", str(tmp_path / "own"))
-    notes()
+    asyncio.run(said(notes(), "list_notes"))
     assert (tmp_path / "own" / "notes.db").is_file()

@@ -113,6 +113,7 @@ def _options(spec: str, cwd: Path) -> dict[str, str]:
         key, equals, value = last.partition("=")
         if not equals or key not in known:
             break
+        _refuse_twice(spec, key, options)
         options[key] = value
         rest = before
     key, equals, value = rest.partition("=")
@@ -125,9 +126,22 @@ def _options(spec: str, cwd: Path) -> dict[str, str]:
             is_mistyped=True,
         )
     _refuse_mistyped(spec, path, list(known), cwd)
+    if rest:
+        _refuse_twice(spec, key if equals and key in known else str(main), options)
     if equals and key in known:
         return {**options, key: value}
     return {**options, main: rest} if rest and main is not None else options
+
+
+def _refuse_twice(spec: str, option: str, options: Mapping[str, str]) -> None:
+    if option in options:
+        raise TargetError(
+            f"'{spec.partition(':')[0]}' was given its {option} twice",
+            target=spec,
+            where=["a path without a name in front of it is the same option"] if option in READY.values() else [],
+            fix="Leave one of them out",
+            is_mistyped=True,
+        )
 
 
 def _refuse_mistyped(spec: str, path: str, known: list[str], cwd: Path) -> None:
@@ -135,13 +149,13 @@ def _refuse_mistyped(spec: str, path: str, known: list[str], cwd: Path) -> None:
     name = spec.partition(":")[0]
     before, _, last = path.rpartition(",")
     key, equals, _ = last.partition("=")
-    near = did_you_mean(key, known)
-    is_option = "did you mean" in near or (before != "" and _is_there(before, cwd))
-    if equals and key.isidentifier() and is_option and not _is_there(path, cwd):
+    if equals and key.isidentifier() and not _is_there(path, cwd):
+        what = "its end is no part of a path" if before else "it is no path"
         raise TargetError(
-            f"'{name}' has no option '{key}'{near}",
+            f"'{name}' has no option '{key}'{did_you_mean(key, known)}",
             target=spec,
-            where=[f"{path} is not there, so that its end is no part of a path"],
+            where=[f"{path} is not there, so that {what}"],
+            fix="" if before else f"For a path of that name, write {name}:./{path}",
             is_mistyped=True,
         )
 

@@ -1,12 +1,15 @@
 """Notes in one SQLite file, found again by full-text search.
 
 Several processes may use the file at once. A file that is damaged, or is another
-program's, is refused and left as it is; only a missing or empty one is filled.
+program's, is refused and left as it is; only a missing or empty one is filled, at
+the first call: who only looks at the tools makes no file.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import re
 import sqlite3
 import time
@@ -67,10 +70,13 @@ class NotesDatabase:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._is_made = False
+        """Whether the file was there, with tables in it; from then on it is never made anew."""
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with contextlib.closing(self._connect("rwc")) as db:
-                _prepare(db)
+            if path.exists() and path.stat().st_size:
+                self._make()
+            else:
+                _require_room(path)
         except (sqlite3.Error, OSError) as error:
             raise TargetError(
                 f"the notes database cannot be used: {error}",
@@ -154,9 +160,18 @@ class NotesDatabase:
                 ).fetchall()
             return [(_read(db, note), words) for note, words in rows]
 
+    def _make(self) -> None:
+        """Make the file, or make sure of the one that is there."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.closing(self._connect("rwc")) as db:
+            _prepare(db)
+        self._is_made = True
+
     @contextlib.contextmanager
     def _transaction(self, *, writes: bool = False) -> Iterator[sqlite3.Connection]:
         try:
+            if not self._is_made:
+                self._make()
             with contextlib.closing(self._connect("rw")) as db:
                 # IMMEDIATE waits its turn now instead of failing at the first write.
                 db.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
@@ -165,6 +180,8 @@ class NotesDatabase:
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest says more than anybody asks
             raise ToolError(_IN_WORDS.get(code, f"the notes cannot be used: {error}")) from error
+        except OSError as error:
+            raise ToolError(f"the notes cannot be used: {error.strerror}") from error
 
     def _connect(self, mode: str) -> sqlite3.Connection:
         # Without a mode, SQLite would quietly make a new file where the notes have gone.
@@ -181,6 +198,18 @@ _IN_WORDS = {
     sqlite3.SQLITE_NOTADB: "the notes database is damaged; tell the user, who can restore a copy of it",
     sqlite3.SQLITE_CANTOPEN: "the notes database is gone; tell the user",
 }
+
+
+def _require_room(path: Path) -> None:
+    """Raise an OSError where no file of this name can be made."""
+    if path.exists():
+        above = path
+    else:
+        above = next(folder for folder in path.parents if os.path.lexists(folder))
+        if not above.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(above))
+    if not os.access(above, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(above))
 
 
 def _prepare(db: sqlite3.Connection) -> None:
