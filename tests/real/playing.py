@@ -99,7 +99,18 @@ def _system(seen: dict[str, Any]) -> dict[str, Any] | None:
     data = seen["data"]
     if data["subtype"] in _ONLY_REAL:
         return None
-    kept = ("subtype", "permissionMode", "model", "mcp_servers", "status", "content", "tag", "tool_name", "message")
+    kept: tuple[str, ...] = (
+        "subtype",
+        "permissionMode",
+        "model",
+        "mcp_servers",
+        "status",
+        "content",
+        "tag",
+        "tool_name",
+        "message",
+    )
+    kept += ("prevent_continuation", "prompt_submit_outcome")
     told = {name: data[name] for name in kept if name in data}
     if data["subtype"] == "init":
         told["tools"] = [name for name in data["tools"] if name.startswith("mcp__")]

@@ -92,7 +92,7 @@ async def broken(name: str, arguments: dict[str, Any], context: Any) -> Permissi
     raise RuntimeError("the callback is broken")
 
 
-def hooks(event: str, answer: dict[str, Any] | Exception, **matcher: Any) -> dict[str, Any]:
+def hooks(event: str, answer: Any, **matcher: Any) -> dict[str, Any]:
     async def hook(data: Any, call_id: Any, context: Any) -> Any:
         if isinstance(answer, Exception):
             raise answer
@@ -261,6 +261,30 @@ def _cut(*blocks: dict[str, Any]) -> Turn:
     return Turn(blocks or [text("and so")], stop_reason="max_tokens")
 
 
+_KEEPS_BACK: dict[str, Any] = {
+    "stops": {"continue_": False, "stopReason": "enough"},
+    "stops without a reason": {"continue_": False},
+    "stops and blocks": {"continue_": False, "decision": "block", "reason": "no"},
+    "blocks without a reason": {"decision": "block"},
+    "blocks, and the prompt is not repeated": {
+        "decision": "block",
+        "reason": "no",
+        "hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "suppressOriginalPrompt": True},
+    },
+    "fails": RuntimeError("broken"),
+    "says nothing": None,
+    "says what cannot be read": "yes",
+    "misspells a decision": {"decision": "blok"},
+    "is about another event": {"hookSpecificOutput": {"hookEventName": "Stop", "additionalContext": "more"}},
+    "allows": {"decision": "approve"},
+}
+_AT_THE_END: dict[str, Any] = {
+    "stops": {"continue_": False},
+    "stops and objects": {"continue_": False, "decision": "block", "reason": "more"},
+    "fails": RuntimeError("broken"),
+    "misspells a decision": {"decision": "blok"},
+}
+
 SCENARIOS: dict[str, Scenario] = {
     "text and thinking": Scenario([[thinking("hm"), text("hello"), text("again")]]),
     "a streamed tool call": Scenario([Turn(_ADD, chunk=3), [text("done")]], {"include_partial_messages": True}),
@@ -321,6 +345,46 @@ SCENARIOS: dict[str, Scenario] = {
     "hook stops afterwards": Scenario([_ADD], {"hooks": hooks("PostToolUse", {"continue_": False})}),
     "hook wants more": Scenario(
         [[text("one")], [text("two")]], {"hooks": once("Stop", {"decision": "block", "reason": "more"})}
+    ),
+    **{
+        f"hook before the prompt {what}": Scenario(
+            [[text("done")]] * (what == "allows"), {"hooks": hooks("UserPromptSubmit", answer, on_failure="block")}
+        )
+        for what, answer in _KEEPS_BACK.items()
+    },
+    "hook before the prompt fails, and that counts for nothing": Scenario(
+        [[text("done")]], {"hooks": hooks("UserPromptSubmit", RuntimeError("broken"))}
+    ),
+    "two hooks before the prompt, the first one decides": Scenario(
+        [],
+        {
+            "hooks": {
+                "UserPromptSubmit": [
+                    *hooks("UserPromptSubmit", {"continue_": False})["UserPromptSubmit"],
+                    *hooks("UserPromptSubmit", {"decision": "block", "reason": "no"})["UserPromptSubmit"],
+                ]
+            }
+        },
+    ),
+    **{
+        f"hook at the end {what}": Scenario([[text("done")]], {"hooks": hooks("Stop", answer, on_failure="block")})
+        for what, answer in _AT_THE_END.items()
+    },
+    "hook at the end stops before there is an output": Scenario(
+        [[text("done")]], {"hooks": hooks("Stop", {"continue_": False}), "output_format": ANSWER}
+    ),
+    "hook before the prompt stops the first of two": Scenario(
+        [[text("done")]], {"hooks": once("UserPromptSubmit", {"continue_": False})}, two_prompts
+    ),
+    "hook misspells a decision afterwards": Scenario(
+        [_ADD, [text("done")]], {"hooks": hooks("PostToolUse", {"decision": "blok"}, on_failure="block")}
+    ),
+    "hook before a tool is about another event": Scenario(
+        [_ADD, [text("done")]],
+        {"hooks": hooks("PreToolUse", {"hookSpecificOutput": {"hookEventName": "Stop"}}, on_failure="block")},
+    ),
+    "hook before a tool misspells what it permits": Scenario(
+        [_ADD, [text("done")]], {"hooks": hooks("PreToolUse", decision("alow"), on_failure="block")}
     ),
     "prompt blocked": Scenario([], {"hooks": hooks("UserPromptSubmit", {"decision": "block", "reason": "no"})}),
     "turn limit": Scenario([_ADD], {"max_turns": 1}),

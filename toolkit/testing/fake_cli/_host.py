@@ -9,8 +9,9 @@ hook that fails is turned into the decision the real CLI makes of it.
 from __future__ import annotations
 
 import asyncio
+import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,10 @@ from toolkit.testing.fake_cli._frames import Frame
 
 MODEL = "claude-scripted-1"
 _CHECKPOINTS = "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"
+_WEIGHTS = {"deny": 4, "defer": 3, "ask": 2, "allow": 1}
+"""What a hook can decide of a call; of several the heaviest counts."""
+_NEVER_BLOCKS = ("Stop", "SubagentStop")
+"""The events at which a hook that fails does not count as a block, whatever it was told."""
 _BYPASS = "allow-dangerously-skip-permissions"
 MODES = ("acceptEdits", "auto", "bypassPermissions", "default", "dontAsk", "plan")
 
@@ -77,18 +82,30 @@ class Hooks:
 
     async def run(self, event: str, details: Mapping[str, Any]) -> Frame:
         """Call every hook for an event and return their answers as one: a refusal or a stop outweighs the rest."""
-        merged: Frame = {}
+        answers, remarks = await self.answers(event, details)
+        for remark in remarks:
+            self.channel.say(remark)
+        return merged(answers)
+
+    async def answers(self, event: str, details: Mapping[str, Any]) -> tuple[list[Frame], list[Frame]]:
+        """Call every hook for an event: their answers, and what the CLI remarks of those that failed."""
+        answers: list[Frame] = []
+        remarks: list[Frame] = []
         for entry in self.registered.get(event) or ():
             if _matches(entry.get("matcher"), details.get("tool_name", "")):
                 for callback_id in entry["hookCallbackIds"]:
-                    merged = _merged(merged, await self._call(callback_id, event, details, entry.get("onFailure")))
-        return merged
+                    answer, remark = await self._call(callback_id, event, details, entry.get("onFailure"))
+                    answers.append(answer)
+                    remarks += [] if remark is None else [remark]
+        return answers, remarks
 
     def has(self, event: str, tool: str) -> bool:
         """Whether a hook would be called."""
         return any(_matches(entry.get("matcher"), tool) for entry in self.registered.get(event) or ())
 
-    async def _call(self, callback_id: str, event: str, details: Mapping[str, Any], on_failure: str | None) -> Frame:
+    async def _call(
+        self, callback_id: str, event: str, details: Mapping[str, Any], on_failure: str | None
+    ) -> tuple[Frame, Frame | None]:
         request = {
             "subtype": "hook_callback",
             "callback_id": callback_id,
@@ -96,17 +113,32 @@ class Hooks:
             "tool_use_id": details.get("tool_use_id") or _frames.new_id(),
         }
         answer = await self.channel.ask(request)
-        if answer["subtype"] == "success":
-            return dict(answer.get("response") or {})
+        if answer["subtype"] == "success" and _is_readable(answer.get("response") or {}, event):
+            return dict(answer.get("response") or {}), None
         failed = f"Hook callback {callback_id} failed: the SDK host replied with an error or an invalid answer."
-        blocks = on_failure not in (None, "continue")
+        blocks = on_failure not in (None, "continue") and event not in _NEVER_BLOCKS
         counts = 'onFailure is "block", so this failure counts as a block.'
         outcome = counts if blocks else "Its answer was treated as empty."
-        self.channel.say(_frames.informational(f"{event}: {failed} {outcome}", tag="hook_callback_failed"))
+        remark = _frames.informational(f"{event}: {failed} {outcome}", tag="hook_callback_failed")
         if not blocks:
-            return {}
+            return {}, remark
         reason = f'[callback]: failed; blocking because onFailure is "block"\n{failed}'
-        return {"hookSpecificOutput": {"permissionDecision": "deny", "permissionDecisionReason": reason}}
+        if event == "UserPromptSubmit":
+            return {"decision": "block", "reason": reason, "failed": True}, remark
+        return {"hookSpecificOutput": {"permissionDecision": "deny", "permissionDecisionReason": reason}}, remark
+
+
+def _is_readable(answer: Mapping[str, Any], event: str) -> bool:
+    """Whether the CLI takes an answer of a hook; otherwise the hook counts as failed."""
+    special = answer.get("hookSpecificOutput", {"hookEventName": event})
+    return (
+        answer.get("decision") in (None, "approve", "block")
+        and answer.get("continue") in (None, True, False)
+        and all(isinstance(answer.get(key, ""), str) for key in ("reason", "stopReason"))
+        and isinstance(special, Mapping)
+        and special.get("hookEventName") == event
+        and special.get("permissionDecision") in (None, *_WEIGHTS)
+    )
 
 
 def _matches(matcher: str | None, tool: str) -> bool:
@@ -118,10 +150,14 @@ def _matches(matcher: str | None, tool: str) -> bool:
     return re.search(matcher, tool) is not None
 
 
+def merged(answers: Iterable[Frame]) -> Frame:
+    """The answers of several hooks as one."""
+    return functools.reduce(_merged, answers, {})
+
+
 def _merged(one: Frame, other: Frame) -> Frame:
-    weight = {"deny": 4, "defer": 3, "ask": 2, "allow": 1}
     first, second = one.get("hookSpecificOutput", {}), other.get("hookSpecificOutput", {})
-    if weight.get(first.get("permissionDecision"), 0) > weight.get(second.get("permissionDecision"), 0):
+    if _WEIGHTS.get(first.get("permissionDecision"), 0) > _WEIGHTS.get(second.get("permissionDecision"), 0):
         first, second = second, first
     stops = {"continue": False} if False in (one.get("continue"), other.get("continue")) else {}
     return {**one, **other, "hookSpecificOutput": {**first, **second}, **stops}

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from toolkit.testing.fake_cli import _frames, _refusals
 from toolkit.testing.fake_cli._calls import STRUCTURED, Caller, ToolCall
 from toolkit.testing.fake_cli._frames import COUNTS, Frame
+from toolkit.testing.fake_cli._host import merged
 from toolkit.testing.model.request import Request
 from toolkit.testing.model.stream import events, interrupts, message, pause
 from toolkit.testing.model.turns import Status, Turn
@@ -79,16 +80,17 @@ class AgentLoop:
         for server in self._cli.settings.sdk_servers:
             await self._caller.servers.list_tools(server)
         content = frame["message"]["content"]
-        hook = await self._caller.hooks.run("UserPromptSubmit", {"prompt": content})
+        answers, remarks = await self._caller.hooks.answers("UserPromptSubmit", {"prompt": content})
         self._cli.say(_frames.init(self._cli.settings, sorted(self._caller.offered())))
-        if hook.get("decision") == "block":
-            reason = hook.get("reason", "")
-            words = f"UserPromptSubmit operation blocked by hook:\n{reason}\n\nOriginal prompt: {content}"
-            self._cli.say(_frames.informational(words, prevent_continuation=True))
+        for remark in remarks:
+            self._cli.say(remark)
+        kept_back = next(filter(None, (_refusals.kept_back(answer, content) for answer in answers)), None)
+        if kept_back is not None:
+            self._cli.say(kept_back)
             self._user_frames = -1
-            return _frames.success(words, reason=None)
+            return _frames.success(kept_back["content"], reason=None)
         self._cli.echo(frame)
-        added = hook.get("hookSpecificOutput", {}).get("additionalContext")
+        added = merged(answers).get("hookSpecificOutput", {}).get("additionalContext")
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
         reminder = [{"type": "text", "text": f"<system-reminder>\n{added}\n</system-reminder>"}] if added else []
         missing = [_missing(call) for call in _unanswered(self._cli.messages)]
@@ -292,6 +294,9 @@ class AgentLoop:
             self._tell(_frames.NUDGE, isSynthetic=True)
         if objects:
             self._tell(f"Stop hook feedback:\n{hook.get('reason', '')}", isSynthetic=True)
+        if hook.get("continue") is False:
+            words = "" if nudges or objects else words
+            return _frames.success(words, reason="stop_hook_prevented", stop=whole["stop_reason"])
         if nudges or objects:
             self._goes_on = True
             return self._out_of_turns(whole["stop_reason"])

@@ -1,4 +1,4 @@
-"""What the fake CLI says when the model API refuses a call, or the model stops before it is done.
+"""What the fake CLI says when the model API refuses a call, the model stops early, or a hook keeps the prompt back.
 
 Pure functions of what happened; the words are the bundled CLI's.
 """
@@ -6,9 +6,10 @@ Pure functions of what happened; the words are the bundled CLI's.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
-from toolkit.testing.fake_cli._frames import Frame, synthetic
+from toolkit.testing.fake_cli._frames import Frame, informational, synthetic
 from toolkit.testing.model.turns import Status
 
 CUT = (
@@ -142,3 +143,24 @@ def _called(model: str) -> str:
     """The name of a model as people know it; the CLI knows its own."""
     known = re.fullmatch(r"claude-(opus|sonnet|haiku)-(\d)-(\d{1,2})", model)
     return f"{known[1].capitalize()} {known[2]}.{known[3]}" if known else model
+
+
+def kept_back(answer: Mapping[str, Any], prompt: Any) -> Frame | None:
+    """What the CLI says where a hook's answer keeps the prompt from the model; None where it does not."""
+    outcome: Frame = {"kind": "stopped_by_hook", "prompt_kept": True}
+    if answer.get("continue") is False:
+        reason = answer.get("stopReason")
+        words = f"Operation stopped by hook: {reason}" if reason else "Operation stopped by hook"
+    elif answer.get("decision") == "block":
+        reason = answer.get("reason")
+        words = f"UserPromptSubmit operation blocked by hook:\n{reason or 'Blocked by hook'}"
+        outcome = {"kind": "blocked_by_hook", "prompt_kept": False}
+        hides = (answer.get("hookSpecificOutput") or {}).get("suppressOriginalPrompt")
+        if answer.get("failed"):
+            outcome, reason = {**outcome, "kind": "no_verdict", "no_verdict_kind": "hook_failed"}, None
+        elif not hides:
+            words += f"\n\nOriginal prompt: {prompt}"
+    else:
+        return None
+    outcome |= {"reason": reason} if reason else {}
+    return informational(words, prevent_continuation=True, prompt_submit_outcome=outcome)
