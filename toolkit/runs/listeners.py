@@ -23,6 +23,12 @@ from toolkit.runs.storage.event_log import EventLog
 T = TypeVar("T")
 Listener = Callable[[Event], Awaitable[None] | None]
 _log = logging.getLogger("toolkit.runs")
+_TO_CLEAN_UP = 2.0
+"""Seconds that a function has to clean up when nobody wants its answer any more."""
+
+
+class EndedItself(Exception):
+    """A function of the caller's ended in an exit, or in a cancellation that nobody asked for."""
 
 
 class Bus:
@@ -116,9 +122,7 @@ class _Listening:
 
     async def _tell(self, event: Event) -> None:
         try:
-            answer = self.listener(event)
-            if answer is not None:
-                await answer
+            await answer_of(self.listener, event)
         except Exception:
             _log.exception("a listener failed on %s", event.name)
         self._heard += 1
@@ -129,7 +133,7 @@ class _Listening:
                 return
             try:
                 self.listener(event)
-            except Exception:
+            except (Exception, SystemExit):
                 _log.exception("a listener failed on %s", event.name)
             self._heard += 1
 
@@ -140,8 +144,54 @@ def _name_of(listener: Listener) -> str:
 
 async def in_its_own_time(function: Callable[..., T | Awaitable[T]], *given: Any) -> T:
     """What the function gives; one that is not async runs in a thread of its own, which nobody waits for at the end."""
-    answer = function(*given) if is_async(function) else await in_a_thread(function, *given)
-    return await answer if inspect.isawaitable(answer) else answer
+
+    async def answer() -> T:
+        given_back = function(*given) if is_async(function) else await in_a_thread(function, *given)
+        return await given_back if inspect.isawaitable(given_back) else given_back
+
+    return await on_its_own(answer())
+
+
+async def answer_of(function: Callable[..., T | Awaitable[T]], *given: Any) -> T:
+    """What the function gives, called in the event loop and awaited where that is needed.
+
+    Raises:
+        EndedItself: see `on_its_own`.
+        Exception: what it raised.
+    """
+
+    async def answer() -> T:
+        given_back = function(*given)
+        return await given_back if inspect.isawaitable(given_back) else given_back
+
+    return await on_its_own(answer())
+
+
+async def on_its_own(answer: Awaitable[T]) -> T:
+    """What a function of the caller's gives. A cancellation of whoever waits for it stays one, and ends it.
+
+    Raises:
+        EndedItself: it ended in `sys.exit()`, or in a cancellation of its own: of a task that it waited for, say.
+        Exception: whatever else it raised.
+    """
+
+    async def closed() -> T:
+        try:
+            return await answer
+        except SystemExit as error:  # in a task it would end the event loop
+            raise EndedItself(repr(error)) from error
+
+    task = asyncio.ensure_future(closed())
+    try:
+        await asyncio.wait({task})
+    except asyncio.CancelledError:
+        task.cancel()
+        task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        await asyncio.wait({task}, timeout=_TO_CLEAN_UP)
+        raise
+    if task.cancelled():
+        raise EndedItself("it was cancelled, and not by the run")
+    return task.result()
 
 
 def is_async(function: Callable[..., Any]) -> bool:

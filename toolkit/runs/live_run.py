@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 import logging
 import time
 from collections import deque
@@ -25,7 +24,7 @@ from toolkit.runs.boxes import doubts_about, load_boxes, make_offer, without_dis
 from toolkit.runs.checkpoints.checkpoint import Checkpoint
 from toolkit.runs.checkpoints.taking import Checkpoints
 from toolkit.runs.kinds import OptionError
-from toolkit.runs.listeners import Bus
+from toolkit.runs.listeners import Bus, answer_of
 from toolkit.runs.live.approving import make_approvals
 from toolkit.runs.live.ending import Ending
 from toolkit.runs.live.prompts import Prompts
@@ -441,9 +440,7 @@ class LiveRun(Steering, Generic[OutputT]):
         if self.spec.after_run is None:
             return
         try:
-            answer = self.spec.after_run(self._ending.of_run())
-            if inspect.isawaitable(answer):
-                await answer
+            await answer_of(self.spec.after_run, self._ending.of_run())
         except Exception:
             _log.exception("after_run of run %s failed", self.id)
 

@@ -13,6 +13,7 @@ from toolkit.errors import ToolkitError
 from toolkit.runs.attempts.protect import Protected
 from toolkit.runs.attempts.trial import Trial, TrialError, tail_of, trial_of
 from toolkit.runs.job.verify import Verify
+from toolkit.runs.listeners import on_its_own
 from toolkit.runs.spec import RunSpec
 from toolkit.runs.storage.place import Place
 from toolkit.tools import Deadline, Tool, ToolContext
@@ -62,7 +63,8 @@ async def _checked(verify: Verify, trial: Trial, seconds: float) -> Judgement:
         return Judgement(ran.passed, ran.output, ran.exit_code, ran.ended_by)
     try:
         async with asyncio.timeout(seconds):
-            answer = await (_by_tool(verify.check, trial) if isinstance(verify.check, Tool) else _by(verify, trial))
+            check = verify.check
+            answer = await on_its_own(_by_tool(check, trial) if isinstance(check, Tool) else _by(verify, trial))
     except TimeoutError:
         return Judgement(False, f"It took longer than {seconds:g} s.", ended_by="deadline")
     except Exception as error:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from toolkit.errors import ToolkitError
 from toolkit.runs.fields import RULES
-from toolkit.runs.kinds import OptionError, wrong
+from toolkit.runs.kinds import OptionError, shown, wrong
+from toolkit.runs.listeners import answer_of
 from toolkit.runs.prompts import Asked, Prompt, as_asked, content_of, is_stream
 from toolkit.runs.sessions.heads import begins_anew
 from toolkit.runs.spec import RunSpec
@@ -49,9 +50,23 @@ class Prompts:
         if place.section is not None and not (place.goes_on and not await begins_anew(self._spec)):
             says = place.section.render() + (f"\n{place.news}" if place.news else "")
         says = "" if isinstance(given, Prompt) else says
-        added: Any = "" if self._spec.before_run is None else self._spec.before_run(self._spec)
-        added = await added if inspect.isawaitable(added) else added
-        return asked.with_text(before=added or "", after=says)
+        return asked.with_text(before=await self._added(), after=says)
+
+    async def _added(self) -> str:
+        """What the caller's `before_run` puts before the prompt."""
+        before = self._spec.before_run
+        if before is None:
+            return ""
+        try:
+            added = await answer_of(before, self._spec)
+        except ToolkitError:
+            raise
+        except Exception as error:
+            raise RuntimeError(f"before_run failed: {type(error).__name__}: {error}") from error
+        if added is not None and not isinstance(added, str):
+            what = "it gives a text, which is put before the prompt, or None"
+            raise OptionError("before_run", f"before_run gave {shown(added)}: {what}")
+        return added or ""
 
     async def next(self) -> Asked | None:
         """The next prompt of the iterator; None when there is none any more."""

@@ -19,6 +19,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from toolkit.errors import RunError, ToolkitError
 from toolkit.runs.kinds import called_with, check_names, wrong
+from toolkit.runs.listeners import answer_of
 from toolkit.runs.many.lifeline import Lifeline
 from toolkit.runs.many.purse import Purse
 from toolkit.runs.many.workers import Workers, has_started, run_here
@@ -138,9 +139,7 @@ class _Batch:
         if self._on_result is None:
             return
         try:
-            answer = self._on_result(result)
-            if inspect.isawaitable(answer):
-                await answer
+            await answer_of(self._on_result, result)
         except Exception:
             _log.exception("on_result failed on run %s", result.run)
 

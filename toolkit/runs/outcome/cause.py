@@ -56,6 +56,8 @@ def _texts(code: Code, debug: Mapping[str, Any]) -> Iterator[str]:
         yield from _given(debug, "output")
     if code == "setup_failed":
         yield _with_last_words(str(debug.get("detail") or "").splitlines())
+    if code == "stopped":
+        yield from _given(debug, "hook")
     if code == "budget":
         yield from _given(debug, "exceeded")
         return

@@ -79,6 +79,8 @@ class End:
     """Its raw text: read for two known markers, never shown."""
     output_missing: bool = False
     """An output was asked for and none of its form came."""
+    kept_back: str | None = None
+    """Why a hook kept the prompt from the model, in its words; None where none did."""
     guard: Code | None = None
     """Why our own guard or watchdog ended it."""
 
@@ -107,6 +109,8 @@ def code_of(end: End) -> Code:
     """The one code for an end. What our guard decided comes first: it is why the rest happened."""
     if end.guard is not None:
         return end.guard
+    if end.kept_back is not None:
+        return "stopped"
     if end.subtype is None:
         return _without_result(end)
     by_subtype = _BY_SUBTYPE.get(end.subtype)

@@ -225,7 +225,8 @@ class Fold:
                 debug |= {"output": str(error), "said": message.result}
         so_far = self._result([self._under_way()])
         # The CLI's result holds only the last block of the last message: taken where it is not the end of the text.
-        if not message.is_error and message.result and not so_far.text.endswith(message.result):
+        is_answer = not message.is_error and end.kept_back is None
+        if is_answer and message.result and not so_far.text.endswith(message.result):
             known["text"] = message.result
         known["session"] = message.session_id or so_far.session
         known["turns"] = turn.rounds

@@ -12,7 +12,7 @@ from toolkit.runs.outcome.result import PendingCall
 from toolkit.runs.turn.meter import TurnUsage
 
 if TYPE_CHECKING:
-    from claude_agent_sdk import ResultMessage
+    from claude_agent_sdk import Message, ResultMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +74,18 @@ def end_of(message: ResultMessage) -> End:
     )
 
 
+def refusal_of_prompt(message: Message) -> str | None:
+    """Why a hook kept the prompt from the model, in the CLI's remark about that; None of any other message."""
+    data: dict[str, Any] = getattr(message, "data", {})
+    outcome = data.get("prompt_submit_outcome")
+    if not outcome or not data.get("prevent_continuation"):
+        return None
+    return str(outcome.get("reason") or "A hook of this run stopped it before the model was asked")
+
+
 def debug_of(message: ResultMessage | None, end: End) -> dict[str, Any]:
     """The raw texts of an end."""
-    debug: dict[str, Any] = {"error": end.error, "detail": end.detail}
+    debug: dict[str, Any] = {"hook": end.kept_back, "error": end.error, "detail": end.detail}
     if message is not None:
         debug |= {
             "subtype": message.subtype,

@@ -32,7 +32,7 @@ from toolkit.runs.sessions.transcripts import SessionId, held, sessions_home
 from toolkit.runs.spec import RunSpec
 from toolkit.runs.storage.place import Place
 from toolkit.runs.turn.controls import Controls
-from toolkit.runs.turn.ends import TurnEnd, debug_of, end_of, finished
+from toolkit.runs.turn.ends import TurnEnd, debug_of, end_of, finished, refusal_of_prompt
 from toolkit.runs.turn.options import (
     confine_run,
     native_tools,
@@ -140,6 +140,8 @@ class Engine:
         ]
         self.guard = Guard(rules, self._translator.denied)
         self.guard.own = OwnHooks(spec.hooks) if spec.hooks else None
+        if self.guard.own is not None:
+            self.guard.own.on_failure = lambda what: self._tell("lifecycle", "warning", spec.run_id, what=what)
         self._approvals = approvals
         approvals.on_refusal, approvals.agent_of = self.guard.refused, self.guard.agents.get
         self.guard.resumed_in = None if spec.resume is None else approvals.policy.cli_mode
@@ -336,7 +338,7 @@ class Engine:
     async def _pump(self, prompt: Asked) -> tuple[ResultMessage | None, End]:
         from claude_agent_sdk import ResultMessage, StreamEvent, SystemMessage
 
-        work, early = Work(), list[Event]()
+        work, early, kept_back = Work(), list[Event](), None
         try:
             await self.client.query(_frames(prompt, self.prompts[-1]))
             async for message in self.client.receive_messages():
@@ -347,6 +349,7 @@ class Engine:
                     continue
                 if isinstance(message, SystemMessage) and message.subtype == "init":
                     self._greet(message.data)
+                kept_back = kept_back or refusal_of_prompt(message)
                 if isinstance(message, ResultMessage) and self.guard.continues:
                     self._end_left_over()
                     work = Work()
@@ -361,7 +364,7 @@ class Engine:
                 if self._distrust is not None:
                     return None, self._distrust
                 if result is not None:
-                    return result, end_of(result)
+                    return result, dataclasses.replace(end_of(result), kept_back=kept_back)
         except Exception as error:
             return None, End(error=type(error).__name__, detail=f"{error}\n{self._process.stderr}".rstrip())
         finally:

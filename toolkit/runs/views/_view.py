@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
 from toolkit.errors import RunError
+from toolkit.runs.listeners import answer_of
 from toolkit.runs.outcome.events import Event
 
 T = TypeVar("T")
@@ -53,9 +53,7 @@ def listener(view: View[T], handle: Callable[[T], Awaitable[None] | None]) -> Ca
     async def listen(event: Event) -> None:
         for item in view.feed(event):
             try:
-                answer = handle(item)
-                if inspect.isawaitable(answer):
-                    await answer
+                await answer_of(handle, item)
             except Exception:
                 _log.exception("a handler failed on %s", event.name)
 
