@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import subprocess
@@ -58,14 +59,15 @@ def test_every_operation_sees_what_is_far_down_with_few_handles(tmp_path: Path, 
     assert done.returncode == 0, done.stderr
 
 
-def _dig(folder: Path, depth: int) -> None:
+def _dig(folder: Path, depth: int, name: str = "deepest") -> None:
     here = os.open(folder, READ_DIR)
     for _ in range(depth):
-        os.mkdir("d", dir_fd=here)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir("d", dir_fd=here)
         below = os.open("d", READ_DIR, dir_fd=here)
         os.close(here)
         here = below
-    os.close(os.open("deepest", os.O_CREAT | os.O_WRONLY, dir_fd=here))
+    os.close(os.open(name, os.O_CREAT | os.O_WRONLY, dir_fd=here))
     os.close(here)
 
 
@@ -131,6 +133,43 @@ def test_thousands_of_nested_folders_of_the_agent_are_applied_and_taken_back(tmp
             assert _is_there(host, "/".join(["d"] * MUCH_DEEPER) + "/deepest")
             assert section.undo_apply()
             assert list(host.iterdir()) == []
+    finally:
+        remove_tree(top, "host")
+        os.close(top)
+
+
+def test_a_new_file_in_thousands_of_nested_host_folders_is_applied_and_taken_back(tmp_path: Path) -> None:
+    host = tmp_path / "host"
+    host.mkdir()
+    _dig(host, MUCH_DEEPER)
+    top = os.open(tmp_path, READ_DIR)
+    try:
+        with WorkspaceSection([HostMount(host, "src")], [tmp_path], parent=tmp_path) as section:
+            _dig(section.temp_dir / "src", MUCH_DEEPER, "new")
+            (change,) = section.changes()
+            assert not change.ignored
+            assert b"new file mode" in section.changes().patch()
+            section.apply()
+            new = "/".join(["d"] * MUCH_DEEPER) + "/new"
+            assert _is_there(host, new)
+            assert section.undo_apply()
+            assert not _is_there(host, new)
+    finally:
+        remove_tree(top, "host")
+        os.close(top)
+
+
+def test_thousands_of_nested_folders_that_the_host_lost_are_made_again(tmp_path: Path) -> None:
+    host = tmp_path / "host"
+    host.mkdir()
+    _dig(host, MUCH_DEEPER)
+    top = os.open(tmp_path, READ_DIR)
+    try:
+        with WorkspaceSection([HostMount(host, "src")], [tmp_path], parent=tmp_path) as section:
+            _dig(section.temp_dir / "src", MUCH_DEEPER, "new")
+            remove_tree(top, "host/d")
+            section.apply()
+            assert _is_there(host, "/".join(["d"] * MUCH_DEEPER) + "/new")
     finally:
         remove_tree(top, "host")
         os.close(top)

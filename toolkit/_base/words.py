@@ -26,12 +26,15 @@ _HIDDEN = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800"
     "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
+_ODD = re.compile(r'[\\"`<> ]')
 _AS_EMOJI, _JOINER = "\ufe0f", "\u200d"
 
 
 def safe_name(name: str | bytes, longest: int = _LONGEST_NAME) -> str:
     """A name on one line: control and invisible characters escaped, quotes around it where it holds spaces."""
     text = os.fsdecode(name)
+    if text and text.isprintable() and not _ODD.search(text) and not _HIDDEN.search(text):
+        return text if len(text) <= longest else text[: longest - 1] + "…"
     out = []
     is_odd = not text
     for char in text:

@@ -91,6 +91,8 @@ class Decider:
     conflicts: list[tuple[str, str]] = field(default_factory=list)
     updates: list[Update] = field(default_factory=list)
     _forgotten: set[bytes] = field(default_factory=set)
+    _new_folders: dict[tuple[int, bytes], bool] = field(default_factory=dict)
+    """Folders of the host that were asked about: whether they come with the steps."""
     _origins: dict[str, tuple[Row, Node | None]] = field(default_factory=dict)
     """What was recorded and what is on the host where renamed files were."""
 
@@ -124,14 +126,22 @@ class Decider:
 
     def _look(self, mount: int, host_path: bytes) -> Node | None:
         """What will be at a host path once the steps so far are made."""
-        if self._goes(mount, host_path):
+        if self._goes(mount, host_path) or self._is_new(mount, host_path.rpartition(b"/")[0]):
             return None
-        parts = host_path.split(b"/")
-        for depth in range(1, len(parts)):
-            above = self.steps.get((mount, b"/".join(parts[:depth])))
-            if above is not None and (above.old is None or above.old.kind != "d"):
-                return None  # what stands there now is no folder
         return self.hosts.look(mount, host_path)
+
+    def _is_new(self, mount: int, folder: bytes) -> bool:
+        """Whether a folder is, or lies in, one that comes with the steps so far: what stands there now is none."""
+        unknown = []
+        while folder and (mount, folder) not in self._new_folders:
+            unknown.append(folder)
+            folder = folder.rpartition(b"/")[0]
+        is_new = bool(folder) and self._new_folders[mount, folder]
+        for inner in reversed(unknown):
+            step = self.steps.get((mount, inner))
+            is_new = is_new or (step is not None and (step.old is None or step.old.kind != "d"))
+            self._new_folders[mount, inner] = is_new
+        return is_new
 
     def _goes(self, mount: int, host_path: bytes) -> bool:
         step = self.steps.get((mount, host_path))
@@ -142,6 +152,8 @@ class Decider:
         if place in self.steps:  # what went and what came at one place are one step
             old = self.steps[place].old
         self.steps[place] = Step(*place, case.path, old, new)
+        if place in self._new_folders:  # what was known of it, and of all in it, may be otherwise now
+            self._new_folders.clear()
 
     def _free_old_place(self, case: Case) -> None:
         assert case.change.old_path is not None
@@ -324,23 +336,26 @@ class Decider:
         return row
 
     def _create(self, case: Case, new: HostVersion) -> None:
-        self._need_parent(case)
+        for folder in self._missing_above(case):
+            self._step(folder, None, self._new(case.mount, "d", 0o777 & ~umask()))
         self._step(case, None, new)
 
-    def _need_parent(self, case: Case) -> None:
-        """Make sure the folder a new path lies in is there, or will be; folders the host lost are made again."""
-        parent = case.host_path.rpartition(b"/")[0]
-        if not parent or self.hosts.mounts[case.mount].name is not None:
-            return
-        planned = self.steps.get((case.mount, parent))
-        if planned is not None and planned.new is not None and planned.new.kind == "d":
-            return
-        seen = self._look(case.mount, parent)
-        if seen is None:
-            above = replace(case, path=case.path.rpartition(b"/")[0], host_path=parent)
-            self._create(above, self._new(case.mount, "d", 0o777 & ~umask()))
-        elif seen.kind != "d":
-            raise Conflict("its folder is something else on the host")
+    def _missing_above(self, case: Case) -> list[Case]:
+        """The folders that a new path needs and the host lost, the uppermost first: they are made again."""
+        missing: list[Case] = []
+        while (parent := case.host_path.rpartition(b"/")[0]) and self.hosts.mounts[case.mount].name is None:
+            planned = self.steps.get((case.mount, parent))
+            if planned is not None and planned.new is not None and planned.new.kind == "d":
+                break
+            seen = self._look(case.mount, parent)
+            if seen is not None and seen.kind != "d":
+                raise Conflict("its folder is something else on the host")
+            if seen is not None:
+                break
+            case = replace(case, path=case.path.rpartition(b"/")[0], host_path=parent)
+            missing.append(case)
+        missing.reverse()
+        return missing
 
     def _new(self, mount: int, kind: str, mode: int) -> HostVersion:
         """As root, what is new belongs to whom the mount belongs to; anybody else owns what they make."""

@@ -7,7 +7,7 @@ The rules are the host's, as they stand there now. What an agent writes into a
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from toolkit._base.files import CACHES
@@ -31,6 +31,7 @@ class IgnoreRules:
         self._hosts = hosts
         self._scopes: dict[tuple[int, bytes], Scope | None] = {}
         self._known: dict[tuple[int, bytes], bool] = {}
+        """Whether the rules name a folder."""
 
     def name(self, pair: Pair, mount: MountRecord | None) -> bool:
         """Whether the rules name a path that the host does not have."""
@@ -49,10 +50,15 @@ class IgnoreRules:
         return False
 
     def _is_ignored(self, mount: int, path: bytes, is_folder: bool) -> bool:
-        folder = path.rpartition(b"/")[0]
-        if folder and self._folder_is_ignored(mount, folder):
+        for folder in _unknown(self._known, mount, path.rpartition(b"/")[0]):
+            self._known[mount, folder] = bool(folder) and self._is_named(mount, folder, True)
+        return self._is_named(mount, path, is_folder)
+
+    def _is_named(self, mount: int, path: bytes, is_folder: bool) -> bool:
+        """Whether the rules name a path, or the folder it is in, of which that is known."""
+        folder, _, name = path.rpartition(b"/")
+        if self._known[mount, folder]:
             return True
-        name = path.rpartition(b"/")[2]
         if name == b".git":
             return False
         if is_folder and name in _CACHES:
@@ -60,24 +66,21 @@ class IgnoreRules:
         scope = self._scope(mount, folder)
         return scope is not None and scope.excluded_by(path, is_folder) is not None
 
-    def _folder_is_ignored(self, mount: int, folder: bytes) -> bool:
-        if (mount, folder) not in self._known:
-            self._known[mount, folder] = self._is_ignored(mount, folder, True)
-        return self._known[mount, folder]
-
     def _scope(self, mount: int, folder: bytes) -> Scope | None:
         """The rules in force in a folder; one that only the copy has adds none of its own."""
         if not self._hosts.has_folder(mount):
             return None
-        key = (mount, folder)
-        if key not in self._scopes:
-            if folder:
-                outer = self._scope(mount, folder.rpartition(b"/")[0])
-            else:
-                outer = _scope_of(rules_in(self._hosts.folder(mount), _EXCLUDE), b"", None)
-            own = rules_in(self._hosts.folder(mount), folder + b"/.gitignore" if folder else b".gitignore")
-            self._scopes[key] = _scope_of(own, folder, outer)
-        return self._scopes[key]
+        for one in _unknown(self._scopes, mount, folder):
+            self._scopes[mount, one] = self._read(mount, one)
+        return self._scopes[mount, folder]
+
+    def _read(self, mount: int, folder: bytes) -> Scope | None:
+        """The rules in force in a folder, of which the one above is known."""
+        host = self._hosts.folder(mount)
+        if not folder:
+            return _scope_of(rules_in(host, b".gitignore"), b"", _scope_of(rules_in(host, _EXCLUDE), b"", None))
+        outer = self._scopes[mount, folder.rpartition(b"/")[0]]
+        return _scope_of(rules_in(host, folder + b"/.gitignore"), folder, outer)
 
 
 def ignored_folders(workspace: Workspace, paths: Iterable[str]) -> set[str]:
@@ -89,3 +92,15 @@ def ignored_folders(workspace: Workspace, paths: Iterable[str]) -> set[str]:
 
 def _scope_of(patterns: Sequence[GitPattern], base: bytes, outer: Scope | None) -> Scope | None:
     return Scope(RuleList(patterns), base, outer) if patterns else outer
+
+
+def _unknown(known: Mapping[tuple[int, bytes], object], mount: int, folder: bytes) -> list[bytes]:
+    """A folder and those above it, as far as they are unknown, the uppermost first: there may be thousands."""
+    unknown: list[bytes] = []
+    while (mount, folder) not in known:
+        unknown.append(folder)
+        if not folder:
+            break
+        folder = folder.rpartition(b"/")[0]
+    unknown.reverse()
+    return unknown
