@@ -96,6 +96,40 @@ def test_a_disk_that_takes_no_run_at_all_says_so_before_anything_starts(tmp_path
     assert not api.requests
 
 
+@pytest.mark.parametrize("options", ["size=1m", "size=1m,nr_inodes=5"], ids=["blocks", "inodes"])
+def test_a_jail_that_finds_no_room_for_its_check_does_not_start(
+    tmp_path: Path, scripted_api: Start, options: str
+) -> None:
+    api = scripted_api()
+    desk = Desk(tmp_path, api)
+    disk = tmp_path / "disk"
+    fill = f"cd {disk}; mkdir src; for i in 1 2 3 4 5; do head -c 300k /dev/zero > $i; done; true"
+    filled, *tries, run = SmallDisk(desk, disk, options).says(
+        fill,
+        f"toolkit sandbox exec --workspace {disk}/src -- touch {tmp_path}/ran",
+        f"toolkit sandbox exec --read-only --workspace {disk}/src -- touch {tmp_path}/ran",
+        f"toolkit run Go. --in-place {disk}/src",
+    )
+    refused = "refusing to start: the jail cannot be made and checked: No space left on device\n"
+    assert filled[0] == 0
+    for code, out, error in (*tries, run):
+        assert (code, out) == (4, ""), error
+        assert refused in error
+        assert f"{disk}/src: 0 B are free\n" in error or "(no free inode)\n" in error
+        assert "Make room there.\n" in error
+    assert not api.requests
+
+
+def test_a_check_that_finds_no_room_has_failed(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    disk = tmp_path / "disk"
+    fill = f"mkdir {disk}/src; head -c 2m /dev/zero > {disk}/all"
+    _, (code, out, error) = SmallDisk(desk, disk, "size=1m").says(fill, f"toolkit sandbox check --workspace {disk}/src")
+    assert (code, error) == (1, "")
+    assert f"No space left on device; {disk}/src: 0 B are free\n" in out
+    assert "NOT confined: nothing would be started" in out
+
+
 @pytest.mark.parametrize(
     "is_plain",
     [

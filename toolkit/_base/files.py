@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from toolkit._base.handles import CREATE_FILE
+from toolkit._base.words import safe_name, size_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -138,6 +139,22 @@ def nearest_existing(path: Path) -> Path:
             place.stat()
             return place
     return path
+
+
+def is_full(error: OSError) -> bool:
+    """Whether an error says that there is no room left."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def room_in(folder: Path) -> str:
+    """How much is free where a folder is, or would be, in words."""
+    shown = safe_name(str(folder))
+    for place in (folder, *folder.parents):
+        with contextlib.suppress(OSError):
+            found = os.statvfs(place)
+            more = "" if found.f_favail or not found.f_files else ", but no further file can be made (no free inode)"
+            return f"{shown}: {size_text(found.f_bavail * found.f_frsize)} are free{more}"
+    return f"{shown}: nobody can say how much is free"
 
 
 def umask() -> int:

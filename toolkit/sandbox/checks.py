@@ -46,8 +46,8 @@ def check(
         cli = find_cli(cli_path)
     except SandboxError as error:
         return report(CheckRow("cli", "a CLI to confine", False, error.what, error.fix))
-    sweep()
     try:
+        sweep()
         with JailFolder() as folder:
             jail = Jail(
                 workspace=given or folder.own_workspace(),
@@ -59,4 +59,5 @@ def check(
             )
             return prove(open_jail(jail, folder), cli, began=began, meanwhile=meanwhile)
     except UnconfinedError as error:
-        return report(*(CheckRow(rule, rule, False, error.what, error.fix) for rule in error.rules))
+        detail = "; ".join((error.what, *error.where))
+        return report(*(CheckRow(rule, rule, False, detail, error.fix) for rule in error.rules))

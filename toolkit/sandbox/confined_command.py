@@ -21,6 +21,7 @@ from toolkit.errors import SandboxError
 from toolkit.sandbox.host import usable_readable, usable_workspace
 from toolkit.sandbox.jail.folder import JailFolder, sweep
 from toolkit.sandbox.jail.launcher import OpenJail, open_jail
+from toolkit.sandbox.jail.machine import writing_in
 from toolkit.sandbox.jail.proof import demand_preflight, prove
 from toolkit.sandbox.jail.walls import ENVIRONMENT, Jail
 from toolkit.sandbox.jail.watchdog import Exceeded, Watchdog
@@ -120,7 +121,8 @@ class _Held:
         self._opened = opened
         self._process: subprocess.Popen[bytes] | None = None
         self._path = opened.folder.path / "hold"
-        os.mkfifo(self._path, 0o600)
+        with writing_in(opened.folder.path):
+            os.mkfifo(self._path, 0o600)
         self._pipe = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
 
     def start(self, command: Sequence[str], handles: _Handles) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, get_args
 
+from toolkit._base.files import is_full
 from toolkit.errors import WorkspaceError
 from toolkit_workspace.git import point_inside
 from toolkit_workspace.mount import HostMount
@@ -30,7 +31,7 @@ from toolkit_workspace.options import (
     wrong,
 )
 from toolkit_workspace.places import Places, checked_at, places_of
-from toolkit_workspace.record.trouble import in_words, in_words_of, is_full
+from toolkit_workspace.record.trouble import in_words, in_words_of
 from toolkit_workspace.reviewed import Reviewed
 from toolkit_workspace.selecting import (
     AllowedRoots,

@@ -14,7 +14,7 @@ from toolkit.sandbox.confining.litter import remove_litter
 from toolkit.sandbox.gate.gate import Gate
 from toolkit.sandbox.jail.folder import JailFolder, sweep
 from toolkit.sandbox.jail.launcher import OpenJail, open_jail, write_script
-from toolkit.sandbox.jail.machine import find_program
+from toolkit.sandbox.jail.machine import find_program, writing_in
 from toolkit.sandbox.jail.proof import CheckReport, demand_preflight, prove
 from toolkit.sandbox.jail.walls import BIN, PATH, Jail
 from toolkit.sandbox.jail.watchdog import Exceeded, Watchdog
@@ -138,6 +138,13 @@ class Confinement:
         await see_through(self._close(self._opened(self._folder)))
 
     def _open(self, folder: JailFolder) -> OpenJail:
+        with writing_in(folder.path):
+            self._write_programs(folder)
+        opened = open_jail(self._jail, folder)
+        opened.for_command(*self._command)
+        return opened
+
+    def _write_programs(self, folder: JailFolder) -> None:
         (folder.home / ".gitconfig").write_text("[user]\n\tname = agent\n\temail = agent@localhost\n", encoding="ascii")
         (folder.home / ".bashrc").touch()  # it must be there to be kept from being written
         programs = folder.own / "bin"
@@ -154,9 +161,6 @@ class Confinement:
         if self._relay is not None:
             text = relay_program(find_program("bwrap"), find_program("socat"))
             write_script(folder.own / "apart" / PROGRAM, text)
-        opened = open_jail(self._jail, folder)
-        opened.for_command(*self._command)
-        return opened
 
     def _prove(self, opened: OpenJail) -> None:
         self._report = prove(opened)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from toolkit.sandbox.jail.folder import MARK, remove_trace
 from toolkit.sandbox.jail.launcher import OpenJail
-from toolkit.sandbox.jail.machine import find_program
+from toolkit.sandbox.jail.machine import find_program, writing_in
 from toolkit.sandbox.jail.walls import APART, CLI_HOME, CLI_TMP, SOCKET
 
 _SECONDS = 60
@@ -81,7 +81,8 @@ class _Plant:
 
 def fly(opened: OpenJail, cli: Path | None, meanwhile: Callable[[], None]) -> Flight:
     """Run the canary in an open jail and say what it reached; `meanwhile` is done as soon as it has started."""
-    plant = _Plant(opened.folder.bait)
+    with writing_in(opened.folder.bait.parent):
+        plant = _Plant(opened.folder.bait)
     try:
         with _note_in(opened, plant.word) as (note, answer):
             script = _script(opened, plant, cli, note, answer)
@@ -130,9 +131,10 @@ def _note_in(opened: OpenJail, word: str) -> Iterator[tuple[Path, Path]]:
     """A file for the canary to read in the workspace, and the one it should write; neither stays."""
     note, answer = opened.folder.notes_in(opened.jail.notes_in)
     try:
-        note.write_text(word + "-note", encoding="ascii")
-        if opened.tenant is not None:
-            os.chown(note, opened.tenant, opened.tenant)
+        with writing_in(opened.jail.notes_in):
+            note.write_text(word + "-note", encoding="ascii")
+            if opened.tenant is not None:
+                os.chown(note, opened.tenant, opened.tenant)
         yield note, answer
     finally:
         for path in (note, answer):

@@ -28,6 +28,7 @@ from toolkit._base.processes import all_pids, is_running
 from toolkit.errors import SandboxError, UnconfinedError
 from toolkit.sandbox.jail.as_root import Stage, take_back, take_back_command
 from toolkit.sandbox.jail.cgroup import remove_group
+from toolkit.sandbox.jail.machine import writing_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,12 +64,17 @@ class JailFolder:
     """One jail's private folder, locked as long as its owner lives; a block with it ends the jail.
 
     Raises:
-        UnconfinedError: the temporary folder's path leaves no room for a socket in it.
+        UnconfinedError: the temporary folder's path leaves no room for a socket in it, or nothing can be written there.
     """
 
     def __init__(self) -> None:
-        _demand_room_for_a_socket()
-        self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
+        place = _temporary_folder()
+        _demand_room_for_a_socket(place)
+        with writing_in(place):
+            self._make(place)
+
+    def _make(self, place: Path) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
         self.name = self.path.name
         # Locked before it has its name: a sweep that finds it in between would take the folder for abandoned.
         self._lock = take_lock(self.path / "owner.new")
@@ -234,9 +240,21 @@ class JailFolder:
                 self._lock.release()
 
 
-def _demand_room_for_a_socket() -> None:
+def _temporary_folder() -> Path:
+    """Where jails have their folders: the system's, or that of TMPDIR, in which a file could be written."""
+    try:
+        return Path(tempfile.gettempdir())
+    except FileNotFoundError as error:
+        raise UnconfinedError(
+            "refusing to start: no temporary folder can be written to",
+            rules=("jail",),
+            where=[str(error.strerror)],
+            fix="Make room in one of them, or set TMPDIR to another folder.",
+        ) from None
+
+
+def _demand_room_for_a_socket(place: Path) -> None:
     """The gate and the canary listen at paths below the temporary folder, and those may not be long."""
-    place = tempfile.gettempdir()
     if len(os.fsencode(place)) > _LONGEST_PLACE:
         raise UnconfinedError(
             f"refusing to start: the temporary folder's path is longer than {_LONGEST_PLACE} bytes",
@@ -252,7 +270,7 @@ def rivals(workspace: Path, besides: Path) -> dict[Path, dict[str, Any]]:
     Each by its own folder, with what it recorded; `besides` is ours.
     """
     found = {}
-    for path in Path(tempfile.gettempdir()).glob(PREFIX + "*"):
+    for path in _temporary_folder().glob(PREFIX + "*"):
         with contextlib.suppress(OSError, ValueError, KeyError, IndexError):
             facts: dict[str, Any] = json.loads((path / "lent").read_text(encoding="utf-8"))
             other = Path(facts["folders"][0])
@@ -284,7 +302,7 @@ def sweep() -> list[Path]:
     A leftover that cannot be cleared away is passed over: it must never stop the next jail.
     """
     swept = []
-    for path in Path(tempfile.gettempdir()).glob(PREFIX + "*"):
+    for path in _temporary_folder().glob(PREFIX + "*"):
         with contextlib.suppress(Exception):
             if path.lstat().st_uid == os.geteuid() and path.is_dir() and _is_abandoned(path):
                 _dispose(path)

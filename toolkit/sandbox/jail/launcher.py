@@ -15,13 +15,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from toolkit._base.files import is_full
 from toolkit._base.handles import READ_DIR, make_folders
 from toolkit._base.layered import Layers, Mounted, look_below, make_above, mount_layers
 from toolkit.errors import SandboxError, UnconfinedError
 from toolkit.sandbox.jail.as_root import PLACE, Stage, choose_tenant, lend
 from toolkit.sandbox.jail.cgroup import Cgroup
 from toolkit.sandbox.jail.folder import MARK, JailFolder
-from toolkit.sandbox.jail.machine import find_program
+from toolkit.sandbox.jail.machine import find_program, writing_in
 from toolkit.sandbox.jail.walls import APART_PROGRAMS, HANDED, SYNTHETIC_ETC, Bind, Jail, seccomp_filter
 from toolkit.sandbox.limits import LimitPlan, plan_limits
 
@@ -77,8 +78,13 @@ def open_jail(jail: Jail, folder: JailFolder) -> OpenJail:
 
     Raises:
         SandboxError: the workspace is in use, or what is shown could be replaced by the agent.
-        UnconfinedError: a required limit would not hold, or the kernel refuses.
+        UnconfinedError: a required limit would not hold, the kernel refuses, or there is no room.
     """
+    with writing_in(folder.path):
+        return _open(jail, folder)
+
+
+def _open(jail: Jail, folder: JailFolder) -> OpenJail:
     plan = plan_limits(jail.limits, name=folder.name, require=jail.require)
     binds = jail.binds(folder)
     group, tenant = plan.cgroup or Cgroup(), choose_tenant()
@@ -93,7 +99,8 @@ def open_jail(jail: Jail, folder: JailFolder) -> OpenJail:
     )
     _refuse_movable(binds)
     folder.claim()
-    _make_mount_points(jail)
+    with writing_in(jail.workspace):
+        _make_mount_points(jail)
     needed = ["bwrap", "env", "prlimit", "setsid"]
     if tenant is not None:
         needed += ["chown", "mount", "umount"]
@@ -186,6 +193,8 @@ def _make_mount_points(jail: Jail) -> None:
                 os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder))
             os.close(folder)
         except OSError as error:
+            if is_full(error):
+                raise
             raise SandboxError(
                 f"'{inside}' cannot be shown: {error.strerror}",
                 where=[f"something else is at its place in the workspace: {point}"],

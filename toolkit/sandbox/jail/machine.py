@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
+from toolkit._base.files import is_full, room_in
+from toolkit._base.words import safe_name
 from toolkit.errors import UnconfinedError
 
 INSTALL = {
@@ -29,6 +33,26 @@ def find_program(name: str) -> str:
         )
     # Not resolved: one binary may be many programs, told apart by the name they are called by.
     return str(Path(found).absolute())
+
+
+@contextlib.contextmanager
+def writing_in(folder: Path) -> Iterator[None]:
+    """Let no OSError out of a block that writes there: what cannot be made or checked does not hold.
+
+    Raises:
+        UnconfinedError: in place of one; on a full disk also with how much room there is.
+    """
+    try:
+        yield
+    except OSError as error:
+        place = error.filename if isinstance(error.filename, str | bytes) else str(folder)
+        room = [room_in(folder)] if is_full(error) else []
+        raise UnconfinedError(
+            f"refusing to start: the jail cannot be made and checked: {error.strerror or error}",
+            rules=("jail",),
+            where=room or [safe_name(place)],
+            fix="Make room there." if room else "Make it writable for this user, or name another place.",
+        ) from error
 
 
 def how_to_allow(stderr: str) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from toolkit._base.files import is_full
 from toolkit._base.handles import remove_folder
 from toolkit._base.layered import odd_path, why_no_layers
 from toolkit._base.words import count_text, size_text
@@ -23,7 +24,6 @@ from toolkit_workspace.pristine.key import key_of
 from toolkit_workspace.pristine.renew import TooDifferent, renew
 from toolkit_workspace.pristine.store import MOST_BYTES, KeptCopies, size_of
 from toolkit_workspace.record import Record
-from toolkit_workspace.record.trouble import is_full
 from toolkit_workspace.selecting import AllowedRoots, Plan, Source, Tally
 from toolkit_workspace.workspace import Workspace
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from toolkit._base.files import is_full, room_in
 from toolkit._base.words import safe_name, size_text
 from toolkit.errors import WorkspaceError
 
@@ -30,11 +31,6 @@ def is_gone(error: OSError) -> bool:
 def leads_away(error: OSError) -> bool:
     """Whether an error says that the way leads through a link, or out."""
     return error.errno in (errno.ELOOP, errno.EXDEV)
-
-
-def is_full(error: OSError) -> bool:
-    """Whether an error says that there is no room left."""
-    return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def unreadable(path: bytes | str, error: OSError, below: bytes | str = "") -> Unreadable:
@@ -66,7 +62,7 @@ def in_words_of(
     names = [name for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
     where = [safe_name(name) for name in names] or ([safe_name(str(at))] if at is not None else [])
     if is_full(error) and at is not None:
-        where.append(_room(at, needs))
+        where.append(room_in(at) + ("" if needs is None else f", {size_text(needs)} are needed"))
     fixes = [one for one in (_fix(error), fix) if one]
     return WorkspaceError(f"{what}: {error.strerror or error}", where=where, fix=" ".join(fixes))
 
@@ -77,18 +73,6 @@ def told(error: BaseException) -> str:
         return str(error)
     place = safe_name(error.filename) if isinstance(error.filename, str | bytes) else ""
     return f"{place}: {error.strerror}" if place else error.strerror
-
-
-def _room(folder: Path, needs: int | None) -> str:
-    """How much is free where a folder is, or would be."""
-    needed = "" if needs is None else f", {size_text(needs)} are needed"
-    for place in (folder, *folder.parents):
-        try:
-            found = os.statvfs(place)
-        except OSError:
-            continue
-        return f"{safe_name(str(folder))}: {size_text(found.f_bavail * found.f_frsize)} are free{needed}"
-    return f"{safe_name(str(folder))}: nobody can say how much is free{needed}"
 
 
 def _fix(error: OSError) -> str:
