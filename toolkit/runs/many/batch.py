@@ -45,7 +45,11 @@ def _names_in_words(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P
         one.name: f"RunSpec(prompt, limits=Limits({one.name}=…)) for each run" for one in dataclasses.fields(Limits)
     }
     at_once = dict.fromkeys(("workers", "max_workers", "parallel", "jobs"), "concurrency=…")
-    meant = {**of_a_run, **at_once, "limits": "usd=… or tokens=… for all runs together, or RunSpec(prompt, limits=…) for each"}
+    meant = {
+        **of_a_run,
+        **at_once,
+        "limits": "usd=… or tokens=… for all runs together, or RunSpec(prompt, limits=…) for each",
+    }
 
     @functools.wraps(function)
     async def checked(*args: P.args, **options: P.kwargs) -> T:
