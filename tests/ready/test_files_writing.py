@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import stat
 import threading
 from pathlib import Path
@@ -131,6 +132,18 @@ async def test_binary_and_very_large_files_are_not_edited(box: Toolbox, tmp_path
     (tmp_path / "large").write_text("line\n" * 1_000_000)
     assert "binary" in await refused(box, "edit_file", path="bin", edits=[{"old": "a", "new": "b"}])
     assert "can be edited" in await refused(box, "edit_file", path="large", edits=[{"old": "line", "new": "b"}])
+
+
+@pytest.mark.parametrize(
+    ("compat", "edit"), [(None, {"old": "a", "new": "b"}), ("reference", {"oldText": "a", "newText": "b"})]
+)
+async def test_the_tool_for_a_binary_file_is_called_as_it_is_there(
+    compat: Any, edit: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "bin").write_bytes(b"a\0b")
+    box = files(tmp_path, compat=compat)
+    said_of_it = await refused(box, "edit_file", path="bin", edits=[edit])
+    assert re.findall(r"read_media\w*", said_of_it) == [name for name in box.tools if name.startswith("read_media")]
 
 
 async def test_an_edit_of_a_file_that_changed_meanwhile_is_refused(

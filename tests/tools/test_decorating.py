@@ -308,6 +308,39 @@ def test_a_type_with_a_mistake_beside_it_is_refused_with_the_place(annotation: A
     assert why in caught.value.what
 
 
+@pytest.mark.parametrize("annotation", [list[ToolContext], dict[str, ToolContext], tuple[ToolContext, int]])
+def test_a_list_of_contexts_takes_no_context(annotation: Any) -> None:
+    def look(contexts: Any) -> None: ...
+
+    look.__annotations__ = {"contexts": annotation}
+    with pytest.raises(ToolDefinitionError, match="parameter 'contexts' has a type that JSON cannot carry"):
+        Toolbox("box", [tool(look)])
+
+
+def test_a_second_context_is_refused() -> None:
+    @tool
+    def look(ctx: ToolContext, more: ToolContext | None = None) -> None: ...
+
+    with pytest.raises(ToolDefinitionError, match="'ctx' and 'more' both take the ToolContext of the call"):
+        Toolbox("box", [look])
+
+
+@pytest.mark.parametrize("annotation", [ToolContext, ToolContext | None, Annotated[ToolContext, "of the call"]])
+def test_a_context_is_filled_in_however_it_is_written(annotation: Any) -> None:
+    def look(ctx: Any) -> None: ...
+
+    look.__annotations__ = {"ctx": annotation}
+    made = tool(look)
+    assert (made.arguments.context_parameter, made.input_schema["properties"]) == ("ctx", {})
+
+
+def test_a_tool_that_changes_nothing_can_lose_nothing() -> None:
+    with pytest.raises(ToolDefinitionError, match="it cannot be both read-only and destructive"):
+
+        @tool(read_only=True, destructive=True)
+        def look() -> None: ...
+
+
 def test_a_type_that_needs_a_package_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "email_validator", None)
     monkeypatch.setattr("pydantic.networks.email_validator", None, raising=False)

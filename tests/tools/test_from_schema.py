@@ -115,6 +115,19 @@ async def test_arguments_that_do_not_fit_are_named_and_the_function_is_not_calle
     assert seen == []
 
 
+async def test_what_a_schema_forbids_is_said_in_words() -> None:
+    made = order(
+        input_schema={
+            "type": "object",
+            "properties": {"a": False, "b": {"items": False}, "c": {"properties": {"d": False}}},
+        }
+    )
+    assert (await made.invoke({"a": 1})).text.endswith("- a: nothing may stand here; got 1")
+    assert (await made.invoke({"b": [2]})).text.endswith("- b: should have 0 items or fewer; got [2]")
+    assert (await made.invoke({"c": {"d": 3}})).text.endswith("- c.d: nothing may stand here; got 3")
+    assert not (await made.invoke({"b": [], "c": {"e": 1}})).is_error
+
+
 PRICE: dict[str, Any] = {"type": "number", "multipleOf": 0.01}
 """Divided as floats, most prices are no multiple of it."""
 
@@ -265,6 +278,9 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"input_schema": of_draft_7({"$defs": [1]})}, "$defs: [1] is of the wrong type"),
     ({"input_schema": of_draft_7({"$dynamicRef": 5})}, "$dynamicRef: 5 is of the wrong type"),
     ({"input_schema": of_draft_7({"prefixItems": 5})}, "prefixItems: 5 is of the wrong type"),
+    ({"annotations": {"readOnlyHint": False}, "read_only": True}, "its annotations say readOnlyHint=False, and"),
+    ({"annotations": {"destructiveHint": True}, "read_only": True}, "it cannot be both read-only and destructive"),
+    ({"read_only": True, "destructive": True}, "it cannot be both read-only and destructive"),
     ({"input_schema": nested(250)}, "it is nested too deep"),
 ]
 

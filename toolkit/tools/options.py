@@ -119,6 +119,12 @@ class Options:
                 fix = f"Give a dict of JSON values: {what}={{}}"
                 raise subject.refusal(f"its {what} cannot be sent: {mapping!r}", fix)
         hints, more = _hints_as_options(subject, annotations or {})
+        for name in hints.keys() & chosen.keys():
+            if hints[name] != chosen[name]:
+                said = f"its annotations say {_HINTS[name]}={hints[name]}, and the options {name}={chosen[name]}"
+                raise subject.refusal(said, "Leave one of them out")
+        if chosen.get("read_only") or chosen.get("destructive"):
+            _refuse_both(subject, {**hints, **chosen})
         return cls(**{**hints, **chosen}, more_annotations=more, more_meta=dict(meta or {})), render
 
     def hints(self) -> dict[str, Any]:
@@ -141,11 +147,18 @@ def _chosen(subject: Subject, where: str, options: Mapping[str, Any], known: typ
     chosen = given_options(subject, where, options, known)
     refuse_nothing_left(subject, chosen, ("timeout", "max_chars"))
     chosen.pop("name", None)
+    _refuse_both(subject, chosen)
     if "icons" in chosen:
         from toolkit.tools.offers import read_icons
 
         chosen["icons"] = read_icons(chosen["icons"], subject.refusal)
     return chosen
+
+
+def _refuse_both(subject: Subject, options: Mapping[str, Any]) -> None:
+    """Raise where a tool is said to change nothing, and to lose what it changes."""
+    if options.get("read_only") and options.get("destructive"):
+        raise subject.refusal("it cannot be both read-only and destructive", "Leave read_only or destructive out")
 
 
 def given_options(subject: Subject, where: str, options: Mapping[str, Any], known: type) -> dict[str, Any]:

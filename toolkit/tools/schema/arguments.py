@@ -54,6 +54,9 @@ class Arguments:
         for parameter in subject.parameters:
             hint = hints.get(parameter.name, Any)
             if is_context(hint):
+                if self.context_parameter is not None:
+                    what = f"'{self.context_parameter}' and '{parameter.name}' both take the ToolContext of the call"
+                    raise subject.refusal(what, "Leave one of them out", parameter.name)
                 self.context_parameter = parameter.name
                 continue
             bare, text = _split_text(hint)
@@ -83,8 +86,9 @@ def is_certain(subject: Subject) -> bool:
         ToolDefinitionError: an annotation means nothing.
     """
     hints = subject.hints()
-    wanted = (hints.get(parameter.name, Any) for parameter in subject.parameters)
-    return all(is_context(hint) or plain_schema(hint) is not None for hint in wanted)
+    wanted = [hints.get(parameter.name, Any) for parameter in subject.parameters]
+    others = [hint for hint in wanted if not is_context(hint)]
+    return len(wanted) - len(others) <= 1 and all(plain_schema(hint) is not None for hint in others)
 
 
 def _shown(subject: Subject, parameter: str, annotation: Any, definitions: dict[str, Schema]) -> Schema:

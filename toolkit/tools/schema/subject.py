@@ -116,9 +116,13 @@ def read_call(target: object, name: str, module: str) -> Subject:
 
 
 def is_context(hint: Any) -> bool:
-    """Whether a parameter of this type takes the ToolContext."""
-    candidates = [hint, *typing.get_args(hint)]
-    return any(isinstance(c, type) and issubclass(c, ToolContext) for c in candidates)
+    """Whether a parameter of this type takes the ToolContext; a list of them takes none."""
+    origin, inside = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return any(map(is_context, inside))
+    if origin is typing.Annotated:
+        return is_context(inside[0])
+    return isinstance(hint, type) and origin is None and issubclass(hint, ToolContext)
 
 
 def _taken_apart(target: Any, name: str | None, module: str, namespace: dict[str, Any], kind: str = "tool") -> Subject:

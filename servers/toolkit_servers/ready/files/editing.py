@@ -31,12 +31,12 @@ class Edit:
     every: Annotated[bool, "Replace every occurrence instead."] = False
 
 
-def read_for_edit(root: Root, place: Place) -> tuple[os.stat_result, bytes]:
+def read_for_edit(root: Root, place: Place, *, media_tool: str = "read_media") -> tuple[os.stat_result, bytes]:
     """The bytes of a text file, and what the file was like when they were read."""
     with os.fdopen(root.open_file(place), "rb") as file:
         st = os.fstat(file.fileno())
         data = file.read(_LARGEST_EDITED + 1)
-    require_text(data[:8_000], st.st_size, place)
+    require_text(data[:8_000], st.st_size, place, media_tool=media_tool)
     if len(data) > _LARGEST_EDITED:
         raise ToolError(f"{place} has {size_text(st.st_size)}; at most {size_text(_LARGEST_EDITED)} can be edited")
     return st, data

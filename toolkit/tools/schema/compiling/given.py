@@ -9,12 +9,11 @@ import copy
 import json
 import re
 from collections.abc import Iterator, Mapping
-from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 from toolkit._base.words import did_you_mean
 from toolkit.tools.plain_json import excerpt, odd_key
+from toolkit.tools.schema.compiling.mended import mended
 from toolkit.tools.schema.portable import Schema
 
 _MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
@@ -92,7 +91,7 @@ class GivenSchema:
             _refuse_misshapen(inner)
             _refuse_reference(inner, self.schema)
         # Named again, the draft would bring back its own class wherever the schema refers to itself.
-        return _in_decimals(make)({key: value for key, value in self.schema.items() if key != "$schema"})
+        return mended(make)({key: value for key, value in self.schema.items() if key != "$schema"})
 
     def problems(self, value: Any, whole: str = "the arguments") -> list[str]:
         """What does not fit, one line each, in words a model can act on; empty when everything does.
@@ -104,26 +103,6 @@ class GivenSchema:
         except RecursionError:
             return [f"{whole}: nested too deep"]
         return [*dict.fromkeys(line for error in errors for line in _in_words(error, whole))]
-
-
-@lru_cache(maxsize=16)
-def _in_decimals(make: Any) -> Any:
-    """The class of validators, but with numbers taken as they are written: jsonschema divides floats."""
-    from jsonschema import ValidationError
-    from jsonschema.validators import extend
-
-    def multiple_of(validator: Any, step: Any, value: Any, schema: Schema) -> Iterator[Any]:
-        if validator.is_type(value, "number") and not _is_multiple(value, step):
-            yield ValidationError(f"{value!r} is not a multiple of {step}")
-
-    return extend(make, {"multipleOf": multiple_of})
-
-
-def _is_multiple(value: float, step: float) -> bool:
-    try:
-        return Fraction(repr(value)) % Fraction(repr(step)) == 0
-    except ValueError:  # NaN or infinity
-        return False
 
 
 def _plain_copy(schema: object) -> Schema:
@@ -206,6 +185,10 @@ def _in_words(error: Any, whole: str) -> list[str]:
         case "anyOf" | "oneOf" if error.context:
             lines = [line for each in error.context for line in _in_words(each, whole)]
             message = ", or ".join(dict.fromkeys(line.partition(": ")[2].partition("; got ")[0] for line in lines))
+        case "false" | None:
+            message = "nothing may stand here"
+        case "items" if wanted is False:
+            message = _PHRASES["maxItems"].format(len(error.schema.get("prefixItems", ())))
         case known if known in _PHRASES:
             message = _PHRASES[known].format(excerpt(wanted))
         case other:

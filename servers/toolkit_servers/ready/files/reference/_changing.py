@@ -64,7 +64,7 @@ class ChangingTools(FoldersTools):
         root, place = self._folders(context).find(path)
         pieces = [Edit(edit.old_text, edit.new_text) for edit in edits]
         with self._lock:
-            seen, old = read_for_edit(root, place)
+            seen, old = read_for_edit(root, place, media_tool="read_media_file")
             new = apply_edits(old, pieces, place, any_indent=True)
             if not dryRun and new != old:
                 save.save_file(root, place, new, context.check_change, seen=seen)
