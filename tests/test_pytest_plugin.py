@@ -142,10 +142,31 @@ def test_nothing_is_left_of_them():
 @pytest.mark.parametrize("name", ["../out", "/tmp/out", "a/../../out"])
 def test_a_file_cannot_leave_the_project(workspace, name):
     from toolkit.errors import TestingError
-    with pytest.raises(TestingError):
+    with pytest.raises(TestingError, match="lies outside"):
         workspace({name: "x"})
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({"a": 5}, "'a': 5 is no file"),
+        ({5: "a"}, "5: 'a' is no file"),
+        ({"a": "x", "a/b": "y"}, "the file 'a/b' cannot be written: "),
+        ({"a/b": "x", "a": "y"}, "the file 'a' cannot be written: "),
+        ({"": "x"}, "the file '' cannot be written: "),
+        ({"a\\0b": "x"}, "cannot be written: "),
+        ({"a": "\\ud800"}, "the file 'a' cannot be written: "),
+        (["a"], "is neither files nor a folder"),
+        (5, "5 is neither files nor a folder"),
+    ],
+)
+def test_what_is_no_file_is_refused_in_words(workspace, files, words):
+    from toolkit.errors import TestingError
+    with pytest.raises(TestingError) as caught:
+        workspace(files)
+    assert words in caught.value.what
+    assert caught.value.fix
 """
-    assert outcomes(pytester, source)[0] == {"passed": 5}
+    assert outcomes(pytester, source)[0] == {"passed": 14}
 
 
 DOCUMENTS = [Path(__file__).parents[1] / name for name in ("docs/testing.md", "README.md")]

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from toolkit.errors import TestingError
     from toolkit.testing import FakeCLI, RealCLI, ScriptedAPI
     from toolkit.testing.model.script import Scripted
     from toolkit.tools import Reply
@@ -105,7 +106,8 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[...
     """Prepare a workspace over a folder `project` with the given files, or over a folder you have.
 
     Further arguments are those of `HostMount`, and it can be called more than once. `section.mounts[0].host_path` is
-    the folder on the host, `section.temp_dir` the workspace, which is taken away when the test is over.
+    the folder on the host, `section.temp_dir` the workspace, which is taken away when the test is over. What is on the
+    host stays where pytest keeps the folders of its last sessions.
     """
     with ExitStack() as stack:
 
@@ -118,8 +120,10 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[...
             project = base / "project"
             if files is None or isinstance(files, Mapping):
                 _write_files(project, files or {})
-            else:
+            elif isinstance(files, str | os.PathLike):
                 project = Path(files)
+            else:
+                raise _refused(f"{files!r} is neither files nor a folder")
             (base / "parent").mkdir()
             section = WorkspaceSection([HostMount(project, **mount)], [project], parent=base / "parent")
             return stack.enter_context(section)
@@ -130,13 +134,22 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[...
 def _write_files(folder: Path, files: Mapping[str, str | bytes]) -> None:
     folder.mkdir()
     for name, content in files.items():
-        path = folder / name
-        if not path.resolve().is_relative_to(folder.resolve()):
-            from toolkit.errors import TestingError
+        if not isinstance(name, str) or not isinstance(content, str | bytes):
+            raise _refused(f"{name!r}: {content!r} is no file: its name is a text, and what is in it text or bytes")
+        try:
+            path = folder / name
+            if not path.resolve().is_relative_to(folder.resolve()):
+                raise _refused(f"the file {name!r} lies outside of the project")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
+        except (OSError, ValueError) as error:  # also where one name is a file and a folder
+            raise _refused(f"the file {name!r} cannot be written: {error}") from error
 
-            raise TestingError(f"the file {name!r} lies outside of the project", fix="Write it relative to the project")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+def _refused(what: str) -> TestingError:
+    from toolkit.errors import TestingError
+
+    return TestingError(what, fix='Write files relative to the project: workspace({"src/app.py": "x = 1\\n"})')
 
 
 class _Latest:

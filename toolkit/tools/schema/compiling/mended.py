@@ -17,8 +17,8 @@ from toolkit.tools.schema.portable import Schema
 @lru_cache(maxsize=16)
 def mended(make: Any) -> Any:
     """A class of validators as it should be; `make` is one of jsonschema's."""
-    from jsonschema import ValidationError
-    from jsonschema.validators import extend
+    from jsonschema import ValidationError  # type: ignore[import-untyped]
+    from jsonschema.validators import extend  # type: ignore[import-untyped]
 
     def multiple_of(validator: Any, step: Any, value: Any, schema: Schema) -> Iterator[Any]:
         if validator.is_type(value, "number") and not _is_multiple(value, step):
