@@ -11,6 +11,7 @@ from tests.ready._client import names_in
 from toolkit.runs import InPlace, load_run, run
 from toolkit.testing import FakeCLI, text, tool_use
 from toolkit_servers.ready.files import files
+from toolkit_servers.ready.notes import notes
 
 
 async def test_files_by_name_write_into_the_workspace_and_plans_belong_to_the_session(
@@ -106,3 +107,25 @@ async def test_what_is_beside_the_protected_paths_is_written_as_ever(
     done = await run("go", workspace=InPlace(work), tools=["files"], transport=cli, protect=["sub"])
     assert [use.ok for use in done.tools] == [True] * 4
     assert names_in(work) == ["moved.txt", "sub"]
+
+
+async def test_notes_in_a_file_that_a_run_protects_can_be_read_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOLKIT_HOME", str(tmp_path / "home"))
+    work = tmp_path / "work"
+    work.mkdir()
+    box = notes(work / "notes.db")
+    await box.call("add_note", {"text": "kept"})
+    uses = [
+        tool_use("mcp__notes__add_note", text="EVIL"),
+        tool_use("mcp__notes__update_note", note=1, text="EVIL"),
+        tool_use("mcp__notes__remove_note", note=1),
+        tool_use("mcp__notes__read_note", note=1),
+    ]
+    cli = FakeCLI(*([use] for use in uses), [text("bye")])
+    done = await run("go", workspace=InPlace(work), tools=[box], transport=cli, protect=["notes.db"])
+    told = [event.data["text"] for event in load_run(done.run).events() if event.name == "tool.ended"]
+    assert ["is protected" in answer for answer in told] == [True, True, True, False], told
+    assert "kept" in told[-1]
+    assert load_run(done.run).warnings == []

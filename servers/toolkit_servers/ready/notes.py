@@ -13,7 +13,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from toolkit.tools import Toolbox, tool
+from toolkit.tools import Toolbox, ToolContext, tool
 from toolkit_servers.ready._notes_database import Note, NotesDatabase
 from toolkit_servers.ready.answers import one_line, with_remarks
 from toolkit_servers.ready.given import refuse_misfit
@@ -36,7 +36,7 @@ class NoteTools:
         self._database = database
 
     @tool(destructive=False, idempotent=False, open_world=False)
-    def add_note(self, text: Text, title: Title = "", tags: Tags | None = None) -> str:
+    def add_note(self, context: ToolContext, text: Text, title: Title = "", tags: Tags | None = None) -> str:
         """Keep something for later sessions: a decision, a preference, where something is found.
 
         Args:
@@ -44,7 +44,7 @@ class NoteTools:
             title: A few words it will be recognised by.
             tags: Words to list it under, such as the project's name.
         """
-        note = self._database.add(one_line(title), text, tags or [])
+        note = self._to_change(context).add(one_line(title), text, tags or [])
         return f"Kept as note {note.id}."
 
     @tool(read_only=True, max_chars=_MOST_CHARS, open_world=False)
@@ -73,7 +73,12 @@ class NoteTools:
 
     @tool(destructive=True, idempotent=True, open_world=False)
     def update_note(
-        self, note: Id, text: Text | None = None, title: Title | None = None, tags: Tags | None = None
+        self,
+        context: ToolContext,
+        note: Id,
+        text: Text | None = None,
+        title: Title | None = None,
+        tags: Tags | None = None,
     ) -> str:
         """Correct a note. What is not given stays as it is.
 
@@ -83,17 +88,18 @@ class NoteTools:
             title: The new title.
             tags: The new tags, in place of the old ones.
         """
-        changed = self._database.update(note, None if title is None else one_line(title), text, tags)
+        words = None if title is None else one_line(title)
+        changed = self._to_change(context).update(note, words, text, tags)
         return f"Updated. {_head(changed)}"
 
     @tool(destructive=True, idempotent=True, open_world=False)
-    def remove_note(self, note: Id) -> str:
+    def remove_note(self, context: ToolContext, note: Id) -> str:
         """Forget a note that is wrong or no longer needed.
 
         Args:
             note: Its number.
         """
-        return f"Removed. {_head(self._database.remove(note))}"
+        return f"Removed. {_head(self._to_change(context).remove(note))}"
 
     @tool(read_only=True, max_chars=_MOST_CHARS, open_world=False)
     def list_notes(self, tag: Tag | None = None, limit: Limit = 30) -> str:
@@ -107,6 +113,11 @@ class NoteTools:
         beginnings = [(note, note.text[:120] + ("…" if len(note.text) > 120 else "")) for note in latest]
         remark = f"{len(latest)} of {total:,} notes; {self._tags()}" if latest else self._nothing(tag)
         return _listed(beginnings, remark)
+
+    def _to_change(self, context: ToolContext) -> NotesDatabase:
+        """The database, unless the run protects its file."""
+        context.check_change(self._database.path)
+        return self._database
 
     def _nothing(self, tag: str | None) -> str:
         return f"nothing found{f' under the tag {tag}' if tag else ''}; {self._tags()}"
