@@ -72,6 +72,36 @@ async def test_a_subagent_of_the_run_is_asked_and_the_guard_judges_its_calls() -
     assert set(asked[0].tools) == {"Bash"}
 
 
+NOT_TAKEN = [
+    *(("effort", value) for value in ("hihg", "", " high", "HIGH", 5, True)),
+    *(("maxTurns", value) for value in (0, -1, 2**53, 2**70, True, 1.5)),
+    *(("model", value) for value in ("", " ", "-p")),
+    *((key, value) for key in ("tools", "disallowedTools") for value in ([5], [""], "Bash")),
+    *(("description", value) for value in ("", " ")),
+    ("background", 1),
+    ("initialPrompt", 5),
+]
+GOOD = {"description": "GOODMARK", "prompt": "p"}
+
+
+@pytest.mark.parametrize(("key", "value"), NOT_TAKEN)
+def test_a_subagent_for_which_the_cli_would_drop_all_of_them_is_refused(key: str, value: Any) -> None:
+    with pytest.raises(OptionError) as caught:
+        RunSpec("Go.", agents={"bad": {"description": "d", "prompt": "p", key: value}, "good": GOOD})
+    assert caught.value.option.startswith("agents['bad']")
+    assert key in caught.value.what
+
+
+async def test_whatever_a_subagent_may_have_the_cli_takes_it() -> None:
+    every = {"tools": ["Read"], "disallowedTools": [], "model": "any model", "maxTurns": 2**53 - 1}
+    every |= {"background": False, "initialPrompt": "", "effort": "max"}
+    agents = {"a b": {"description": "BADMARK", "prompt": "p", **every}, "good": GOOD}
+    with ScriptedAPI([text("ok")]) as api:
+        assert (await confined(api, agents=agents)).ok
+        [request] = api.requests
+    assert (request.contains("BADMARK"), request.contains("GOODMARK")) == (True, True)
+
+
 async def test_a_further_folder_can_be_read_and_not_written(tmp_path: Path) -> None:
     folder = tmp_path / "docs"
     folder.mkdir()

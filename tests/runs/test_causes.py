@@ -72,7 +72,7 @@ async def test_a_prompt_hook_that_raises_is_told() -> None:
         raise ValueError("no such template")
 
     result = await run("go", transport=FakeCLI(), before_run=before)
-    assert (result.code, result.cause) == ("internal", "no such template")
+    assert (result.code, result.cause) == ("internal", "before_run failed: ValueError: no such template")
 
 
 async def test_output_of_another_form_is_told() -> None:

@@ -16,24 +16,26 @@ from typing import TYPE_CHECKING, Any
 from toolkit._base.words import did_you_mean
 from toolkit.runs.asking.own_hooks import HOOK_EVENTS, TOOL_EVENTS
 from toolkit.runs.asking.patterns import PLAIN_MATCHER, Offer
-from toolkit.runs.kinds import MOST, OptionError, wrong
+from toolkit.runs.kinds import (
+    MOST,
+    OptionError,
+    Rule,
+    argument,
+    flag,
+    list_of,
+    mapping_of,
+    one_of,
+    text,
+    wrong,
+)
 
 if TYPE_CHECKING:
     from toolkit.runs.spec import RunSpec
 
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
 LEAST_THINKING = 1024
-_AGENT_KEYS = {
-    "description": str,
-    "prompt": str,
-    "tools": list,
-    "disallowedTools": list,
-    "model": str,
-    "maxTurns": int,
-    "background": bool,
-    "initialPrompt": str,
-    "effort": (str, int),
-}
+_MOST_ROUNDS = 2**53 - 1
+"""The largest whole number that the CLI takes."""
 _RUNS_OWN = {
     "mcpServers": "Give them to the run: servers={…} or tools=[…]",
     "permissionMode": "The run's mode holds for its subagents, too: mode=…",
@@ -54,23 +56,55 @@ _STARTING = frozenset({"hooks", "mcpServers", "lspServers", "skills"})
 """Keys in the head of a page: what they name runs beside the guard. A skill may be one of the CLI's, with commands."""
 
 
-def check_agent(name: str, value: Any) -> dict[str, Any]:
+def check_agents(name: str, value: Any) -> dict[str, dict[str, Any]]:
+    """Subagents by name."""
+    found: dict[str, dict[str, Any]] = mapping_of(_check_agent, "a mapping of names to subagents")(name, value)
+    for agent in found:
+        if agent.startswith("-") or agent == "__proto__" or not agent.isprintable() or agent != agent.strip():
+            fix = "Use letters, digits and '-', beginning with a letter"
+            raise OptionError(name, f"{name}: the CLI takes no subagent of the name {agent!r}", fix=fix)
+    return found
+
+
+def _check_agent(name: str, value: Any) -> dict[str, Any]:
     """A subagent, as a mapping or an `AgentDefinition` of the SDK's."""
     if not isinstance(value, Mapping):
         value = {key: kept for key, kept in getattr(value, "__dict__", {}).items() if kept is not None}
     for needed in ("description", "prompt"):
         if not isinstance(value.get(needed), str) or not value[needed].strip():
             raise OptionError(name, f"{name}: a subagent has a '{needed}', as a text", fix=_AGENT_EXAMPLE)
-    for key, kept in value.items():
+    for key in value:
         if key in _RUNS_OWN:
             raise OptionError(name, f"{name}: a subagent has no '{key}' of its own", fix=_RUNS_OWN[key])
         if key not in _AGENT_KEYS:
             raise OptionError(name, f"{name}: a subagent has no '{key}'{did_you_mean(str(key), _AGENT_KEYS)}")
-        if not isinstance(kept, _AGENT_KEYS[key]) or (isinstance(kept, bool) and key != "background"):  # type: ignore[arg-type]
-            raise OptionError(name, f"{name}: '{key}' cannot be {kept!r}", fix=_AGENT_EXAMPLE)
-        if key in ("model", "effort") and str(kept).lstrip().startswith("-"):
-            raise OptionError(name, f"{name}: '{key}' does not begin with a dash", fix="Leave it out for the run's own")
-    return dict(value)
+    return {key: _AGENT_KEYS[key](f"{name}[{key!r}]", kept) for key, kept in value.items()}
+
+
+def _check_rounds(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= _MOST_ROUNDS:
+        raise wrong(name, value, f"it is a whole number from 1 to {_MOST_ROUNDS}", "Leave it out for no limit")
+    return value
+
+
+def _check_words(name: str, value: Any) -> str:
+    """A text that may be empty."""
+    return str(text("the first prompt of the subagent")(name, value)) if value != "" else ""
+
+
+# The CLI drops all subagents in silence where it does not take a value of one.
+_AGENT_KEYS: dict[str, Rule] = {
+    "description": text("what the subagent is for", _AGENT_EXAMPLE),
+    "prompt": text("what the subagent is told", _AGENT_EXAMPLE),
+    "tools": list_of(text("the name of a tool")),
+    "disallowedTools": list_of(text("the name of a tool")),
+    "model": argument("the name of a model", "Leave it out for the run's own"),
+    "maxTurns": _check_rounds,
+    "background": flag,
+    "initialPrompt": _check_words,
+    "effort": one_of(EFFORTS, "effort"),
+}
+"""What a subagent may have, and the rule of each."""
 
 
 def check_thinking(name: str, value: Any) -> int | str | None:

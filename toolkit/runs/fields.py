@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolkit._base.words import did_you_mean
 from toolkit.errors import RunError, SandboxError, WorkspaceError
-from toolkit.runs.agents import EFFORTS, check_agent, check_folder, check_hooks, check_plugin, check_thinking
+from toolkit.runs.agents import EFFORTS, check_agents, check_folder, check_hooks, check_plugin, check_thinking
 from toolkit.runs.asking.modes import MODES
 from toolkit.runs.job.retry import as_retry
 from toolkit.runs.job.verify import as_verify
@@ -387,7 +387,7 @@ RULES: dict[str, Rule] = {
     "output": _output,
     "model": optional(argument("the name of a model", "Leave it out for the CLI's default")),
     "system": optional(text("what is added to the system prompt")),
-    "agents": mapping_of(check_agent, "a mapping of names to subagents"),
+    "agents": check_agents,
     "thinking": check_thinking,
     "effort": optional(one_of(EFFORTS, "effort")),
     "fallback_model": optional(argument("the name of a model")),
