@@ -39,12 +39,27 @@ async def test_effort_thinking_and_betas_reach_the_model_api() -> None:
     assert second["thinking"]["budget_tokens"] == 2048
 
 
-async def test_a_beta_that_the_cli_leaves_out_is_told() -> None:
+async def test_every_beta_reaches_the_model_api_also_one_that_the_cli_does_not_know() -> None:
+    betas = ["context-1m-2025-08-07", "no-such-beta-2020-01-01", "context-1m-2025-08-07", "another-beta"]
     with ScriptedAPI([text("1")]) as api:
-        result = await confined(api, betas=["no-such-beta-2020"])
+        result = await confined(api, betas=betas)
+        [request] = api.requests
     assert result.ok
-    [warning] = [event.data["what"] for event in load_run(result.run).events() if event.name == "lifecycle.warning"]
-    assert warning.startswith("the CLI says: Beta header 'no-such-beta-2020' is not allowed.")
+    asked_for = request.headers["anthropic-beta"].split(",")
+    assert [asked_for.count(beta) for beta in dict.fromkeys(betas)] == [1, 1, 1]
+    assert [event for event in load_run(result.run).events() if event.name == "lifecycle.warning"] == []
+
+
+@pytest.mark.parametrize("beta", ["a\nb", "a b", "ä", "a,b", "A", "a_b", "", "-a", "a" * 65, 5])
+def test_what_cannot_be_the_name_of_a_beta_is_refused(beta: Any) -> None:
+    with pytest.raises(OptionError, match="the name of a beta is made of") as caught:
+        RunSpec("Go.", betas=["context-1m-2025-08-07", beta])
+    assert caught.value.option == "betas[1]"
+
+
+def test_more_betas_than_a_request_takes_are_refused() -> None:
+    with pytest.raises(OptionError, match="32 betas at most, and these are 33"):
+        RunSpec("Go.", betas=[f"beta-{number}" for number in range(33)])
 
 
 async def test_the_fallback_model_goes_on_when_there_is_no_room_for_the_first() -> None:

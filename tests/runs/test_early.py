@@ -43,7 +43,8 @@ async def _hook(given: Any, call: str | None, context: Any) -> Any:
 
 SPECS: dict[str, dict[str, Any]] = {
     "plain": {},
-    "a model": {"model": "m", "fallback_model": "n", "effort": "high", "thinking": 2048, "betas": ["b1", "b2"]},
+    "a model": {"model": "m", "fallback_model": "n", "effort": "high", "thinking": 2048},
+    "betas": {"betas": ["b1", "context-1m-2025-08-07"]},
     "no thinking": {"thinking": "off", "system": "Be brief."},
     "a system prompt that looks like an option": {"system": "--help"},
     "limits": {"limits": {"turns": 3, "usd": 0.5}},

@@ -42,6 +42,11 @@ _RUNS_OWN = {
     "memory": "Nothing outlives the jail",
     "skills": "Give them in a plugin: plugins=[folder]",
 }
+_BETA = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+"""What the gate lets pass; it drops the whole header where one of them is another, or there are very many."""
+_MOST_BETAS = 32
+_KNOWN_BETAS = ("context-1m-2025-08-07",)
+"""Those that the CLI has to know of, and takes as an option; it drops all that are given with another one."""
 _AGENT_EXAMPLE = 'Write for example: agents={"tester": {"description": "Runs the tests.", "prompt": "You run tests."}}'
 _HOOK_EXAMPLE = 'Write for example: hooks={"PostToolUse": [function]}'
 
@@ -114,6 +119,21 @@ def check_thinking(name: str, value: Any) -> int | str | None:
     if isinstance(value, bool) or not isinstance(value, int) or not LEAST_THINKING <= value <= MOST:
         what = f'it is "adaptive", "off", or a number of tokens from {LEAST_THINKING} on'
         raise wrong(name, value, what, "Leave it out for the CLI's own choice")
+    return value
+
+
+def check_betas(name: str, value: Any) -> tuple[str, ...]:
+    """Betas by name, each once."""
+    found = tuple(dict.fromkeys(list_of(_check_beta)(name, value)))
+    if len(found) > _MOST_BETAS:
+        raise OptionError(name, f"{name}: a run has {_MOST_BETAS} betas at most, and these are {len(found)}")
+    return found
+
+
+def _check_beta(name: str, value: Any) -> str:
+    if not isinstance(value, str) or not _BETA.fullmatch(value):
+        fix = 'Write for example: betas=["context-1m-2025-08-07"], each beta on its own'
+        raise wrong(name, value, "the name of a beta is made of up to 64 small letters, digits and '-'", fix)
     return value
 
 
@@ -275,7 +295,8 @@ def shown_folders(spec: RunSpec) -> list[Path]:
 
 def sdk_options(spec: RunSpec) -> dict[str, Any]:
     """These options as the SDK takes them, but for the subagents, which it wants as objects of its own."""
-    given: dict[str, Any] = {"effort": spec.effort, "fallback_model": spec.fallback_model, "betas": list(spec.betas)}
+    known = [beta for beta in _KNOWN_BETAS if beta in spec.betas]
+    given: dict[str, Any] = {"effort": spec.effort, "fallback_model": spec.fallback_model, "betas": known}
     given["agents"] = {name: _as_told(agent) for name, agent in spec.agents.items()} or None
     given["plugins"] = [{"type": "local", "path": str(folder)} for folder in spec.plugins]
     given["add_dirs"] = [str(folder) for folder in spec.folders]
@@ -284,6 +305,12 @@ def sdk_options(spec: RunSpec) -> dict[str, Any]:
     elif spec.thinking is not None:
         given["thinking"] = {"type": "disabled" if spec.thinking == "off" else "adaptive"}
     return given
+
+
+def beta_variables(spec: RunSpec) -> dict[str, str]:
+    """The variable by which the CLI asks for the betas that it has no option for."""
+    others = [beta for beta in spec.betas if beta not in _KNOWN_BETAS]
+    return {"ANTHROPIC_BETAS": ",".join(others)} if others else {}
 
 
 def _as_told(agent: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 from toolkit._base.words import did_you_mean
 from toolkit.errors import RunError, SandboxError, WorkspaceError
-from toolkit.runs.agents import EFFORTS, check_agents, check_folder, check_hooks, check_plugin, check_thinking
+from toolkit.runs.agents import (
+    EFFORTS,
+    check_agents,
+    check_betas,
+    check_folder,
+    check_hooks,
+    check_plugin,
+    check_thinking,
+)
 from toolkit.runs.asking.modes import MODES
 from toolkit.runs.job.retry import as_retry
 from toolkit.runs.job.verify import as_verify
@@ -391,7 +399,7 @@ RULES: dict[str, Rule] = {
     "thinking": check_thinking,
     "effort": optional(one_of(EFFORTS, "effort")),
     "fallback_model": optional(argument("the name of a model")),
-    "betas": list_of(argument("the name of a beta of the model API")),
+    "betas": check_betas,
     "plugins": list_of(check_plugin),
     "folders": list_of(check_folder),
     "hooks": check_hooks,

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
 from toolkit.errors import RunError
-from toolkit.runs.listeners import answer_of
 from toolkit.runs.outcome.events import Event
 
 T = TypeVar("T")
@@ -53,7 +53,9 @@ def listener(view: View[T], handle: Callable[[T], Awaitable[None] | None]) -> Ca
     async def listen(event: Event) -> None:
         for item in view.feed(event):
             try:
-                await answer_of(handle, item)
+                answer = handle(item)
+                if inspect.isawaitable(answer):
+                    await answer
             except Exception:
                 _log.exception("a handler failed on %s", event.name)
 
