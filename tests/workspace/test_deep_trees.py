@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.workspace.copies import prepare
+from tests.workspace.overlays import needs_overlay, section_of
+from tests.workspace.repositories import delivery, git, prepared, repository
 from toolkit._base.handles import READ_DIR, open_beneath, remove_tree
 from toolkit.workspace import HostMount, WorkspaceSection
 from toolkit_workspace import clean_workspaces
@@ -21,6 +24,7 @@ ROOT = Path(__file__).parents[2]
 DEPTH = 50
 MUCH_DEEPER = 3_000
 DEEPER_THAN_PYTHON = 1_200
+DEEPER_THAN_PATHS = 2_100
 
 
 def _work(top: Path) -> None:
@@ -148,7 +152,7 @@ def test_a_new_file_in_thousands_of_nested_host_folders_is_applied_and_taken_bac
             _dig(section.temp_dir / "src", MUCH_DEEPER, "new")
             (change,) = section.changes()
             assert not change.ignored
-            assert b"new file mode" in section.changes().patch()
+            assert section.changes().not_in_patch() == [(change.path, "its path is too long for git")]
             section.apply()
             new = "/".join(["d"] * MUCH_DEEPER) + "/new"
             assert _is_there(host, new)
@@ -172,6 +176,42 @@ def test_thousands_of_nested_folders_that_the_host_lost_are_made_again(tmp_path:
             assert _is_there(host, "/".join(["d"] * MUCH_DEEPER) + "/new")
     finally:
         remove_tree(top, "host")
+        os.close(top)
+
+
+def test_what_is_too_deep_for_git_is_named_and_the_rest_is_delivered(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo", files={"app.py": b"one\n"})
+    with prepared(repo) as ws:
+        (ws.temp_dir / "repo/app.py").write_bytes(b"two\n")
+        _dig(ws.temp_dir / "repo", DEEPER_THAN_PATHS)
+        deepest = "repo/" + "/".join(["d"] * DEEPER_THAN_PATHS) + "/deepest"
+        assert ws.changes().not_in_patch() == [(deepest, "its path is too long for git")]
+        assert b"+two" in ws.changes().patch()
+        assert dict(ws.deliver(delivery()).left) == {deepest: "its path is too long for git"}
+        assert git(repo, "show", "agent/x:app.py") == "two"
+
+
+@needs_overlay
+def test_thousands_of_nested_folders_below_an_overlay_become_a_plain_copy(tmp_path: Path) -> None:
+    host = tmp_path / "host"
+    host.mkdir()
+    _dig(host, DEEPER_THAN_PATHS)
+    (host / "modes").mkdir(mode=0o750)
+    (host / "modes/link").symlink_to("../d")
+    top = os.open(tmp_path, READ_DIR)
+    try:
+        with section_of(host, tmp_path / "home") as section:
+            (section.temp_dir / "src").mkdir(exist_ok=True)
+            _dig(section.temp_dir / "src", DEEPER_THAN_PATHS, "new")
+            changed = [change.path for change in section.changes()]
+            assert section.make_whole()
+            assert [change.path for change in section.changes()] == changed == [f"src/{'d/' * DEEPER_THAN_PATHS}new"]
+            assert _is_there(section.temp_dir / "src", "/".join(["d"] * DEEPER_THAN_PATHS) + "/deepest")
+            assert stat.S_IMODE((section.temp_dir / "src/modes").stat().st_mode) == 0o750
+            assert (section.temp_dir / "src/modes/link").readlink() == Path("../d")
+    finally:
+        for name in ("host", "home"):
+            remove_tree(top, name)
         os.close(top)
 
 

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 _CONTEXT = 3
 _NO_BLOB = "0" * 40
 _IGNORED = "the project ignores it, or it is a cache"
+TOO_LONG = "its path is too long for git"
+_LONGEST = 4_000
+"""The kernel takes 4,095 bytes; git asks for the rules beside a file, too."""
 _LARGEST_TEXT = 4 << 20
 _ESCAPES = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"', 92: "\\"}
 _NEEDS_QUOTES = re.compile(rb'[^\x20-\x7e]|["\\]')
@@ -87,9 +90,16 @@ def why_not_in_patch(change: Change) -> str:
         return "git takes the folder it lies in for a repository"
     if any(_git_refuses(os.fsencode(path)) for path in (change.path, change.old_path) if path):
         return "git takes no paths in .git"
+    if any(is_too_long(path) for path in (change.path, change.old_path) if path):
+        return TOO_LONG
     if change.type == "file" and change.before is not None and change.before.content is None:
         return "the host changed and the bytes it was prepared from were not kept"
     return ""
+
+
+def is_too_long(path: str) -> bool:
+    """Whether git cannot reach a path, nor the rules in its folder: it hands the kernel all of it at once."""
+    return len(os.fsencode(path)) > _LONGEST
 
 
 def _git_refuses(path: bytes) -> bool:

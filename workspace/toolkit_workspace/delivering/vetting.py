@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from toolkit._base.words import hidden_in, safe_name
 from toolkit.errors import WorkspaceSecurityError
 from toolkit_workspace.changes.marks import leads_out
+from toolkit_workspace.changes.patch import TOO_LONG, is_too_long
 from toolkit_workspace.delivering.commits import AgentCommit
 from toolkit_workspace.git import Origin
 from toolkit_workspace.marking import Entries, PlantedRepositories, marks_for_spelling, marks_for_use
@@ -41,6 +42,7 @@ class Vetting:
         """
         repositories = PlantedRepositories(_names_in(self._base, commit.changed))
         new = [path for path, entry in commit.changed.items() if entry is not None and path not in self._base]
+        new = [path for path in new if not is_too_long(path)]
         ignored = self._quarantine.ignored(new)
         wanted: dict[str, Entry | None] = {}
         for path, entry in commit.changed.items():
@@ -64,6 +66,8 @@ class Vetting:
         spellings = (path, place, f"{self._origin.top}/{path}")
         if any(one == name or one.startswith(f"{name}/") for one in spellings for name in self._protected):
             return "it is protected: a commit does not change it either"
+        if is_too_long(path):
+            return TOO_LONG
         if is_ignored:
             return "the project ignores it, or it is a cache"
         return f"git takes {safe_name(planted)} for a repository" if planted and entry is not None else ""

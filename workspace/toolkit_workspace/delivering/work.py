@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from toolkit.errors import WorkspaceError
 from toolkit_workspace.changes.changes import Change
-from toolkit_workspace.changes.patch import why_not_in_patch
+from toolkit_workspace.changes.patch import TOO_LONG, is_too_long, why_not_in_patch
 from toolkit_workspace.delivering.building import Building, State, Wording, Written, marks_lines
 from toolkit_workspace.delivering.commits import AgentCommit, Packer, take_commits, tip_of
 from toolkit_workspace.delivering.messages import Signature
@@ -101,6 +101,8 @@ class RepositoryWork:
             named = change.planted is not None or change.ignored  # `choose` took it, so somebody named it
             if not named and (reason := why_not_in_patch(change)):
                 self.left[change.path] = reason
+            elif is_too_long(path):
+                self.left[change.path] = TOO_LONG
             elif f"{path}/".startswith(submodules):
                 self.left[change.path] = "in a submodule that is no part of the workspace"
             else:

@@ -6,6 +6,7 @@ handles are enough.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -24,6 +25,35 @@ def copy_whole(below: Path, upper: Path, target: Path) -> None:
         OSError: something cannot be read or written.
     """
     copy_tree(below, target)
+    _lay(upper, target)
+
+
+def copy_tree(source: Path, target: Path) -> None:
+    """Copy what is in a folder to an empty one, links as links; where the file system can, without copying a byte.
+
+    Raises:
+        OSError: something cannot be read or written.
+    """
+    try:
+        _copy_by_program(source, target)
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        _empty(target)
+        _lay(source, target)
+
+
+def _empty(folder: Path) -> None:
+    handle = os.open(folder, READ_DIR)
+    try:
+        for name in os.listdir(handle):  # noqa: PTH208 - a handle
+            remove_tree(handle, name)
+    finally:
+        os.close(handle)
+
+
+def _lay(upper: Path, target: Path) -> None:
+    """Lay what is in a folder over what is in another, which is there already."""
     written, into = os.open(upper, READ_DIR), -1
     try:
         into = os.open(target, READ_DIR)
@@ -40,15 +70,10 @@ def copy_whole(below: Path, upper: Path, target: Path) -> None:
             os.close(into)
 
 
-def copy_tree(source: Path, target: Path) -> None:
-    """Copy what is in a folder, links as links; where the file system can, without copying a byte.
-
-    Raises:
-        OSError: something cannot be read or written.
-    """
+def _copy_by_program(source: Path, target: Path) -> None:
     import subprocess
 
-    # cp walks by handle, follows no link, and keeps modes, times and links between files.
+    # cp follows no link, and keeps modes, times and links between files. What it cannot reach by a path is too deep.
     command = ["cp", "-a", "--reflink=auto", "--", f"{source}/.", str(target)]
     environment = {"LC_ALL": "C", "PATH": os.environ.get("PATH", os.defpath)}
     try:
@@ -56,7 +81,9 @@ def copy_tree(source: Path, target: Path) -> None:
     except subprocess.TimeoutExpired as error:
         raise OSError(0, f"it took longer than {_SECONDS} s") from error
     if done.returncode != 0:
-        raise OSError(0, done.stderr.decode(errors="replace").strip().splitlines()[-1][-300:])
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        is_too_deep = any(line.endswith(os.strerror(errno.ENAMETOOLONG)) for line in said)
+        raise OSError(errno.ENAMETOOLONG if is_too_deep else 0, said[-1][-300:])
 
 
 def _lay_folder(written: int, into: int, path: bytes, finished: list[tuple[bytes, os.stat_result]]) -> list[bytes]:
