@@ -128,6 +128,8 @@ def prepare(wants_json: bool, parent: str | None, backend: str, **options: Any) 
     'toolkit workspace diff' and 'apply' work on it; 'clean --kept' removes it. 'toolkit sandbox exec --workspace'
     runs a command in it, which sees all of it whatever the backend.
     """
+    from toolkit_workspace import left_unread_text
+
     bar = _Bar()
     section = _section(options, parent=parent, keep=True, progress=bar, backend=backend)
     bar.of = lambda: section.plan().files
@@ -136,8 +138,11 @@ def prepare(wants_json: bool, parent: str | None, backend: str, **options: Any) 
             facts = {"temp_dir": str(section.temp_dir), "fingerprint": section.fingerprint() if wants_json else ""}
             text = section.render()
             used, why = section.filled_by
+            unread = left_unread_text(section.left_out)
     finally:
         bar.done()
+    if unread:
+        click.echo(unread, err=True)
     if wants_json:
         echo_json({**facts, "backend": {"used": used, "why": why}, "text": text})
     else:

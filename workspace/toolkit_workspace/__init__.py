@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Plan as Plan,
         Secret as Secret,
         left_secrets_text as left_secrets_text,
+        left_unread_text as left_unread_text,
         secrets_text as secrets_text,
     )
     from toolkit_workspace.shown import Shown as Shown
@@ -45,7 +46,7 @@ _HOMES = {
     "toolkit_workspace.found": "clean_workspaces find_workspaces",
     "toolkit_workspace.mount": "HostMount without_places",
     "toolkit_workspace.section": "WorkspaceSection",
-    "toolkit_workspace.selecting": "LeftOut MountPlan Plan Secret left_secrets_text secrets_text",
+    "toolkit_workspace.selecting": "LeftOut MountPlan Plan Secret left_secrets_text left_unread_text secrets_text",
     "toolkit_workspace.shown": "Shown",
     "toolkit_workspace.state": "layers_of",
     "toolkit_workspace.travelling.arrived": "ArrivedSection",

@@ -45,6 +45,7 @@ from toolkit_workspace.selecting import (
     check_landings,
     close_sources,
     left_secrets_text,
+    left_unread_text,
     open_sources,
     plan_source,
     prompt_text,
@@ -383,7 +384,8 @@ class WorkspaceSection(Reviewed):
                 for one, source in zip(facts["mounts"], sources, strict=True):
                     one["name"] = None if source.record.name is None else os.fsdecode(source.record.name)
                 left = [(mount.landing, one) for mount in told._summaries for one in mount.left_out]
-                said = (secrets_text(told._secrets) if told._secrets else None, left_secrets_text(left))
+                secrets = secrets_text(told._secrets) if told._secrets else None
+                said = (secrets, left_secrets_text(left), left_unread_text(left))
                 return replace(selected, facts=facts, remarks=tuple(one for one in said if one))
             finally:
                 close_sources(sources)

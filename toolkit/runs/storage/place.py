@@ -138,11 +138,11 @@ class Place:
         told = [self.news] if self.news else []
         if self.section is None or self.goes_on:
             return told
-        from toolkit_workspace import left_secrets_text, secrets_text
+        from toolkit_workspace import left_secrets_text, left_unread_text, secrets_text
 
         told += [secrets_text(self.section.secrets)] if self.section.secrets else []
-        left = left_secrets_text(self.section.left_out)
-        return [*told, left] if left else told
+        left = self.section.left_out
+        return [*told, *(one for one in (left_secrets_text(left), left_unread_text(left)) if one)]
 
     def unreadable(self) -> str:
         """What the agent cannot read of what it is lent, in one sentence; empty where nothing was found.

@@ -77,11 +77,13 @@ class RunPlan:
 
     def warnings(self) -> list[str]:
         """What the owner would be told before anything is sent."""
-        if self.copied is None or not self.copied.secrets:
+        if self.copied is None:
             return []
-        from toolkit_workspace import secrets_text
+        from toolkit_workspace import left_unread_text, secrets_text
 
-        return [secrets_text(self.copied.secrets)]
+        secrets = secrets_text(self.copied.secrets) if self.copied.secrets else None
+        unread = left_unread_text([(mount.mount_path, one) for mount in self.copied.mounts for one in mount.left_out])
+        return [one for one in (secrets, unread) if one]
 
     def place_of(self, landing: str) -> str:
         """Where the agent would find a mount."""

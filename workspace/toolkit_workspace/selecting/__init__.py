@@ -8,6 +8,7 @@ from toolkit_workspace.selecting.plan import MountPlan, Plan, check_budgets, pla
 from toolkit_workspace.selecting.secrets import Secret, left_secrets_text, secrets_of, secrets_text
 from toolkit_workspace.selecting.sources import AllowedRoots, Source, check_landings, close_sources, open_sources
 from toolkit_workspace.selecting.tally import LeftBehind, LeftOut, MountSummary, Seen, Tally, over_budget, prompt_text
+from toolkit_workspace.selecting.unread import left_unread_text
 from toolkit_workspace.selecting.walk import Folder, Walk
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ __all__ = [
     "close_sources",
     "fingerprint_of",
     "left_secrets_text",
+    "left_unread_text",
     "open_sources",
     "over_budget",
     "plan_source",

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from toolkit._base.handles import READ_FILE
 from toolkit._base.words import count_text, safe_name, size_text
 from toolkit_workspace.record import join
 from toolkit_workspace.selecting.secrets import Secret, secrets_of
 from toolkit_workspace.selecting.sources import AllowedRoots, Source
 from toolkit_workspace.selecting.tally import LeftCounts, LeftOut, Outline, Tally, left_out_text, over_budget, tree_text
+from toolkit_workspace.selecting.unread import may_read
 from toolkit_workspace.selecting.walk import Folder, Walk
 
 
@@ -114,6 +116,8 @@ def plan_source(source: Source, roots: AllowedRoots, *, strict: bool = False) ->
             _count_folder(tally, folder, walk, roots)
     elif walk.takes(name):
         st = os.stat(name, dir_fd=source.handle, follow_symlinks=False)
+        if not may_read(st):
+            os.close(os.open(name, READ_FILE, dir_fd=source.handle))
         tally.needed = bytes_to_write(st)
         tally.count(b"", [(os.fsdecode(name), st.st_size)], keep_largest=True)
     tally.secrets = walk.secrets
@@ -153,21 +157,37 @@ def _count_folder(tally: Tally, folder: Folder, walk: Walk, roots: AllowedRoots)
     for name in folder.files:
         try:
             st = os.stat(name, dir_fd=folder.handle, follow_symlinks=False)
+            if not may_read(st):
+                os.close(os.open(name, READ_FILE, dir_fd=folder.handle))
         except OSError as error:
             walk.failed(join(folder.path, os.fsencode(name)), error)
             continue
         tally.needed += bytes_to_write(st)
         files.append((name, st.st_size))
     for name, host in folder.followed:
-        handle = roots.open(host)
-        st = os.fstat(handle)
-        os.close(handle)
+        try:
+            st = _followed(roots, host)
+        except OSError as error:
+            walk.failed(join(folder.path, os.fsencode(name)), error)
+            continue
         tally.needed += bytes_to_write(st)
         files.append((name, st.st_size))
     if folder.depth and (folder.is_wanted or folder.files or folder.links):
         tally.folders += 1
     if folder.is_wanted or files or folder.links:
         tally.count(folder.path, files, folder.links, keep_largest=True)
+
+
+def _followed(roots: AllowedRoots, host: bytes) -> os.stat_result:
+    """What a link leads to, which can be read."""
+    handle = roots.open(host)
+    try:
+        st = os.fstat(handle)
+    finally:
+        os.close(handle)
+    if not may_read(st):
+        os.close(roots.open(host, READ_FILE & ~os.O_NOFOLLOW))
+    return st
 
 
 def bytes_to_write(st: os.stat_result) -> int:
