@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import signal
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.workspace.hostile import Place, a_place, can_hide, hide, run_as
 from toolkit.workspace import HostMount, Progress, WorkspaceBudgetError, WorkspaceError, WorkspaceSection
+from toolkit_workspace.selecting import Walk
 
 pytestmark = pytest.mark.usefixtures("crew")
 
@@ -268,3 +271,30 @@ def test_a_mount_that_holds_the_workspace_does_not_copy_it_into_itself(project: 
     with WorkspaceSection([HostMount(project)], [project], parent=project) as section:
         assert os.listdir(section.temp_dir / "project") == ["f"]
         assert {one.why for _, one in section.left_out} == {"the workspace itself"}
+
+
+def _not_writable(_: object) -> None:
+    raise OSError(errno.EIO, os.strerror(errno.EIO), "file")
+
+
+def _not_readable(walk: Walk) -> None:
+    walk.failed(b"file", OSError(errno.EIO, os.strerror(errno.EIO)))
+
+
+@pytest.mark.parametrize(
+    ("fails", "what"), [(_not_writable, "the workspace cannot be filled"), (_not_readable, "file cannot be read")]
+)
+def test_a_rest_that_cannot_be_removed_is_told_whatever_went_wrong(
+    project: Path, monkeypatch: pytest.MonkeyPatch, fails: Callable[[Walk], None], what: str
+) -> None:
+    monkeypatch.setattr(Walk, "folders", fails)
+    with pytest.raises(WorkspaceError) as removed:
+        _section(project).prepare()
+    assert (removed.value.what.startswith(what), "was left behind (" in removed.value.fix) == (True, False)
+
+    monkeypatch.setattr("toolkit_workspace.workspace.remove_pair", lambda folder, _: _not_writable(folder))
+    with pytest.raises(WorkspaceError) as caught:
+        _section(project).prepare()
+    assert caught.value.what == removed.value.what
+    (rest,) = (path for path in (project.parent / "work").iterdir() if not path.name.startswith("."))
+    assert f"{rest} was left behind (Input/output error)" in caught.value.fix

@@ -352,7 +352,7 @@ class WorkspaceSection(Reviewed):
                 workspace.make_folder(part.landing)  # a jail shows it from there
             workspace.write_facts(**self._facts())
         except BaseException as error:
-            left = workspace.remove_if_possible()
+            left = workspace.remove_after(error)
             if not isinstance(error, OSError):
                 raise
             needs = self._bytes_needed(sources, roots) if is_full(error) else None

@@ -72,7 +72,7 @@ class Workspace:
         except BaseException as error:
             with contextlib.suppress(OSError):
                 remove_pair(folder, unborn)
-            left = workspace.remove_if_possible()
+            left = workspace.remove_after(error)
             if not isinstance(error, OSError):
                 raise
             raise in_words_of(error, what, at=parent, fix=left) from error
@@ -313,13 +313,19 @@ class Workspace:
         finally:
             self.release()
 
-    def remove_if_possible(self) -> str:
-        """Remove what there is of a workspace that could not be made; what to say of the rest."""
+    def remove_after(self, error: BaseException) -> str:
+        """Remove what there is of a workspace that could not be made; what to say of the rest.
+
+        An error that is in words already says so itself, where there is a rest.
+        """
         try:
             self.remove()
-        except OSError as error:
+        except OSError as why:
             command = f"toolkit workspace clean --parent {self.folder.parent}"
-            return f"{self.folder} was left behind ({error.strerror}); remove it: {command}"
+            left = f"{self.folder} was left behind ({why.strerror}); remove it: {command}"
+            if isinstance(error, WorkspaceError):
+                error.fix = f"{error.fix} {left}".lstrip()
+            return left
         return "Nothing was left behind."
 
 

@@ -68,8 +68,8 @@ def rebuild(parent: Path, returned: Returned) -> Path:
             os.close(root)
         workspace.save()
         workspace.write_facts(**{**returned.facts, "shown": shown.to_json()}, kept=True)
-    except BaseException:
-        workspace.remove_if_possible()
+    except BaseException as error:
+        workspace.remove_after(error)
         raise
     workspace.release()
     return workspace.folder
