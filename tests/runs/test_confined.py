@@ -16,7 +16,7 @@ import pytest
 
 from toolkit import Toolbox, ToolContext, WorkspacePath, tool
 from toolkit.errors import WorkspaceSecurityError
-from toolkit.runs import Decision, InPlace, Limits, OptionError, Question, RunResult, run, start
+from toolkit.runs import Decision, InPlace, Limits, OptionError, Question, RunResult, load_run, run, start
 from toolkit.sandbox import find_cli
 from toolkit.testing import ScriptedAPI, Status, Turn, text, tool_use
 from toolkit.workspace import HostMount, WorkspaceSection
@@ -453,3 +453,27 @@ async def test_a_call_that_the_cli_itself_refuses_is_told_as_refused_when_it_end
     assert ended.data["denied"]
     assert ended.data["reason"].startswith("refused by the CLI: Reads outside the working directories are blocked")
     assert [(one.id, one.reason) for one in result.denied] == [(ended.id, ended.data["reason"])]
+
+
+_MEMORY = 500 * 1024 * 1024
+
+
+async def test_a_command_that_the_kernel_ends_for_its_memory_is_a_warning(src: Path) -> None:
+    use_up = "head -c 900000000 /dev/zero | tail; echo ended with $?"
+    with ScriptedAPI([tool_use("Bash", command=use_up)], [text("done")]) as api:
+        result = await go(api, workspace=InPlace(src), limits=Limits(memory_bytes=_MEMORY, seconds=60))
+        if "memory" in result.unenforced:
+            pytest.skip("no control group can be made here")
+        assert api.requests[-1].contains("ended with 137")
+    assert result.code == "ok"
+    warned = [event.data["what"] for event in load_run(result.run).events() if event.name == "lifecycle.warning"]
+    assert warned == ["the limit on memory was reached: the kernel ended 1 of the agent's processes"]
+
+
+async def test_a_run_whose_cli_the_kernel_ends_for_its_memory_has_used_up_its_budget(src: Path) -> None:
+    use_up = "for i in $(seq 40); do (head -c 20000000 /dev/zero; tail -f /dev/null) | tail & done; wait"
+    with ScriptedAPI([tool_use("Bash", command=use_up)], strict=False) as api:
+        result = await go(api, workspace=InPlace(src), limits=Limits(memory_bytes=_MEMORY, seconds=60))
+    if "memory" in result.unenforced:
+        pytest.skip("no control group can be made here")
+    assert (result.code, result.cause) == ("budget", "the limit on memory was passed (524 MB of 524 MB)")

@@ -138,6 +138,55 @@ def test_memory_is_held_where_a_control_group_can_be_made(workspace: Path) -> No
 
 
 @needs_jail
+def test_a_command_that_the_kernel_ends_for_its_memory_is_told_as_ended_for_that(workspace: Path) -> None:
+    small = ShellOptions(python_environment(), JailLimits(memory_bytes=100 * _MIB))
+    use_up = f"{sys.executable} -c 'bytearray(400_000_000)'"
+    done = run_confined(["/bin/bash", "-c", f"exec {use_up}"], workspace, small)
+    if "memory" in done.not_enforced:
+        pytest.skip("no control group can be made here")
+    went_on = run_confined(["/bin/bash", "-c", f"{use_up}; true"], workspace, small)
+    failed = run_confined(["/bin/bash", "-c", "kill -9 $$"], workspace, small)
+
+    assert (done.exit_code, str(done.exceeded)) == (137, "the limit on memory was passed (105 MB of 105 MB)")
+    assert (went_on.exit_code, went_on.exceeded) == (0, None)
+    assert (failed.exit_code, failed.exceeded) == (137, None)
+
+
+@pytest.mark.parametrize(
+    ("files", "killed"),
+    [
+        ({"memory.events": "low 0\nhigh 0\nmax 9\noom 2\noom_kill 2\noom_group_kill 0\n"}, 2),
+        ({"memory.events": "low 0\nhigh 0\nmax 0\noom 0\noom_kill 1\noom_group_kill 0\n"}, 0),
+        (
+            {
+                "memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n",
+                "memory.max_usage_in_bytes": "104857600\n",
+                "memory.limit_in_bytes": "104857600\n",
+            },
+            1,
+        ),
+        (
+            {
+                "memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n",
+                "memory.max_usage_in_bytes": "4096\n",
+                "memory.limit_in_bytes": "104857600\n",
+            },
+            0,
+        ),
+        ({}, 0),
+    ],
+    ids=["version 2", "version 2, by the machine", "version 1", "version 1, by the machine", "gone"],
+)
+def test_a_control_group_tells_how_many_processes_its_limit_has_ended(
+    tmp_path: Path, files: dict[str, str], killed: int
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="ascii")
+
+    assert cgroup.Cgroup(folders=(tmp_path,)).killed() == killed
+
+
+@needs_jail
 @pytest.mark.parametrize(
     ("limit", "command"),
     [

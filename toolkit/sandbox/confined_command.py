@@ -111,7 +111,7 @@ def run_confined(
                 watchdog.stop()
         finally:
             held.close()
-        return ShellRun(code, watchdog.exceeded, opened.plan.not_enforced)
+        return ShellRun(code, watchdog.ended(code), opened.plan.not_enforced)
 
 
 class _Held:

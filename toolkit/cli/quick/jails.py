@@ -52,8 +52,7 @@ def run_command(
     limits = replace(limits, processes=processes) if processes else limits
     done = run_confined(command, folder, ShellOptions(limits=limits, **options, **_layers(folder)))
     if done.exceeded is not None:
-        used, allowed = done.exceeded.used, done.exceeded.allowed
-        sys.stderr.write(f"ended: the limit on {done.exceeded.limit} was passed ({used} of {allowed})\n")
+        sys.stderr.write(f"ended: {done.exceeded}\n")
     return done.exit_code
 
 

@@ -151,9 +151,7 @@ class Making:
 
     def _judge(self, end: CommandEnd, last: Sequence[str]) -> None:
         if end.exceeded is not None:
-            limit = end.exceeded
-            shown = [f"{one:,}" if limit.limit == "cpu" else size_text(one) for one in (limit.used, limit.allowed)]
-            raise SetupFailedError(f"the setup was ended: {limit.limit} {shown[0]} of {shown[1]}", last)
+            raise SetupFailedError(f"the setup was ended: {end.exceeded}", last)
         if end.is_late:
             given = duration_text(self.setup.deadline * 1000)
             raise SetupFailedError(f"the setup did not end within its deadline of {given}", last)

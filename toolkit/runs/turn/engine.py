@@ -278,6 +278,9 @@ class Engine:
             self._refusals.end()
             for warning in self._process.new_warnings():
                 self._tell("lifecycle", "warning", self._spec.run_id, what=f"the CLI says: {warning}")
+            if killed := self._process.new_kills():
+                what = f"the limit on memory was reached: the kernel ended {killed} of the agent's processes"
+                self._tell("lifecycle", "warning", self._spec.run_id, what=what)
             self._emit(*self._translator.close())
             if self._process.jail is not None:
                 self._process.jail.tidy()
@@ -461,7 +464,7 @@ class Engine:
     def _judged(self, end: End) -> End:
         """The end, with our own reasons first."""
         guard = self.guard.stopped
-        if guard is None and self._process.jail is not None and self._process.jail.exceeded is not None:
+        if guard is None and self._process.exceeded is not None:
             guard = "budget"
         if guard is None and end.is_error and self._counted().remaining() == 0:
             guard = "budget"  # the gate passed no further request on

@@ -33,6 +33,8 @@ _UNTIL_ASKED = 1.0
 """Seconds to leave the processor to the CLI, from the prompt to its first request."""
 _STDERR_LINES, _STDERR_WIDTH = 50, 500
 _WARNING = "Warning: "
+_KILLED = 137
+"""How a launcher ends when the CLI was killed in its jail."""
 
 
 class CLIProcess:
@@ -48,7 +50,7 @@ class CLIProcess:
         self.jail: Confinement | None = None
         self._cli: StartedCLI | None = None
         self._loading: asyncio.Future[None] | None = None
-        self._told_tokens = 0
+        self._told_tokens = self._told_kills = 0
 
     async def enter(
         self, jail: Confinement, options: Callable[[], Mapping[str, Any]], *, is_alone: bool, has_prompt: bool
@@ -168,9 +170,22 @@ class CLIProcess:
     def causes(self) -> Mapping[str, Any]:
         """What it and its jail told beside the messages."""
         causes: dict[str, Any] = {"stderr": self.stderr}
-        if self.jail is not None:
-            causes["exceeded"] = None if self.jail.exceeded is None else str(self.jail.exceeded)
+        causes["exceeded"] = self.exceeded
         return {name: value for name, value in causes.items() if value}
+
+    @property
+    def exceeded(self) -> str | None:
+        """The limit that its jail was ended for, or it alone, in words."""
+        if self.jail is None:
+            return None
+        code = None if self._cli is None else self._cli.code
+        found = self.jail.ended(code if code == _KILLED else None)
+        return None if found is None else str(found)
+
+    def new_kills(self) -> int:
+        """How many processes in its jail the kernel has ended for their memory since this was asked last."""
+        before, self._told_kills = self._told_kills, 0 if self.jail is None else self.jail.killed
+        return self._told_kills - before
 
     def unenforced(self) -> tuple[str, ...]:
         """Limits asked for that this machine cannot enforce."""

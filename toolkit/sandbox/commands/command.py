@@ -129,7 +129,7 @@ class JailCommand:
             hearing.cancel()
             await asyncio.to_thread(watchdog.stop)
         end = 128 - code if code < 0 else code
-        return CommandEnd(end, ms, is_late, watchdog.exceeded, opened.plan.not_enforced)
+        return CommandEnd(end, ms, is_late, watchdog.ended(end), opened.plan.not_enforced)
 
     async def _hear(self, output: asyncio.StreamReader) -> None:
         while piece := await output.read(_PIECE):

@@ -93,6 +93,15 @@ class Confinement:
         """The limit the jail was ended for, if it was."""
         return self._watchdog.exceeded if self._watchdog is not None else None
 
+    def ended(self, code: int | None) -> Exceeded | None:
+        """The limit that a command in the jail was ended for which ended with this code."""
+        return None if self._watchdog is None else self._watchdog.ended(code)
+
+    @property
+    def killed(self) -> int:
+        """How many processes in it the kernel has ended until now because the limit on memory was reached."""
+        return 0 if self._watchdog is None else self._watchdog.killed
+
     def options(self) -> dict[str, Any]:
         """Keyword arguments for ClaudeAgentOptions; what they set must not be set otherwise."""
         return {

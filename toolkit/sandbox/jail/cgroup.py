@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _EMPTY_SECONDS = 3.0
+_FULL = 0.95
+"""How much of its memory a group has used at least that was refused more."""
 _SYSTEMD = Path("/run/systemd/system")
 
 
@@ -40,6 +42,13 @@ class Cgroup:
             lines.append(f"echo {what} > {shlex.quote(str(file))}")
         return lines
 
+    def killed(self) -> int:
+        """How many processes the kernel has ended in the groups because their memory was used up; 0 once removed.
+
+        A scope of systemd is gone with its last process, and what it counted with it.
+        """
+        return sum(map(_killed_in, self.folders))
+
     def remove(self) -> None:
         """Remove the groups; they are empty once the jail is gone."""
         for folder in self.folders:
@@ -58,6 +67,27 @@ def remove_group(folder: Path) -> None:
             time.sleep(0.01)
         else:
             return
+
+
+def _killed_in(group: Path) -> int:
+    with contextlib.suppress(OSError, ValueError):
+        # A machine without memory ends processes, too: only a group that came to its own limit has passed it.
+        if (group / "memory.events").exists():
+            events = _counts(group / "memory.events")
+            return events["oom_kill"] if events["oom"] else 0
+        most, limit = (_number(group / f"memory.{name}_in_bytes") for name in ("max_usage", "limit"))
+        return _counts(group / "memory.oom_control").get("oom_kill", 0) if most >= _FULL * limit else 0
+    return 0
+
+
+def _counts(file: Path) -> dict[str, int]:
+    """The numbers that a file of the kernel gives by name."""
+    pairs = (line.split() for line in file.read_text(encoding="ascii").splitlines())
+    return {name: int(value) for name, value in pairs}
+
+
+def _number(file: Path) -> int:
+    return int(file.read_text(encoding="ascii"))
 
 
 def make_cgroup(name: str, memory_bytes: int) -> Cgroup | None:

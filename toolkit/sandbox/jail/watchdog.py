@@ -13,6 +13,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolkit._base.words import size_text
 from toolkit.sandbox.jail.launcher import OpenJail
 from toolkit.sandbox.measure import measure_folders, measure_processes, measure_tmpfs, measure_unlinked
 
@@ -30,7 +31,17 @@ class Exceeded:
 
     limit: str
     used: int
+    """What was found; the same as `allowed` where the kernel let nothing more be used."""
     allowed: int
+
+    def __str__(self) -> str:
+        return f"the limit on {self.limit} was passed ({self.figures})"
+
+    @property
+    def figures(self) -> str:
+        """What was used, and of how much, for a person."""
+        used, allowed = (f"{one:,} s" if self.limit == "cpu" else size_text(one) for one in (self.used, self.allowed))
+        return f"{used} of {allowed}"
 
 
 class Watchdog:
@@ -52,6 +63,8 @@ class Watchdog:
         self._thread = threading.Thread(target=self._watch, name="toolkit-watchdog", daemon=True)
         self.exceeded: Exceeded | None = None
         """What was used up, once the jail has been ended for it."""
+        self._group = opened.plan.cgroup
+        self._most_memory = limits.memory_bytes or 0
 
     def start(self) -> None:
         """Begin, if there is anything to watch."""
@@ -63,6 +76,20 @@ class Watchdog:
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(timeout=10)
+
+    def ended(self, code: int | None) -> Exceeded | None:
+        """The limit that a command was ended for which ended with this code; to be asked before the jail is closed.
+
+        Where the kernel holds the memory it ends single processes: that of the command, or one without which it failed.
+        """
+        if self.exceeded is None and code and self.killed:
+            return Exceeded("memory", self._most_memory, self._most_memory)
+        return self.exceeded
+
+    @property
+    def killed(self) -> int:
+        """How many processes in the jail the kernel has ended because the memory was used up, until now."""
+        return 0 if self._group is None else self._group.killed()
 
     def _watch(self) -> None:
         while not self._stop.wait(_EVERY):

@@ -107,6 +107,11 @@ class StartedCLI:
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
 
+    @property
+    def code(self) -> int | None:
+        """Its exit code; None while it runs."""
+        return None if self._process is None else self._process.returncode
+
     async def exit_code(self) -> int:
         """Its exit code, once it has ended."""
         return await self._running.wait()
