@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import mmap
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +17,7 @@ from toolkit.errors import SandboxError, UnconfinedError
 from toolkit.sandbox import JailLimits, ShellOptions, limits, python_environment, run_confined
 from toolkit.sandbox.jail import cgroup
 from toolkit.sandbox.limits import plan_limits
-from toolkit.sandbox.measure import measure_folders, measure_processes, measure_unlinked
+from toolkit.sandbox.measure import measure_folders, measure_processes, measure_shared, measure_unlinked
 
 _MIB = 1024 * 1024
 
@@ -44,6 +46,36 @@ for file in files:
     file.close()
 """
 _NOT_TO_BE_LOOKED_AT = "ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)"
+# 500 MB of memory that no process is charged for; `hide` lets go of the handles.
+_IN_MEMORY = """
+import mmap, os, socket, time
+files = [os.memfd_create("x") for _ in range(5)]
+for file in files:
+    os.truncate(file, 100_000_000)
+    for _ in range(10):
+        os.write(file, bytes(10_000_000))
+{hide}
+time.sleep(60)
+"""
+_MAPPED_IN_MEMORY = """
+maps = [mmap.mmap(file, 100_000_000) for file in files]
+for one, file in zip(maps, files):
+    one.read()
+    os.close(file)
+"""
+_UNDER_WAY_IN_MEMORY = """
+here, there = socket.socketpair()
+for file in files:
+    socket.send_fds(here, [b"x"], [file])
+    os.close(file)
+"""
+_SHARED = """
+import mmap, time
+shared = mmap.mmap(-1, 500_000_000)
+for _ in range(50):
+    shared.write(bytes(10_000_000))
+time.sleep(60)
+"""
 _DEEP = """
 import os, time
 for _ in range(2_500):
@@ -192,6 +224,10 @@ def test_a_control_group_tells_how_many_processes_its_limit_has_ended(
     [
         ("memory", f"{sys.executable} -c 'x = bytearray(400_000_000); import time; time.sleep(60)'"),
         ("memory", "for i in $(seq 20); do head -c 20000000 /dev/zero > /dev/shm/$i; done; sleep 60"),
+        ("memory", f"{sys.executable} -c '{_IN_MEMORY.format(hide='')}'"),
+        ("memory", f"{sys.executable} -c '{_IN_MEMORY.format(hide=_MAPPED_IN_MEMORY)}'"),
+        ("memory", f"{sys.executable} -c '{_IN_MEMORY.format(hide=_UNDER_WAY_IN_MEMORY)}'"),
+        ("memory", f"{sys.executable} -c '{_SHARED}'"),
         ("workspace", "for i in $(seq 20); do head -c 10000000 /dev/zero > $i; done; sleep 60"),
         (
             "workspace",
@@ -208,6 +244,10 @@ def test_a_control_group_tells_how_many_processes_its_limit_has_ended(
     ids=[
         "memory of a process",
         "memory as files",
+        "memory as files without a name",
+        "memory as mapped files without a name",
+        "memory as files in a socket",
+        "memory of several processes",
         "many files",
         "in a closed folder",
         "removed files",
@@ -263,6 +303,28 @@ def test_removed_files_are_measured_as_long_as_they_are_held(tmp_path: Path) -> 
         os.close(twice)
 
     assert removed[0] - named[0] == pytest.approx(3_000_000, abs=100_000)
+
+
+def test_memory_that_is_shared_counts_once(tmp_path: Path) -> None:
+    before = measure_shared([os.getpid()])
+    file = os.memfd_create("x")
+    try:
+        os.write(file, bytes(20_000_000))
+        with mmap.mmap(file, 20_000_000), mmap.mmap(-1, 10_000_000) as anonymous:
+            anonymous.write(bytes(10_000_000))
+            pid = os.fork()
+            if pid == 0:
+                signal.pause()
+            both = measure_shared([os.getpid(), pid])
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+    finally:
+        os.close(file)
+    after = measure_shared([os.getpid()])
+
+    assert both[0] - before[0] == pytest.approx(30_000_000, abs=1_000_000)
+    assert both[1]
+    assert after[0] == pytest.approx(before[0], abs=1_000_000)
 
 
 @needs_jail

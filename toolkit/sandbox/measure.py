@@ -15,7 +15,7 @@ import math
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
 
@@ -165,24 +165,105 @@ def measure_unlinked(pids: Iterable[int], folders: list[Path]) -> tuple[int, boo
     devices = {folder.stat().st_dev for folder in folders if folder.exists()}
     files: dict[tuple[int, int], int] = {}
     overlays = _Overlays()
+
+    def look_at_maps(pid: int) -> bool:
+        devices.update(overlays.of(pid))
+        seen_all = True
+        for place in _unlinked_maps(pid, devices):
+            seen_all &= _add_unlinked(files, devices, Path(f"/proc/{pid}/map_files/{place}").stat)
+        return seen_all
+
+    seen_all = _look_at_handles(pids, files, devices, look_at_maps)
+    return sum(files.values()), seen_all
+
+
+def measure_shared(pids: Iterable[int]) -> tuple[int, bool]:
+    """Bytes of the memory that these processes share without a name, and whether all of it could be seen.
+
+    Files in memory (memfd) that they hold by a handle, and what they have mapped of those, of shared memory and of
+    segments (SysV). A handle under way in a socket cannot be looked at, and a segment nobody maps is not seen at all.
+    """
+    device = _shared_memory_device()
+    files: dict[tuple[int, int], int] = {}
+    mapped: dict[int, tuple[int, int]] = {}
+
+    def look_at_maps(pid: int) -> bool:
+        if shared := _shared_resident(pid):
+            _add_mapped(mapped, pid, device, shared)
+        return True
+
+    seen_all = _look_at_handles(pids, files, {device}, look_at_maps)
+    held = {inode for _, inode in files}
+    return sum(files.values()) + sum(min(one) for inode, one in mapped.items() if inode not in held), seen_all
+
+
+def shared_on_machine() -> int:
+    """Bytes of shared memory on the whole machine, memory file systems included."""
+    for line in _read("/proc/meminfo").splitlines():
+        if line.startswith(b"Shmem:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def _look_at_handles(
+    pids: Iterable[int], files: dict[tuple[int, int], int], devices: set[int], look_at_maps: Callable[[int], bool]
+) -> bool:
+    """Add the removed files of these devices that the processes hold open; whether all could be looked at."""
     seen_all, left = True, _MOST_HANDLES
     for pid in chain.from_iterable(map(_holders, pids)):
         try:
-            devices |= overlays.of(pid)
+            seen_all &= look_at_maps(pid)
             handles = _handles(pid)
             left -= len(handles)
             if left < 0:
-                return sum(files.values()), False
+                return False
             for number in handles:
                 seen_all &= _add_unlinked(files, devices, partial(_stat_handle, pid, number), f"{pid}/fdinfo/{number}")
-            for place in _unlinked_maps(pid, devices):
-                mapped = Path(f"/proc/{pid}/map_files/{place}")
-                seen_all &= _add_unlinked(files, devices, mapped.stat)
         except (FileNotFoundError, ProcessLookupError):
             continue  # it has ended
         except OSError:
             seen_all = False
-    return sum(files.values()), seen_all
+    return seen_all
+
+
+@cache
+def _shared_memory_device() -> int:
+    """The device of memory that has no name in any folder; the kernel has one for all of it."""
+    handle = os.memfd_create("toolkit", os.MFD_CLOEXEC)
+    try:
+        return os.fstat(handle).st_dev
+    finally:
+        os.close(handle)
+
+
+def _shared_resident(pid: int) -> int:
+    """Bytes of shared memory that a process has in its address space, with or without a name."""
+    for line in _read(f"/proc/{pid}/status").splitlines():
+        if line.startswith(b"RssShmem:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def _add_mapped(mapped: dict[int, tuple[int, int]], pid: int, device: int, shared: int) -> None:
+    """Add what a process maps of this device: for each inode what is there in all that map it, and its size."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps").read_bytes().splitlines()
+    except PermissionError:
+        mapped[-pid] = (shared, shared)  # one that cannot be dumped says only how much it is
+        return
+    inode = 0
+    for line in lines:
+        fields = line.split(maxsplit=5)
+        if fields[0].endswith(b":"):
+            if inode and fields[0] == b"Rss:":
+                mapped[inode] = (mapped[inode][0] + int(fields[1]) * 1024, mapped[inode][1])
+            continue
+        major, minor = (int(number, 16) for number in fields[3].split(b":"))
+        inode = int(fields[4]) if os.makedev(major, minor) == device else 0
+        if inode:
+            start, end = (int(number, 16) for number in fields[0].split(b"-"))
+            there, size = mapped.get(inode, (0, 0))
+            mapped[inode] = (there, max(size, int(fields[2], 16) + end - start))
 
 
 class _Overlays:

@@ -15,7 +15,14 @@ from pathlib import Path
 
 from toolkit._base.words import size_text
 from toolkit.sandbox.jail.launcher import OpenJail
-from toolkit.sandbox.measure import measure_folders, measure_processes, measure_tmpfs, measure_unlinked
+from toolkit.sandbox.measure import (
+    measure_folders,
+    measure_processes,
+    measure_shared,
+    measure_tmpfs,
+    measure_unlinked,
+    shared_on_machine,
+)
 
 _EVERY = 0.25
 _SCAN_EVERY = 0.5
@@ -56,8 +63,10 @@ class Watchdog:
         self._cpu = limits.cpu_seconds
         self._workspace = limits.workspace_bytes
         self._stop = threading.Event()
-        self._next_scan = 0.0
-        self._unseen = 0
+        self._next_scan = self._next_shared = 0.0
+        self._unseen = self._unseen_shared = 0
+        self._shared = 0
+        self._shared_at_start = shared_on_machine()
         self._free_at_start = _free_bytes(jail.workspace)
         self._began = time.time()
         self._thread = threading.Thread(target=self._watch, name="toolkit-watchdog", daemon=True)
@@ -112,12 +121,26 @@ class Watchdog:
     def _look_at_processes(self, roots: list[int]) -> Exceeded | None:
         pids, memory, seconds = measure_processes(roots)
         if self._memory is not None:
-            memory += measure_tmpfs(pids)
+            memory += measure_tmpfs(pids) + self._look_at_shared(pids)
             if memory > self._memory:
                 return Exceeded("memory", memory, self._memory)
         if self._cpu is not None and seconds > self._cpu:
             return Exceeded("cpu", seconds, self._cpu)
         return None
+
+    def _look_at_shared(self, pids: set[int]) -> int:
+        """What they share without a name, by the last look at it."""
+        began = time.monotonic()
+        if began < self._next_shared:
+            return self._shared
+        self._shared, seen_all = measure_shared(pids)
+        now = time.monotonic()
+        self._next_shared = now + _SCAN_SHARE * (now - began)
+        self._unseen_shared = 0 if seen_all else self._unseen_shared + 1
+        if self._unseen_shared >= _PATIENCE:
+            # What is under way in a socket can be of any size, but not for the machine.
+            self._shared = max(self._shared, shared_on_machine() - self._shared_at_start)
+        return self._shared
 
     def _look_at_folders(self, roots: list[int]) -> Exceeded | None:
         assert self._workspace is not None
