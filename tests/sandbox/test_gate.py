@@ -56,7 +56,7 @@ async def test_only_headers_the_api_needs_travel_in_either_direction(tmp_path: P
         await send_json(writer, {"type": "error"}, status=529, extra=extra)
 
     async with loopback_api(answer) as api, Gate(api.url, None, tmp_path / "s"), Jailed(tmp_path / "s") as agent:
-        sent = "anthropic-beta: a,b\r\nanthropic-version: 2023-06-01\r\nx-stainless-os: Linux\r\nx-forwarded-host: evil\r\nanthropic-workspace-id: other\r\n"
+        sent = "anthropic-beta: effort-2025-11-24\r\nanthropic-version: 2023-06-01\r\nx-stainless-os: Linux\r\nx-forwarded-host: evil\r\nanthropic-workspace-id: other\r\n"
         reply = await agent.post(HELLO, headers=sent)
 
     assert {"anthropic-beta", "anthropic-version", "x-stainless-os"} <= set(api.seen[0].headers)

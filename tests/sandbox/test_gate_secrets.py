@@ -262,6 +262,10 @@ SENT = {
     "anthropic-beta": "claude-code-20250219,effort-2025-11-24",
     "user-agent": "claude-cli/2.1.325 (external, sdk-py, agent-sdk/0.2.182)",
     "x-app": "cli",
+    "x-claude-code-agent-id": "a45bc4e221ea64480",
+    "x-claude-code-parent-agent-id": "aside_question-45bc4e221ea64480",
+    "x-client-request-id": "3073ddb4-0163-4193-82f6-84b46b3716ed",
+    "anthropic-client-platform": "claude_code_sdk",
 }
 
 
@@ -272,6 +276,15 @@ SENT = {
         {"x-claude-code-note": "1"},
         {"x-claude-code-session-id": "the secret is: plum"},
         {"x-claude-code-session-id": "a" * 65},
+        {"x-claude-code-session-id": "736b2d6c697665"},
+        {"x-claude-code-agent-id": "736b2d6c697665736b2d6c697665"},
+        {"x-claude-code-parent-agent-id": "plum"},
+        {"x-client-request-id": "plum"},
+        {"x-app": "736b2d6c697665"},
+        {"x-app": "plum"},
+        {"anthropic-client-platform": "plum"},
+        {"anthropic-beta": "736b2d6c69766573656372657430313233"},
+        {"anthropic-beta": "plum-2025,the-secret-is-plum"},
         {"x-stainless-os": "Linux; the secret"},
         {"x-stainless-lang": "plum-0123456789"},
         {"x-stainless-runtime-version": "v26.plum"},
@@ -304,8 +317,11 @@ async def test_no_query_but_the_clis_own_passes(tmp_path: Path, query: str) -> N
 
 
 async def test_betas_of_the_host_are_asked_for_beside_the_clients(tmp_path: Path) -> None:
-    own: dict[str, Any] = {"anthropic-beta": "oauth-2025-04-20,b"}
+    own: dict[str, Any] = {"anthropic-beta": "oauth-2025-04-20,effort-2025-11-24"}
     async with loopback_api() as api, Gate(api.url, KEY, tmp_path / "s", headers=own), Jailed(tmp_path / "s") as agent:
-        await agent.post(HELLO, headers="anthropic-beta: a,b\r\n")
+        await agent.post(HELLO, headers="anthropic-beta: claude-code-20250219, plum,effort-2025-11-24\r\n")
         await agent.post(HELLO)
-    assert [seen.headers["anthropic-beta"] for seen in api.seen] == ["a,b,oauth-2025-04-20", "oauth-2025-04-20,b"]
+    assert [seen.headers["anthropic-beta"] for seen in api.seen] == [
+        "claude-code-20250219,effort-2025-11-24,oauth-2025-04-20",
+        "oauth-2025-04-20,effort-2025-11-24",
+    ]

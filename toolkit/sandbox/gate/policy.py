@@ -34,11 +34,15 @@ _BETA = "anthropic-beta"
 _QUERIES = frozenset({"", "beta=true"})
 _VERSION = r"v?[0-9]{1,5}(?:\.[0-9]{1,5}){0,3}(?:[-+.]?(?:a|b|rc|alpha|beta|dev|post)[.-]?[0-9]{0,4})?"
 _MEDIA = r"(?:application/json|text/event-stream|\*/\*)"
+_UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_AGENT = r"a(?:[a-z]{1,16}(?:_[a-z]{1,16}){0,3}-)?[0-9a-f]{16}"
+_BETA_WORD = r"(?:[a-z]{1,16}|[0-9]{1,3}[a-z]?)"
+_ONE_BETA = rf"{_BETA_WORD}(?:-{_BETA_WORD}){{0,6}}-20[0-9]{{2}}(?:-[0-9]{{2}}-[0-9]{{2}}|[0-9]{{4}})"
 # Names with the shape of their values: none of them is a place for text.
 _REQUEST_SHAPES = {
     "accept": rf"{_MEDIA}(?:, ?{_MEDIA}){{0,2}}",
-    _BETA: r"[a-z0-9-]{1,64}(?:, ?[a-z0-9-]{1,64}){0,63}",
-    "anthropic-client-platform": r"[a-z_-]{1,32}",
+    _BETA: rf"{_ONE_BETA}(?:, ?{_ONE_BETA}){{0,63}}",
+    "anthropic-client-platform": "desktop_app|claude_code_(?:cli|vscode|remote|sdk|mcp|github_action|local_agent)",
     "anthropic-client-version": _VERSION,
     "anthropic-dangerous-direct-browser-access": "true|false",
     "anthropic-version": r"[0-9]{4}-[0-9]{2}-[0-9]{2}",
@@ -46,7 +50,7 @@ _REQUEST_SHAPES = {
         rf"(?:claude-cli|claude-code|(?:Async)?Anthropic(?:/(?:JS|Python))?)[/ ]{_VERSION}"
         rf"(?: \((?:external|internal)(?:, ?[a-z-]{{1,16}}(?:/{_VERSION})?){{0,4}}\))?"
     ),
-    "x-app": r"[a-z-]{1,32}",
+    "x-app": "cli|cli-bg",
     **dict.fromkeys(_words("x-stainless-retry-count x-stainless-timeout x-stainless-read-timeout"), r"[0-9]{1,8}"),
     "x-stainless-arch": "x64|x32|arm|arm64|unknown",
     "x-stainless-async": "false|async:(?:asyncio|trio)",
@@ -55,15 +59,8 @@ _REQUEST_SHAPES = {
     "x-stainless-runtime": "node|bun|deno|CPython",
     **dict.fromkeys(_words("x-stainless-helper x-stainless-helper-method"), "[A-Za-z]{1,24}"),
     **dict.fromkeys(_words("x-stainless-package-version x-stainless-runtime-version"), _VERSION),
-    **dict.fromkeys(
-        _words(
-            """
-            x-claude-code-agent-id x-claude-code-parent-agent-id x-claude-code-prompt-id x-claude-code-session-id
-            x-client-request-id
-            """
-        ),
-        r"[A-Za-z0-9_-]{1,64}",
-    ),
+    **dict.fromkeys(_words("x-claude-code-agent-id x-claude-code-parent-agent-id"), _AGENT),
+    **dict.fromkeys(_words("x-claude-code-prompt-id x-claude-code-session-id x-client-request-id"), _UUID),
 }
 REQUEST_HEADERS = {name: re.compile(shape) for name, shape in _REQUEST_SHAPES.items()}
 """What the API may see of a client's headers."""
@@ -90,7 +87,16 @@ _BLOCKS = _words(
     fallback server_tool_use tool_search_tool_result tool_addition tool_removal
     """
 )
-_INLINE_SOURCES = frozenset({"base64", "text", "content"})
+_INLINE_SOURCES = {"base64": _words("type media_type data"), "text": _words("type media_type data")}
+_INLINE_SOURCES |= {"content": _words("type content")}
+_ROLES = frozenset({"user", "assistant", "system"})
+_METADATA_FIELDS = frozenset({"user_id"})
+# Fields with few values, at the top and in a fallback.
+_VALUES = {
+    "service_tier": re.compile("auto|standard_only"),
+    "inference_geo": re.compile("global|[a-z]{2}"),
+    "speed": re.compile("standard|fast"),
+}
 
 
 def check_route(head: RequestHead) -> str:
@@ -113,9 +119,15 @@ def check_route(head: RequestHead) -> str:
 
 
 def forwarded_request_headers(headers: Headers) -> list[tuple[str, str]]:
-    """What the API may see of the client's headers: known names, each once, with values of the shape they have."""
-    known = [name for name in REQUEST_HEADERS if len(headers.all(name)) == 1]
-    return [(name, value) for name in known if REQUEST_HEADERS[name].fullmatch(value := headers.all(name)[0])]
+    """What the API may see of the client's headers: known names, each once, with values of the shape they have.
+
+    Of several betas those that look like one: without the others the API would not take a whole request.
+    """
+    values = {name: headers.all(name)[0] for name in REQUEST_HEADERS if len(headers.all(name)) == 1}
+    if _BETA in values:
+        betas = (part.strip() for part in values[_BETA].split(","))
+        values[_BETA] = ",".join(beta for beta in betas if REQUEST_HEADERS[_BETA].fullmatch(beta))
+    return [(name, value) for name, value in values.items() if REQUEST_HEADERS[name].fullmatch(value)]
 
 
 def with_own_headers(passed: Sequence[tuple[str, str]], own: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -184,19 +196,35 @@ def check_offline_body(body: bytes) -> Asked:
     """What a body asks for; a Refused for one that makes the API reach anything but the conversation in it."""
     request = parse_json_object(body)
     asked = Asked.of(request)
-    for name in request:
-        if name not in _FIELDS:
-            raise _refused(f"the field '{_short(name)}'")
+    _check_fields(request, _FIELDS)
+    _check_values(request)
+    if isinstance(metadata := request.get("metadata"), dict):
+        _check_fields(metadata, _METADATA_FIELDS, " in metadata")
     for tool in _objects(request.get("tools"), "tools"):
         _check_tool(tool)
     fallbacks = request.get("fallbacks")
     for fallback in () if isinstance(fallbacks, str) else _objects(fallbacks, "fallbacks"):
-        if unknown := sorted(set(fallback) - _FALLBACK_FIELDS):
-            raise _refused(f"the field '{_short(unknown[0])}' in a fallback")
+        _check_fields(fallback, _FALLBACK_FIELDS, " in a fallback")
+        _check_values(fallback)
     _check_content(request.get("system"), "system", asked)
     for message in _objects(request.get("messages"), "messages"):
+        if not (isinstance(role := message.get("role"), str) and role in _ROLES):
+            raise _refused(f"a message with the role '{_short(role)}'")
         _check_content(message.get("content"), "content", asked)
     return asked
+
+
+def _check_fields(value: dict[str, Any], known: frozenset[str], where: str = "") -> None:
+    for name in value:
+        if name not in known:
+            raise _refused(f"the field '{_short(name)}'{where}")
+
+
+def _check_values(value: dict[str, Any]) -> None:
+    for name, shape in _VALUES.items():
+        given = value.get(name)
+        if given is not None and not (isinstance(given, str) and shape.fullmatch(given)):
+            raise _refused(f"{name} '{_short(given)}'")
 
 
 def parse_json_object(body: bytes) -> dict[str, Any]:
@@ -242,15 +270,20 @@ def _check_block(block: dict[str, Any]) -> Iterator[object]:
         raise _refused(f"a content block of type '{_short(kind)}'")
     source = block.get("source")
     if source is not None and not (kind == "search_result" and isinstance(source, str)):
-        if not isinstance(source, dict) or source.get("type") not in _INLINE_SOURCES:
-            kind_of_source = source.get("type") if isinstance(source, dict) else source
-            raise _refused(f"a source of type '{_short(kind_of_source)}'")
+        _check_source(source)
         if source["type"] == "content":
             yield source.get("content")
     if kind == "tool_addition":
         _check_addition(block.get("tool"))
     if kind in ("tool_result", "search_result"):
         yield block.get("content")
+
+
+def _check_source(source: object) -> None:
+    kind = source.get("type") if isinstance(source, dict) else source
+    if not isinstance(source, dict) or not isinstance(kind, str) or kind not in _INLINE_SOURCES:
+        raise _refused(f"a source of type '{_short(kind)}'")
+    _check_fields(source, _INLINE_SOURCES[kind], f" in a source of type '{kind}'")
 
 
 def _check_addition(tool: object) -> None:
