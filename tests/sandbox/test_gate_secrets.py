@@ -153,8 +153,14 @@ SPELLINGS: dict[str, Spelling] = {
     "UTF-16, big end first": lambda key: key.encode("utf-16-be"),
     "UTF-32": lambda key: key.encode("utf-32"),
     "broken over lines": lambda key: "\r\n ".join(textwrap.wrap(key, 7)).encode(),
+    "quoted-printable": lambda key: "=\n".join(textwrap.wrap(key, 7)).encode(),
+    "quoted-printable in JSON": lambda key: "=\\r\\n".join(textwrap.wrap(key, 9)).encode(),
     "hexadecimal": lambda key: key.encode().hex().encode(),
     "hexadecimal in capitals, spaced": lambda key: key.encode().hex(" ").upper().encode(),
+    "hexadecimal with colons": lambda key: key.encode().hex(":").encode(),
+    "hexadecimal with dashes, in capitals": lambda key: key.encode().hex("-").upper().encode(),
+    "hexadecimal as in C": lambda key: ", ".join(f"0x{one:02x}" for one in key.encode()).encode(),
+    "hexadecimal of UTF-16 with colons": lambda key: key.encode("utf-16-be").hex(":").encode(),
     "hexadecimal of UTF-16": lambda key: key.encode("utf-16-be").hex().encode(),
     "a list of numbers": lambda key: json.dumps(list(key.encode())).encode(),
     **{f"base64 behind {count} bytes": b64_behind("x" * count) for count in range(4)},
@@ -210,7 +216,9 @@ _NEAR = _SPELT.flatmap(
         st.tuples(st.integers(0, len(one)), st.integers(0, len(one))).map(sorted).map(lambda at: one[at[0] : at[1]])
     )
 )
-_BETWEEN = st.sampled_from([b" ", b"\\", b"%", b"&#", b"\0", b"s", b"{}", b"\n\n", b"%25", b"\\u00"])
+_BETWEEN = st.sampled_from(
+    [b" ", b"\\", b"%", b"&#", b"\0", b"s", b"{}", b"\n\n", b"%25", b"\\u00", b"=", b"=\n", b"=\\r", b":"]
+)
 
 
 @settings(max_examples=400, deadline=None)

@@ -2,8 +2,8 @@
 
 A credential is recognised as it is and in the spellings in which programs repeat it: with some or all of its
 characters escaped (JSON, URL, HTML), in other case, in UTF-16 or UTF-32, broken over lines, in base64 wherever it
-stands in what was encoded, in hexadecimal digits, as a list of numbers. Not recognised: what was compressed,
-encrypted, encoded twice, turned round, or cut in parts with other text between them.
+stands in what was encoded, in hexadecimal digits (with colons, too), as a list of numbers. Not recognised: what was
+compressed, encrypted, encoded twice, turned round, or cut in parts with other text between them.
 
 An answer is handed on as it arrives. Only bytes that may be the beginning of a
 credential are held until the next ones show whether they are.
@@ -29,16 +29,20 @@ _ESCAPED = re.compile(
     rb"\\\\{0,7}(?:u00([0-7][0-9a-fA-F])|x([0-7][0-9a-fA-F])|[nrt]|(?=/))"
     rb"|%(?:25){0,4}([0-7][0-9a-fA-F])"
     rb"|&#(?:[xX]0{0,6}([0-7][0-9a-fA-F])|0{0,6}([1-9]?[0-9]|1[01][0-9]|12[0-7]));"
+    rb"|=(?:(?:\r|\\{1,8}r)?(?:\n|\\{1,8}n))"
 )
-"""One character of ASCII that is written as an escape; also one that was escaped again."""
+"""One character of ASCII that is written as an escape; also one that was escaped again, and a line broken by `=`."""
 _CUT = re.compile(
-    rb"(?:\\\\{0,7}(?:u0{0,2}[0-7]?|x[0-7]?)?|%(?:25){0,4}[0-7]?|&(?:#(?:[xX][0-9a-fA-F]{0,8}|[0-9]{0,9})?)?)\Z"
+    rb"(?:\\\\{0,7}(?:u0{0,2}[0-7]?|x[0-7]?)?|%(?:25){0,4}[0-7]?|&(?:#(?:[xX][0-9a-fA-F]{0,8}|[0-9]{0,9})?)?"
+    rb"|=(?:\r|\\{1,8}r)?\\{0,8})\Z"
 )
-_LONGEST_CUT = 16
+_LONGEST_CUT = 20
 _DECIMAL = 5
 """The group of `_ESCAPED` that has a decimal number; the others have two hexadecimal digits."""
 _NOISE = b"\0 \t\r\n"
 """Stands between the characters of wider encodings, and where a line was broken."""
+_BETWEEN_DIGITS = (":", "-", ",0x")
+"""What programs put between two bytes in hexadecimal, without spaces."""
 _LOWER = bytes(range(256)).lower()
 _ONE_ALPHABET = bytes.maketrans(b"-_", b"+/")
 _MOST_HELD = 64 * 1024
@@ -165,9 +169,12 @@ def _forms(value: str) -> set[str]:
 def _spelt_in_any_case(value: str) -> Iterator[bytes]:
     """What is looked for without escapes, spaces and capitals: the value, and the digits of its bytes."""
     if len(value) >= SHORTEST_LOOSE:
-        yield _plain(value.encode()).translate(_LOWER)
+        # At the end of a line the last ones of base64 stand where a line is broken by one.
+        yield _plain(value.rstrip("=").encode()).translate(_LOWER)
     for raw in _encoded(value):
         yield raw.hex().encode()
+        for between in _BETWEEN_DIGITS:
+            yield raw.hex("\n").replace("\n", between).encode()
 
 
 def _spelt_in_this_case(value: str) -> Iterator[bytes]:
