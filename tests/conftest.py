@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import tempfile
@@ -26,6 +27,13 @@ def _remove(path: Path) -> None:
 # At its end a session removes the folders of earlier ones, function by function into the depth: it dies of a tree that
 # a killed test, of whichever checkout, left deeper than that goes.
 pytest_pathlib.rm_rf = _remove
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse a test whose name is another one in each process: two workers could not agree on it."""
+    for item in items:
+        if re.search(r" at 0x[0-9a-f]{6}", item.nodeid):
+            raise pytest.UsageError(f"{item.nodeid} has an address in its name: give it one with ids=")
 
 
 @pytest.fixture

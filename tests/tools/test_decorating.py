@@ -288,7 +288,7 @@ UNUSABLE: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("annotation", "why"), UNUSABLE, ids=[str(row[0]) for row in UNUSABLE])
+@pytest.mark.parametrize(("annotation", "why"), UNUSABLE, ids=[row[1] for row in UNUSABLE])
 def test_a_type_with_a_mistake_beside_it_is_refused_with_the_place(annotation: Any, why: str) -> None:
     def pick(which: Any) -> Any: ...
 
