@@ -283,7 +283,6 @@ MAY_USE: dict[str, set[str]] = {
     "toolkit.runs.turn.servers": {
         "toolkit.runs",
         "toolkit.runs.asking",
-        "toolkit.runs.asking.subjects",
         "toolkit.sandbox",
     },
     "toolkit.runs.views": {"toolkit.runs.asking", "toolkit.runs.outcome", "toolkit.tools"},

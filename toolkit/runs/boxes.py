@@ -40,6 +40,22 @@ def _load(target: str) -> Toolbox:
     return load_target(target).toolbox
 
 
+def check_unloaded(spec: RunSpec) -> None:
+    """Refuse a TARGET that is not there, and, where no program of the user's has to run for it, a wrong pattern.
+
+    Raises:
+        TargetError: a TARGET that names no file.
+        OptionError: a pattern that means no tool of the run.
+    """
+    from toolkit_servers.target import check_target
+
+    targets = [one for one in spec.tools if isinstance(one, str)]
+    for target in targets:
+        check_target(target)
+    if not targets:
+        spec.check_tools()
+
+
 def make_offer(spec: RunSpec, boxes: Iterable[Toolbox] = ()) -> Offer:
     """What the patterns of a run's policy can be about.
 

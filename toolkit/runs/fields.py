@@ -95,7 +95,7 @@ def _native_tool(name: str, value: Any) -> str:
 
 
 def _base_url(name: str, value: Any) -> str:
-    from toolkit.sandbox.gate import BaseURL
+    from toolkit.sandbox import BaseURL
 
     url: str = text("the base URL of the model API")(name, value)
     try:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from toolkit.sandbox.gate.pacing.keeping import Bookkeeper as Bookkeeper
     from toolkit.sandbox.gate.pacing.pace import Pace as Pace
     from toolkit.sandbox.gate.refusals import Refusal as Refusal
+    from toolkit.sandbox.gate.upstream import BaseURL as BaseURL
     from toolkit.sandbox.gate.usage import GateUsage as GateUsage, ModelCall as ModelCall, SpendLimit as SpendLimit
     from toolkit.sandbox.host import (
         CREDENTIALS as CREDENTIALS,
@@ -84,6 +85,7 @@ _HOMES = {
     "toolkit.sandbox.gate.pacing.keeping": "Bookkeeper",
     "toolkit.sandbox.gate.pacing.pace": "Pace",
     "toolkit.sandbox.gate.refusals": "Refusal",
+    "toolkit.sandbox.gate.upstream": "BaseURL",
     "toolkit.sandbox.gate.usage": "GateUsage ModelCall SpendLimit",
     "toolkit.sandbox.host": (
         "CREDENTIALS CUSTOM_HEADERS HostTLS ModelAPI checked_headers find_api find_cli host_tls loopback_port "

@@ -18,7 +18,7 @@ from toolkit._base.words import safe_line
 from toolkit.errors import ToolkitError
 from toolkit.runs import StoredRun
 from toolkit.runs.asking import RunClient
-from toolkit.runs.storage import runs_home
+from toolkit.runs.storage import is_half_applied, runs_home
 
 _TITLE = 200
 _PROMPT = 4_000
@@ -36,6 +36,10 @@ class _Kept:
     workspace: Path | None
     """The copy that it worked in."""
     is_over: bool
+
+    def is_half_applied(self) -> bool:
+        """Whether an apply of its changes was interrupted, or nobody can tell."""
+        return self.workspace is not None and is_half_applied(self.workspace)
 
 
 class RunTable:
@@ -59,7 +63,7 @@ class RunTable:
                 continue
             run = StoredRun(self._folder / name)
             stamp = _stamp(run)
-            if is_over and before is not None and before.stamp == stamp and not _is_half_applied(before.workspace):
+            if is_over and before is not None and before.stamp == stamp and not before.is_half_applied():
                 before.changed_ns = changed_ns
                 continue
             now = _read(run, stamp, changed_ns)
@@ -108,16 +112,6 @@ def _read(run: StoredRun, stamp: tuple[Any, ...], changed_ns: int) -> _Kept:
     place = row.pop("workspace", None)
     is_over = row["state"] != "running" and row.get("half_applied") is None
     return _Kept(changed_ns, stamp, row, None if place is None else Path(place), is_over)
-
-
-def _is_half_applied(workspace: Path | None) -> bool:
-    """Whether an apply was interrupted, or nobody can tell."""
-    from toolkit_workspace import Workspace
-
-    try:
-        return workspace is not None and Workspace(workspace).has_unfinished_apply
-    except ToolkitError:
-        return True
 
 
 def _row(run: StoredRun) -> dict[str, Any]:

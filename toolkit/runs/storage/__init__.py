@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from toolkit.runs.storage.tidying import (
         KEPT_BYTES as KEPT_BYTES,
         KEPT_SECONDS as KEPT_SECONDS,
+        is_half_applied as is_half_applied,
         size_of as size_of,
         tidy_copies as tidy_copies,
     )
@@ -29,7 +30,7 @@ _HOMES = {
     "toolkit.runs.storage.event_log": "EventFile EventLog last_turn_has_finished",
     "toolkit.runs.storage.run_folder": "FORMAT cannot_store runs_home",
     "toolkit.runs.storage.stored_runs": "find_run latest_first",
-    "toolkit.runs.storage.tidying": "KEPT_BYTES KEPT_SECONDS size_of tidy_copies",
+    "toolkit.runs.storage.tidying": "KEPT_BYTES KEPT_SECONDS is_half_applied size_of tidy_copies",
 }
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

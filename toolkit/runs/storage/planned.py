@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from toolkit.runs.agents import shown_folders
+from toolkit.runs.boxes import check_unloaded
 from toolkit.runs.layers.wanted import SetupPlan, plan_setup
 from toolkit.runs.spec import InPlace, RunSpec, make_spec
 from toolkit.runs.storage.backing import why_whole
@@ -128,7 +129,7 @@ def plan_run(spec: RunSpec) -> RunPlan:
         ToolkitError: the run cannot be as asked.
     """
     spec = make_spec(spec, {})
-    _check_tools(spec)
+    check_unloaded(spec)
     setup = plan_setup(spec)
     layer = None if setup is None else setup.layer
     layout, toolchain, copied = plan_place(spec, layer)
@@ -160,17 +161,6 @@ def plan_run(spec: RunSpec) -> RunPlan:
         branch=spec.branch,
         backend=_backend(spec, copied),
     )
-
-
-def _check_tools(spec: RunSpec) -> None:
-    """Refuse a TARGET that is not there, and, where no program of the user's has to run for it, a wrong pattern."""
-    from toolkit_servers.target import check_target
-
-    targets = [one for one in spec.tools if isinstance(one, str)]
-    for target in targets:
-        check_target(target)
-    if not targets:
-        spec.check_tools()
 
 
 def _backend(spec: RunSpec, copied: Plan | None) -> tuple[str, str] | None:

@@ -41,6 +41,16 @@ class Tidied:
     """Whether it stays because an apply of its changes, or taking them back, was interrupted."""
 
 
+def is_half_applied(copy: Path) -> bool:
+    """Whether an apply of the changes in a run's copy was interrupted, or nobody can tell."""
+    from toolkit_workspace import Workspace
+
+    try:
+        return Workspace(copy).has_unfinished_apply
+    except ToolkitError:
+        return True
+
+
 def size_of(run: StoredRun) -> int:
     """The bytes that a run has on disk. Of one that has ended they are counted once, and kept beside it."""
     kept = run.folder / _SIZE
