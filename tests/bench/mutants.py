@@ -137,21 +137,9 @@ EXPLAINED: dict[tuple[str, str], str] = {
         "if number == self._number: return self → pass",
     ): "it only saves making the same again",
     (
-        "return [(name, value) for name in known if REQUEST_HEADERS[name].fullmatch(value := headers.all(name)[0])]",
+        "values = {name: headers.all(name)[0] for name in REQUEST_HEADERS if len(headers.all(name)) == 1}",
         "0 → (-1)",
     ): "there is exactly one",
-    (
-        'if above is not None and (above.old is None or above.old.kind != "d"):',
-        'if above is not None and (above.old is None or above.old.kind != "d"): return None → pass',
-    ): "the host is asked in vain then: nothing is found below what is no folder",
-    (
-        'if above is not None and (above.old is None or above.old.kind != "d"):',
-        "above.old.kind != \"d\" → (above.old.kind == 'd')",
-    ): "what lies in a folder that becomes something else goes by steps of its own",
-    (
-        "for depth in range(1, len(parts)):",
-        "1 → 0",
-    ): "no step is about the mount itself where something lies beneath it",
     (
         'going.sort(key=lambda case: (case.change.type == "folder", -case.path.count(b"/")))',
         "\"folder\" → 'folderx'",
