@@ -275,6 +275,7 @@ def test_the_example_of_the_page_is_a_plan(tmp_path: Path) -> None:
     [example] = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     desk = Desk(tmp_path)
     (tmp_path / "data").mkdir()
+    (tmp_path / "tools.py").touch()
     write(desk, example)
     plan = json.loads(desk.toolkit("run", "--plan", "--json", "--trust").out)
     assert (plan["limits"]["seconds"], plan["limits"]["usd"], plan["domains"]) == (1200, 2, ["a.example.org"])

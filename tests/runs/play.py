@@ -134,4 +134,4 @@ STORY = (
 async def story() -> tuple[list[Event], RunResult[Any]]:
     """The events and the result of the whole story."""
     cli = Generous(*STORY, tools={"Bash": "never"})
-    return await play(cli=cli, native=["Read"])
+    return await play(cli=cli, native=[])

@@ -50,6 +50,15 @@ async def test_every_beta_reaches_the_model_api_also_one_that_the_cli_does_not_k
     assert [event for event in load_run(result.run).events() if event.name == "lifecycle.warning"] == []
 
 
+async def test_betas_of_a_run_are_asked_for_beside_those_of_its_headers_and_its_credential() -> None:
+    own: dict[str, Any] = {"oauth_token": "sk-ant-oat01-of-a-test", "api_headers": {"Anthropic-Beta": "of-a-gateway"}}
+    with ScriptedAPI([text("1")]) as api:
+        assert (await run("Go.", api_url=api.url, betas=["another-beta"], **own)).ok
+        [request] = api.requests
+    asked_for = request.headers["anthropic-beta"].split(",")
+    assert {"oauth-2025-04-20", "of-a-gateway", "another-beta"} <= set(asked_for)
+
+
 @pytest.mark.parametrize("beta", ["a\nb", "a b", "ä", "a,b", "A", "a_b", "", "-a", "a" * 65, 5])
 def test_what_cannot_be_the_name_of_a_beta_is_refused(beta: Any) -> None:
     with pytest.raises(OptionError, match="the name of a beta is made of") as caught:

@@ -43,7 +43,7 @@ _RUNS_OWN = {
     "skills": "Give them in a plugin: plugins=[folder]",
 }
 _BETA = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
-"""What the gate lets pass; it drops the whole header where one of them is another, or there are very many."""
+"""What a header takes. Whether there is such a beta is the model API's to say."""
 _MOST_BETAS = 32
 _KNOWN_BETAS = ("context-1m-2025-08-07",)
 """Those that the CLI has to know of, and takes as an option; it drops all that are given with another one."""
@@ -132,8 +132,8 @@ def check_betas(name: str, value: Any) -> tuple[str, ...]:
 
 def _check_beta(name: str, value: Any) -> str:
     if not isinstance(value, str) or not _BETA.fullmatch(value):
-        fix = 'Write for example: betas=["context-1m-2025-08-07"], each beta on its own'
-        raise wrong(name, value, "the name of a beta is made of up to 64 small letters, digits and '-'", fix)
+        what = "the name of a beta is made of up to 64 small letters, digits and '-', and does not begin with a dash"
+        raise wrong(name, value, what, 'Write for example: betas=["context-1m-2025-08-07"], each beta on its own')
     return value
 
 
@@ -307,10 +307,12 @@ def sdk_options(spec: RunSpec) -> dict[str, Any]:
     return given
 
 
-def beta_variables(spec: RunSpec) -> dict[str, str]:
-    """The variable by which the CLI asks for the betas that it has no option for."""
-    others = [beta for beta in spec.betas if beta not in _KNOWN_BETAS]
-    return {"ANTHROPIC_BETAS": ",".join(others)} if others else {}
+def with_betas(headers: Mapping[str, str], betas: Sequence[str]) -> dict[str, str]:
+    """Headers for the model API that also ask for the betas which the CLI has no option for."""
+    others = [beta for beta in betas if beta not in _KNOWN_BETAS]
+    name = next((name for name in headers if name.lower() == "anthropic-beta"), "anthropic-beta")
+    given = [headers[name]] if name in headers else []
+    return {**headers, name: ",".join([*given, *others])} if others else dict(headers)
 
 
 def _as_told(agent: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from toolkit._base.words import did_you_mean, safe_line
 from toolkit.errors import RunError
+from toolkit.runs.agents import with_betas
 from toolkit.runs.asking.modes import Mode
 from toolkit.runs.asking.policy import Policy
 from toolkit.runs.fields import checked
@@ -388,8 +389,9 @@ class RunSpec:
 
     def reach(self) -> dict[str, Any]:
         """The options that say where the model API is and what it is reached with, for `find_api` and `confine`."""
-        names = ("api_url", "api_key", "api_key_file", "auth_token", "oauth_token", "api_headers")
-        return {name: getattr(self, name) for name in names}
+        names = ("api_url", "api_key", "api_key_file", "auth_token", "oauth_token")
+        found = {name: getattr(self, name) for name in names}
+        return found | {"api_headers": with_betas(self.api_headers, self.betas)}
 
     def check_key(self) -> None:
         """Refuse a run that has no credential for the model API.

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolkit.runs.agents import beta_variables, further_tools, sdk_options, shown_folders
+from toolkit.runs.agents import further_tools, sdk_options, shown_folders
 from toolkit.runs.asking.approvals import Approvals
 from toolkit.runs.asking.guard import Guard
 from toolkit.runs.asking.policy import Policy
@@ -186,7 +186,7 @@ def confine_run(spec: RunSpec, native: list[str], place: Place, home: Path, hear
         cli_path=spec.cli_path,
         allow_control_files=spec.allow_control_files,
         settings=spec.settings,
-        layout=replace(place.layout, environment={**place.layout.environment, **_SWITCHES, **beta_variables(spec)}),
+        layout=replace(place.layout, environment={**place.layout.environment, **_SWITCHES}),
         pace=spec.pace,
         books=spec.books,
         heard=heard,

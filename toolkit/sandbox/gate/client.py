@@ -37,12 +37,12 @@ from toolkit.sandbox.gate.policy import (
     forwarded_request_headers,
     forwarded_response_headers,
     read_asked,
-    with_own_headers,
 )
 from toolkit.sandbox.gate.secrets import Remover, Secrets
 from toolkit.sandbox.gate.tunnel import TLS
 from toolkit.sandbox.gate.upstream import Answer, Upstream
 from toolkit.sandbox.gate.usage import Booking, Ledger, Meter, ModelCall, SpentError, estimate_call
+from toolkit.sandbox.host import merged_headers
 from toolkit.sandbox.relay import Ends, Heard, join_http
 
 IDLE_SECONDS = 300.0
@@ -84,7 +84,7 @@ class Traffic:
     upstream: Upstream | None
     """The model API; None where the gate leads to domains only."""
     ledger: Ledger
-    credentials: Sequence[tuple[str, str]]
+    credentials: Mapping[str, str]
     secrets: Secrets
     domains: Sequence[str]
     ports: HostPorts
@@ -251,14 +251,14 @@ class Client:
         traffic = self._traffic
         assert traffic.upstream is not None, "such a request was refused before"
         upstream = traffic.upstream
-        headers = with_own_headers(forwarded_request_headers(head.headers), traffic.credentials)
+        headers = merged_headers(forwarded_request_headers(head.headers), traffic.credentials)
         # Uncompressed, so that the usage in the answer can be read.
-        headers += [("content-type", "application/json"), ("accept-encoding", "identity")]
+        headers |= {"content-type": "application/json", "accept-encoding": "identity"}
         on_leaving = booking.leave if path == MESSAGES else lambda: None
 
         async def send() -> Answer:
             traffic.ledger.requests += 1
-            return await upstream.send(head.target, headers, body, on_leaving=on_leaving)
+            return await upstream.send(head.target, list(headers.items()), body, on_leaving=on_leaving)
 
         try:
             pace = traffic.pace if path == MESSAGES else None

@@ -95,13 +95,16 @@ class Gate:
         self._server: asyncio.Server | None = None
         self._upstream = None if api_url is None else Upstream(BaseURL.parse(api_url), ca_file=ca_file)
         key = {} if api_key is None else {"x-api-key": api_key}
-        credentials = tuple({**checked_headers(key), **checked_headers(headers or {})}.items())
+        credentials = {**checked_headers(key), **checked_headers(headers or {})}
         self._traffic = Traffic(
             upstream=self._upstream,
             ledger=self._ledger,
             credentials=credentials,
             secrets=Secrets(
-                one for name, value in credentials if name not in REQUEST_HEADERS for one in _secrets(name, value)
+                one
+                for name, value in credentials.items()
+                if name not in REQUEST_HEADERS
+                for one in _secrets(name, value)
             ),
             domains=self.domains,
             ports=ports or HostPorts(),

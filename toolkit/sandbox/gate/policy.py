@@ -16,11 +16,12 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from toolkit.sandbox.gate.http import Headers, Refused, RequestHead
+from toolkit.sandbox.host import BETAS
 
 
 def _words(text: str) -> frozenset[str]:
@@ -30,7 +31,6 @@ def _words(text: str) -> frozenset[str]:
 MESSAGES = "/v1/messages"
 PATHS = frozenset({MESSAGES, "/v1/messages/count_tokens"})
 
-_BETA = "anthropic-beta"
 _QUERIES = frozenset({"", "beta=true"})
 _VERSION = r"v?[0-9]{1,5}(?:\.[0-9]{1,5}){0,3}(?:[-+.]?(?:a|b|rc|alpha|beta|dev|post)[.-]?[0-9]{0,4})?"
 _MEDIA = r"(?:application/json|text/event-stream|\*/\*)"
@@ -41,7 +41,7 @@ _ONE_BETA = rf"{_BETA_WORD}(?:-{_BETA_WORD}){{0,6}}-20[0-9]{{2}}(?:-[0-9]{{2}}-[
 # Names with the shape of their values: none of them is a place for text.
 _REQUEST_SHAPES = {
     "accept": rf"{_MEDIA}(?:, ?{_MEDIA}){{0,2}}",
-    _BETA: rf"{_ONE_BETA}(?:, ?{_ONE_BETA}){{0,63}}",
+    BETAS: rf"{_ONE_BETA}(?:, ?{_ONE_BETA}){{0,63}}",
     "anthropic-client-platform": "desktop_app|claude_code_(?:cli|vscode|remote|sdk|mcp|github_action|local_agent)",
     "anthropic-client-version": _VERSION,
     "anthropic-dangerous-direct-browser-access": "true|false",
@@ -118,26 +118,16 @@ def check_route(head: RequestHead) -> str:
     return path
 
 
-def forwarded_request_headers(headers: Headers) -> list[tuple[str, str]]:
+def forwarded_request_headers(headers: Headers) -> dict[str, str]:
     """What the API may see of the client's headers: known names, each once, with values of the shape they have.
 
     Of several betas those that look like one: without the others the API would not take a whole request.
     """
     values = {name: headers.all(name)[0] for name in REQUEST_HEADERS if len(headers.all(name)) == 1}
-    if _BETA in values:
-        betas = (part.strip() for part in values[_BETA].split(","))
-        values[_BETA] = ",".join(beta for beta in betas if REQUEST_HEADERS[_BETA].fullmatch(beta))
-    return [(name, value) for name, value in values.items() if REQUEST_HEADERS[name].fullmatch(value)]
-
-
-def with_own_headers(passed: Sequence[tuple[str, str]], own: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The client's headers with the host's in their place; betas of both are asked for."""
-    merged = dict(passed)
-    for name, value in own:
-        before = merged.get(name) if name == _BETA else None
-        betas = dict.fromkeys(part.strip() for part in f"{before},{value}".split(","))
-        merged[name] = value if before is None else ",".join(betas)
-    return list(merged.items())
+    if BETAS in values:
+        betas = (part.strip() for part in values[BETAS].split(","))
+        values[BETAS] = ",".join(beta for beta in betas if REQUEST_HEADERS[BETAS].fullmatch(beta))
+    return {name: value for name, value in values.items() if REQUEST_HEADERS[name].fullmatch(value)}
 
 
 def forwarded_response_headers(headers: Headers) -> list[tuple[str, str]]:

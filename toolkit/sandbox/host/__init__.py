@@ -24,18 +24,22 @@ if TYPE_CHECKING:
         why_not_tls as why_not_tls,
     )
     from toolkit.sandbox.host.model_api import (
+        BETAS as BETAS,
         CREDENTIALS as CREDENTIALS,
         CUSTOM_HEADERS as CUSTOM_HEADERS,
         ModelAPI as ModelAPI,
         checked_headers as checked_headers,
         find_api as find_api,
+        merged_headers as merged_headers,
     )
 
 _HOMES = {
     "toolkit.sandbox.host.cli": "find_cli",
     "toolkit.sandbox.host.folders": "python_environment usable_home usable_readable usable_workspace",
     "toolkit.sandbox.host.loopback": "HostTLS host_tls loopback_port trusting why_not_tls",
-    "toolkit.sandbox.host.model_api": "CREDENTIALS CUSTOM_HEADERS ModelAPI checked_headers find_api",
+    "toolkit.sandbox.host.model_api": (
+        "BETAS CREDENTIALS CUSTOM_HEADERS ModelAPI checked_headers find_api merged_headers"
+    ),
 }
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

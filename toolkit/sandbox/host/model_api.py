@@ -10,7 +10,7 @@
 A credential that is given wins: the environment's are then not looked at. Of those in
 the environment the CLI sends key and token together, and the subscription's token only
 without either. Headers that are given win over those in the environment name by name,
-and over a credential. Nothing of this is ever shown, also not in an error.
+and over a credential; betas of all of them are asked for. Nothing of this is ever shown, also not in an error.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ CREDENTIALS = {
 }
 """What a credential is called here, and in the environment."""
 CUSTOM_HEADERS = "ANTHROPIC_CUSTOM_HEADERS"
+BETAS = "anthropic-beta"
+"""The header that names betas, separated by commas."""
 _OAUTH_BETA = "oauth-2025-04-20"
 _OAUTH_PREFIX = "sk-ant-oat"
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
@@ -72,8 +74,8 @@ class ModelAPI:
         if bearer is not None:
             found["authorization"] = f"Bearer {bearer}"
         if self.auth_token is None and self.oauth_token is not None:
-            found["anthropic-beta"] = _OAUTH_BETA
-        return {**found, **self.headers}
+            found[BETAS] = _OAUTH_BETA
+        return merged_headers(found, self.headers)
 
     def placeholders(self) -> dict[str, str]:
         """What the CLI in the jail finds in its environment: the same kinds of credentials, without their values."""
@@ -105,9 +107,17 @@ def find_api(
         given = _of_the_environment()
     told = {} if named else CREDENTIALS
     found = {name: _checked(name, value, told.get(name)) for name, value in given.items() if value is not None}
-    headers = {**checked_headers(_custom_headers()), **checked_headers(api_headers or {})}
+    headers = merged_headers(checked_headers(_custom_headers()), checked_headers(api_headers or {}))
     url = api_url or os.environ.get("ANTHROPIC_BASE_URL") or API_URL
     return ModelAPI(url, found.get("api_key"), found.get("auth_token"), found.get("oauth_token"), headers)
+
+
+def merged_headers(first: Mapping[str, str], then: Mapping[str, str]) -> dict[str, str]:
+    """Both, by names in lower case: of one name the later counts, but betas of both are asked for."""
+    merged = {**first, **then}
+    if BETAS in first and BETAS in then:
+        merged[BETAS] = ",".join(dict.fromkeys(re.split(r"\s*,\s*", f"{first[BETAS]},{then[BETAS]}")))
+    return merged
 
 
 def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
