@@ -123,6 +123,29 @@ async def test_listeners_hear_everything_in_order_and_cannot_break_or_delay_the_
     assert heard == {"sync": names, "async": names, "late": names}
 
 
+async def test_a_listener_that_gives_back_something_to_await_hears_everything_in_order(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    heard: asyncio.Queue[str] = asyncio.Queue()
+    sometimes: list[str] = []
+
+    async def fails(event: Event) -> None:
+        raise ValueError(event.name)
+
+    def some(event: Event) -> Any:
+        sometimes.append(event.name)
+        return asyncio.sleep(0) if event.stream == "assistant" else None
+
+    async with start("go", tools=[BOX], transport=script()) as live, asyncio.timeout(30):
+        live.bus.subscribe(lambda event: heard.put(event.name))
+        live.bus.subscribe(lambda event: fails(event))
+        live.bus.subscribe(some)
+        names = [event.name async for event in live]
+    assert [heard.get_nowait() for _ in range(heard.qsize())] == names == sometimes
+    assert caplog.text.count("a listener failed on ") == len(names)
+    assert live.bus.missed == {}
+
+
 async def test_any_number_of_stuck_listeners_leaves_the_run_its_threads(tmp_path: Path) -> None:
     never = threading.Event()
     (tmp_path / "a").write_text("x", encoding="utf-8")

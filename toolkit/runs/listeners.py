@@ -13,7 +13,7 @@ import contextvars
 import inspect
 import logging
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
 from toolkit.runs.kinds import called_with
@@ -114,28 +114,35 @@ class _Listening:
             async for batch in self._log.batches():
                 if awaited:
                     for event in batch:
-                        await self._tell(event)
+                        await self._settle(event, answer_of(self.listener, event))
                 else:
-                    await in_a_thread(self._tell_all, batch)
+                    untold = iter(batch)
+                    while begun := await in_a_thread(self._tell, untold):
+                        await self._settle(*begun)
         except Exception:  # the stored events cannot be read any more
             _log.exception("listener %s cannot go on", _name_of(self.listener))
 
-    async def _tell(self, event: Event) -> None:
+    async def _settle(self, event: Event, answer: Awaitable[None]) -> None:
         try:
-            await answer_of(self.listener, event)
+            await answer
         except Exception:
             _log.exception("a listener failed on %s", event.name)
         self._heard += 1
 
-    def _tell_all(self, batch: list[Event]) -> None:
-        for event in batch:
+    def _tell(self, untold: Iterator[Event]) -> tuple[Event, Awaitable[None]] | None:
+        """One after the other, up to one for which the listener gives back something to await."""
+        for event in untold:
             if self._is_over:
-                return
+                break
             try:
-                self.listener(event)
+                given_back = self.listener(event)
             except (Exception, SystemExit):
                 _log.exception("a listener failed on %s", event.name)
+            else:
+                if inspect.isawaitable(given_back):  # `lambda event: queue.put(event)`
+                    return event, on_its_own(given_back)
             self._heard += 1
+        return None
 
 
 def _name_of(listener: Listener) -> str:
