@@ -42,6 +42,28 @@ def _plants_bare(folder: Path) -> None:
     (folder / "docs/config").write_text("[core]\nfsmonitor = evil", encoding="utf-8")
 
 
+def _shares_hidden(folder: Path) -> None:
+    """A repository in two parts, whose references are a file: git takes it for one."""
+    _plants("part", "HEAD", text="ref: refs/heads/main")(folder)
+    _plants("part", "commondir", text="../shared")(folder)
+    _shared_hidden(folder)
+
+
+def _shared_hidden(folder: Path) -> None:
+    (folder / "shared/objects").mkdir(parents=True)
+    _plants("shared", "config", text="[diff]\nexternal = evil")(folder)
+    _plants("shared", "refs")(folder)
+    (folder / "shared/refs").chmod(0o755)
+
+
+def _plants_within(*path: str) -> Callable[[Path], None]:
+    def plant(folder: Path) -> None:
+        for name in ("HEAD", "config", "objects/x", "refs/x"):
+            _plants(*path, name)(folder)
+
+    return plant
+
+
 def _links_config(folder: Path) -> None:
     (folder / ".git/config").unlink()
     (folder / ".git/config").symlink_to("../app.py")
@@ -60,6 +82,10 @@ def _links_config(folder: Path) -> None:
         _plants("sub", ".git", "config"),
         _plants(".gitmodules"),
         _plants_bare,
+        _shares_hidden,
+        _shared_hidden,
+        _plants_within(".git", "logs", "evil"),
+        _plants_within(".git", "objects", "evil", "further"),
         _links_config,
     ],
 )
@@ -67,6 +93,13 @@ def test_whatever_git_reads_before_it_runs_something_changes_it(shop: Path, chan
     before = git_setup(shop)
     change(shop)
     assert len({before, git_setup(shop), ""}) == 3
+
+
+def test_git_takes_a_folder_for_a_repository_whose_references_are_a_file(tmp_path: Path) -> None:
+    _shares_hidden(tmp_path)
+    found = subprocess.run(["git", "rev-parse", "--git-dir"], cwd=tmp_path / "part", capture_output=True, timeout=60)
+    assert found.stdout == b".\n"
+    assert git_setup(tmp_path) != ""
 
 
 def test_work_does_not_change_it(shop: Path) -> None:
@@ -77,6 +110,13 @@ def test_work_does_not_change_it(shop: Path) -> None:
     for words in (["add", "-A"], ["commit", "-qm", "second"], ["switch", "-qc", "other"], ["stash", "list"]):
         subprocess.run([*git, *words], check=True, timeout=60)
     assert git_setup(shop) == before
+
+
+def test_a_repository_within_another_changes_it(shop: Path) -> None:
+    _plants_within("docs")(shop)
+    before = git_setup(shop)
+    _plants_within("docs", "refs", "evil")(shop)
+    assert git_setup(shop) != before
 
 
 def test_without_a_repository_there_is_nothing_to_say_and_what_cannot_be_seen_is_never_the_same(tmp_path: Path) -> None:

@@ -16,7 +16,11 @@ from pathlib import Path
 
 _SETTINGS = frozenset({"config", "config.worktree", "commondir", "gitdir", "attributes"})
 """Files of a repository that decide what git runs, or where it looks for that."""
+_REPOSITORY = ({"HEAD", "config"}, {"HEAD", "commondir"}, {"objects", "refs"})
+"""What a folder that git takes for a repository has, or for the part of one that others share. Of any type: for git an
+executable file will do where a folder belongs."""
 _CONTENTS = frozenset({"objects", "refs", "logs", "lfs"})
+"""Folders of a repository whose files are no settings of it, whatever their names."""
 _OWN_NAMES = (".gitmodules", ".gitconfig")
 _ELSEWHERE = re.compile(rb"include|hookspath", re.IGNORECASE)
 """In a config: more of it, or the hooks, are in files of any name."""
@@ -31,7 +35,7 @@ def git_setup(folder: Path) -> str:
     """Letters that stand for it; nothing where there is no repository, and never the same where it cannot be seen."""
     seen = hashlib.sha256()
     try:
-        found = sorted(_files(folder))
+        found = sorted({*_files(folder)})
         for path in found:
             name = os.fsencode(path.relative_to(folder))
             seen.update(b"%d %b %b\n" % (len(name), name, _content(path)))
@@ -46,12 +50,9 @@ def _files(folder: Path) -> Iterator[Path]:
         links = [name for name in folders if (here / name).is_symlink()]
         yield from (here / name for name in links if name == ".git")
         yield from (here / name for name in files if name == ".git" or name in _OWN_NAMES)
-        is_repository = (
-            here.name == ".git" or {"HEAD", "config"} <= {*files} or {"objects", "refs"} <= {*folders, *links}
-        )
-        if is_repository:
-            yield from _of_repository(here)
-            folders[:] = [name for name in folders if here.name != ".git" and name not in _CONTENTS]
+        entries = {*folders, *files}
+        if here.name == ".git" or any(parts <= entries for parts in _REPOSITORY):
+            yield from _of_repository(here)  # and on: the next one may be in any folder of this one
 
 
 def _of_repository(top: Path) -> Iterator[Path]:
