@@ -203,6 +203,8 @@ def test_a_command_is_compared_word_by_word() -> None:
     )
     for command in ("git  push", "\tgit push -f", "true;git\tpush", *leading):
         assert Policy("yolo", {"Bash(git push)": "deny"}).rule("Bash", {"command": command}).choice == "deny"
+    for spelled in ("git  push", "git\tpush", "git\n  push", "git\npush:*"):
+        assert Policy("yolo", {f"Bash({spelled})": "deny"}).rule("Bash", {"command": "git push"}).choice == "deny"
     command = "A=1 " * 8 + "sudo ls"  # a word that only says how may be what a rule is about
     assert Policy("yolo", {"Bash(sudo)": "deny"}).rule("Bash", {"command": command}).choice == "deny"
 

@@ -22,7 +22,7 @@ from toolkit.sandbox import READ_ONLY_TOOLS
 Choice = Literal["allow", "ask", "deny", "defer"]
 POLICIES = (*get_args(Choice), "disable")
 
-_BASH = re.compile(r"Bash\((?P<prefix>.+)\)")
+_BASH = re.compile(r"Bash\((?P<prefix>.+)\)", re.DOTALL)
 _OPERATORS = re.compile(r"[;&|<>`$\n(){}]")
 _LEADING = re.compile(
     r"""\s*(?:[A-Za-z_]\w*=(?:"[^"]*"|'[^']*'|[^\s"'])*|!|if|elif|then|else|while|until|do|time|exec|command|env|nohup|sudo)\s+"""
