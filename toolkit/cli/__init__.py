@@ -30,14 +30,16 @@ def main() -> None:
 
     What the machine refuses and no command expected (a folder of another user, a broken disk) is said in words, too.
     """
+    from toolkit.cli import streams
     from toolkit.cli.quick import looked, printed, served
 
+    streams.settle()
     words = [] if "_TOOLKIT_COMPLETE" in os.environ else sys.argv[1:]
-    if printed(words):
-        return
     from toolkit.errors import ToolkitError
 
     try:
+        if printed(words):
+            return
         _collect_seldom()
         if served(words):
             return
@@ -50,7 +52,7 @@ def main() -> None:
         sys.stderr.write(f"{error}\n")
         sys.exit(error.exit_code)
     except OSError as error:
-        if error.filename is None:
+        if error.filename is None and not streams.is_full(error):
             raise  # nothing to name: where it happened is all there is to say
         sys.stderr.write(f"{_refused_by_machine(error)}\n")
         sys.exit(1)
@@ -60,6 +62,8 @@ def _refused_by_machine(error: OSError) -> ToolkitError:
     from toolkit._base.files import state_home
     from toolkit.errors import ToolkitError
 
+    if error.filename is None:
+        return ToolkitError("the command could not go on", where=[f"{error.strerror or error}"], fix="Make room.")
     path, home = os.fsdecode(error.filename), state_home()
     fix = "Make it accessible to this user, or name another place."
     if path == str(home) or path.startswith(f"{home}/"):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TextIO
 import click
 
 from toolkit._base.words import count_text, safe_name, safe_text
+from toolkit.errors import ToolkitError
 
 if TYPE_CHECKING:
     from toolkit.tools import Toolbox
@@ -38,17 +39,26 @@ def take_stdout() -> TextIO:
 
 
 def write_result(stream: TextIO, result: str | bytes) -> bool:
-    """Print a result, bytes as they are; a reader that has gone away (`| head`) is no error, but False."""
-    with contextlib.suppress(BrokenPipeError):
+    """Print a result, bytes as they are; a reader that has gone away (`| head`) is no error, but False.
+
+    Raises:
+        ToolkitError: it cannot be written: the disk is full, say.
+    """
+    try:
         if isinstance(result, bytes):
             stream.buffer.write(result)
         else:
             stream.write(result if result.endswith("\n") else result + "\n")
         stream.flush()
-        return True
-    # What is still buffered would fail once more when the stream is closed at exit.
-    _discard(stream.fileno())
-    return False
+    except OSError as error:
+        # What is still buffered would fail once more when the stream is closed at exit.
+        _discard(stream.fileno())
+        if isinstance(error, BrokenPipeError):
+            return False
+        where = [f"stdout: {error.strerror or error}"]
+        fix = "Make room, or let it go elsewhere."
+        raise ToolkitError("the result cannot be written", where=where, fix=fix) from error
+    return True
 
 
 def _discard(handle: int) -> None:
