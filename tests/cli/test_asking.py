@@ -126,7 +126,8 @@ def test_a_question_for_somebody_elsewhere_says_what_it_is_about_and_what_to_typ
     question = Question("ask-1", "Bash", {"command": command}, "call", False, "it may change things", "Bash[x]")
     display.show(Event("approval", "asked", 1.0, "run-1", "ask-1", None, question.as_data()))
     assert said[:3] == ["ask-1  Bash  it may change things\n", "    rm 0\n", "    rm 1\n"]
-    assert said[-4:-2] == ["    rm 19\n", "    … 10 more lines\n"]
+    assert said[-5:-3] == ["    rm 19\n", "    … 10 more lines\n"]
+    assert said[-3] == "    session, project and always remember exactly this command\n"
     typed = [shlex.split(line.partition(": ")[2], comments=True) for line in said[-2:]]
     assert typed == [["toolkit", "approvals", "answer", "run-1", "ask-1", choice] for choice in ("allow", "deny")]
 

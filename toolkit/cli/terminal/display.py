@@ -94,7 +94,10 @@ class Display:
 
         for line in question_lines({"id": event.id, **event.data}, _MOST_ASKED):
             self._line(line)
-        more = "  # or: session, project, always" if "ALLOW_SESSION" in event.data["suggestions"] else ""
+        more = ""
+        if "ALLOW_SESSION" in event.data["suggestions"]:
+            more = "  # or: session, project, always"
+            self._line(f"    session, project and always remember {event.data['remembers']}")
         self._line(f"  yes: toolkit approvals answer {event.run} {event.id} allow{more}")
         self._line(f"  no:  toolkit approvals answer {event.run} {event.id} deny")
 
