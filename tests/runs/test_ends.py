@@ -171,6 +171,9 @@ class Row(TypedDict):
     name: str
 
 
+EITHER = {"type": "object", "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}
+
+
 @pytest.mark.parametrize(
     ("wanted", "sent", "output"),
     [
@@ -181,6 +184,7 @@ class Row(TypedDict):
         (int, {"result": 5}, 5),
         (str | None, {"result": None}, None),
         ({"type": "object", "properties": {"a": {"type": "integer"}}}, {"a": 1}, {"a": 1}),
+        (EITHER, {"result": {"a": 1}}, {"a": 1}),
     ],
     ids=lambda value: str(value)[:30],
 )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from jsonschema import Draft7Validator  # type: ignore[import-untyped]
 
 from toolkit import Conversation, Limits, RunSpec, ToolkitError, run, run_many, start
 from toolkit.runs import (
@@ -160,6 +161,8 @@ async def test_a_function_that_makes_an_executor_is_called_once_for_each_place_t
         ("output", {"type": "object", "foo": 1}, "the CLI knows no keyword 'foo'"),
         ("output", {"type": "object", "properties": {"a": {"$ref": "#/$defs/X"}}}, "leads to '#/$defs/X'"),
         ("output", tuple[int, str], "the CLI knows no keyword 'prefixItems'"),
+        ("output", {"type": "object", "properties": {"a": {"maximum": float("nan")}}}, "it is not JSON"),
+        ("output", {"type": "object", "properties": {5: {}}}, "the key 5 in it is no text"),
     ],
 )
 async def test_what_no_program_can_be_given_is_refused_before_anything_starts(
@@ -220,6 +223,33 @@ def test_what_the_cli_refuses_is_found_where_it_stands(part: Any, where: str) ->
 @pytest.mark.parametrize("draft", ["https://json-schema.org/draft/2020-12/schema", "http://x.example/y"])
 def test_a_draft_that_the_cli_does_not_know_is_refused(draft: str) -> None:
     assert refused_by_cli({"$schema": draft, "type": "object"}) is not None
+
+
+NESTED: dict[str, Any] = {"type": "array", "items": {"anyOf": [{"type": "integer"}, {"$ref": "#"}]}}
+NAMED: dict[str, Any] = {
+    "type": "array",
+    "items": {"$ref": "#/definitions/n"},
+    "definitions": {"n": {"type": "integer"}},
+}
+LIKE_THE_FIRST: dict[str, Any] = {
+    "type": "object",
+    "properties": {"a": {"type": "integer"}, "b": {"$ref": "#/properties/a"}},
+    "anyOf": [{"required": ["a"]}, {"required": ["b"]}],
+}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "fits", "does_not"),
+    [(NESTED, [1, [2]], [1, ["x"]]), (NAMED, [1], ["x"]), (LIKE_THE_FIRST, {"b": 1}, {"b": "x"})],
+)
+def test_no_output_has_alternatives_at_its_top_and_its_references_still_lead_where_they_led(
+    wanted: dict[str, Any], fits: Any, does_not: Any
+) -> None:
+    shape = RunSpec("Go.", output=wanted).shape()
+    assert shape is not None
+    sent = shape.format()["schema"]
+    assert set(sent) <= {"type", "properties", "required", "additionalProperties", "definitions"}
+    assert [Draft7Validator(sent).is_valid({"result": value}) for value in (fits, does_not)] == [True, False]
 
 
 def test_an_output_type_with_literals_lists_and_models_is_taken() -> None:

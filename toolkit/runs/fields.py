@@ -7,7 +7,6 @@ be used at all, so that a new one cannot be forgotten.
 from __future__ import annotations
 
 import inspect
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -206,9 +205,8 @@ def _output(name: str, value: Any) -> Any:
 
     if isinstance(value, Mapping):
         try:
-            json.dumps(value)
             shape = OutputShape(value)
-        except (TypeError, ValueError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise wrong(name, value, f"it is no JSON Schema: {error}") from None
         return _named_well(name, value, shape)
     if isinstance(value, str) or inspect.isroutine(value) or (is_dataclass(value) and not isinstance(value, type)):

@@ -1,11 +1,13 @@
 """Structured output: a Python type as the schema the CLI wants, and its answer as a value of that type.
 
 The CLI can only fill an object. A list, a number or a text travels wrapped in one
-and is unwrapped again; users never see the wrapping.
+and is unwrapped again; users never see the wrapping. So does an object with alternatives
+at its top, because the model API refuses every request with such a tool in it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,10 +15,13 @@ from pydantic import PydanticUserError, ValidationError
 
 from toolkit.errors import RunError
 from toolkit.runs.outcome.accepted import refused_by_cli
-from toolkit.tools.schema import PROPERTY_NAME, doubts
-from toolkit.tools.schema.compiling import CompiledType, UnusableTypeError, check_schema, compile_type
+from toolkit.tools.schema import PROPERTY_NAME, combined, doubts
+from toolkit.tools.schema.compiling import CompiledType, UnusableTypeError, check_schema, compile_type, plain_copy
 
 _KEY = "result"
+_SHARED = ("$defs", "definitions")
+"""Where schemas stand that others refer to; they stay where they are when a schema is wrapped."""
+_STAY = [[key] for key in _SHARED]
 
 
 class OutputShape:
@@ -30,22 +35,22 @@ class OutputShape:
     def __init__(self, wanted: Any) -> None:
         self._type: CompiledType | None = None
         if isinstance(wanted, Mapping):
-            check_schema(wanted)
-            self._schema = dict(wanted)
+            self._schema = plain_copy(wanted)
+            check_schema(self._schema)
         else:
             self._type = _compiled(wanted)
             definitions = self._type.definitions
             self._schema = {**self._type.schema, **({"$defs": definitions} if definitions else {})}
-        self._wraps = self._schema.get("type") != "object"
+        self._wraps = self._schema.get("type") != "object" or bool(combined(self._schema))
 
     def format(self) -> dict[str, Any]:
         """The SDK's `output_format`."""
         schema = self._schema
         if self._wraps:
-            inner = {key: value for key, value in schema.items() if key != "$defs"}
-            schema = {"type": "object", "properties": {_KEY: inner}, "required": [_KEY], "additionalProperties": False}
-            if "$defs" in self._schema:
-                schema["$defs"] = self._schema["$defs"]
+            moved = _moved(schema)
+            shared = {key: moved.pop(key) for key in _SHARED if key in moved}
+            schema = {"type": "object", "properties": {_KEY: moved}, "required": [_KEY], "additionalProperties": False}
+            schema |= shared
         return {"type": "json_schema", "schema": schema}
 
     def refused_name(self) -> str | None:
@@ -79,6 +84,19 @@ class OutputShape:
             return self._type.validate(given)
         except ValidationError as error:
             raise ValueError(str(error)) from error
+
+
+def _moved(part: Any) -> Any:
+    """A part of a schema with its references as they are once the whole is a property of another schema."""
+    if isinstance(part, list):
+        return [_moved(each) for each in part]
+    if not isinstance(part, dict):
+        return part
+    made = {key: _moved(value) for key, value in part.items()}
+    reference = made.get("$ref")
+    if isinstance(reference, str) and re.match("#(/|$)", reference) and reference.split("/")[1:2] not in _STAY:
+        made["$ref"] = f"#/properties/{_KEY}{reference[1:]}"
+    return made
 
 
 def _compiled(wanted: Any) -> CompiledType:

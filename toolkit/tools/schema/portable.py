@@ -126,12 +126,14 @@ def doubts(schema: Schema) -> list[tuple[str, str]]:
         )
         for name, place in dict.fromkeys(bad_property_names(schema))
     ]
-    combined = [key for key in ("anyOf", "oneOf", "allOf") if key in schema]
-    if combined:
-        names.append(
-            (f"the model API takes no {combined[0]} at the top of a schema", "Put it into one of the properties")
-        )
+    if tops := combined(schema):
+        names.append((f"the model API takes no {tops[0]} at the top of a schema", "Put it into one of the properties"))
     return names
+
+
+def combined(schema: Schema) -> list[str]:
+    """The keywords that put schemas together at the top, where the Messages API refuses them."""
+    return [key for key in ("anyOf", "oneOf", "allOf") if key in schema]
 
 
 def bad_property_names(schema: Any, place: str = "") -> Iterator[tuple[str, str]]:

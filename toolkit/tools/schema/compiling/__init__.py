@@ -2,7 +2,7 @@
 
 from toolkit.tools.schema.compiling.compile import CompiledType, compile_type
 from toolkit.tools.schema.compiling.entry import Entry, GivenArguments, GivenOutput
-from toolkit.tools.schema.compiling.given import check_schema
+from toolkit.tools.schema.compiling.given import check_schema, plain_copy
 from toolkit.tools.schema.compiling.output import Output, is_certain_output
 from toolkit.tools.schema.compiling.parse import Parser, compile_parameter
 from toolkit.tools.schema.compiling.unusable import UnusableTypeError
@@ -19,4 +19,5 @@ __all__ = [
     "compile_parameter",
     "compile_type",
     "is_certain_output",
+    "plain_copy",
 ]

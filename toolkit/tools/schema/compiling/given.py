@@ -74,7 +74,7 @@ class GivenSchema:
 
     def __init__(self, schema: object) -> None:
         try:
-            self.schema = _plain_copy(schema)
+            self.schema = plain_copy(schema)
             """A copy, equal to what was given."""
             self._validator = self._checked()
         except RecursionError as error:
@@ -105,7 +105,12 @@ class GivenSchema:
         return [*dict.fromkeys(line for error in errors for line in _in_words(error, whole))]
 
 
-def _plain_copy(schema: object) -> Schema:
+def plain_copy(schema: object) -> Schema:
+    """A schema of one's own, once it is known that JSON has all of it.
+
+    Raises:
+        NotASchemaError: it has not.
+    """
     if not isinstance(schema, Mapping):
         raise NotASchemaError(f"it is of type {type(schema).__name__}, not a dict")
     try:
