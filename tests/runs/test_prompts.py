@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -138,11 +139,17 @@ def test_a_part_that_cannot_be_sent_is_refused(prompt: Any, says: str) -> None:
     ("picture", "says"),
     [
         (Image("nowhere.png"), "the picture 'nowhere.png' cannot be read: No such file"),
+        (Image("/dev/null"), "the picture '/dev/null' is not a file"),
+        (Image("pipe.png"), "the picture 'pipe.png' is not a file"),
         (Image(b"BM....", mime="image/bmp"), "the model API takes no image/bmp"),
         (Image(b"what"), "these bytes are not a known image type"),
     ],
 )
-async def test_a_picture_that_cannot_be_sent_starts_nothing(picture: Image, says: str) -> None:
+async def test_a_picture_that_cannot_be_sent_starts_nothing(
+    picture: Image, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(tmp_path / "pipe.png")
+    monkeypatch.chdir(tmp_path)
     cli = FakeCLI([text("Done.")], strict=False)
     with pytest.raises(OptionError, match=says):
         await run(["Look.", picture], transport=cli)

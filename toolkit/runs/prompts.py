@@ -215,6 +215,15 @@ def _block(name: str, part: Any) -> dict[str, Any]:
         return part.block()
     if not isinstance(part, Image):
         return {"type": "text", "text": str(part.render())}
+    # Reading a FIFO or a device may never end, and nothing could interrupt it.
+    if (
+        not isinstance(part.data, bytes)
+        and (path := Path(part.data)).exists()
+        and not (path.is_file() or path.is_dir())
+    ):
+        raise OptionError(
+            name, f"the picture '{path}' is not a file", fix="Write the picture into a file, and name that"
+        )
     try:
         block = part.block()
     except OSError as error:
