@@ -45,6 +45,10 @@ class Options(typing.TypedDict, total=False):
     point: Point
 
 
+class Menu(typing.TypedDict):
+    below: list[Menu]
+
+
 class OptionsExt(typing_extensions.TypedDict):
     depth: int
 
@@ -322,6 +326,19 @@ def test_a_recursive_type_is_the_only_reference_left() -> None:
         },
         "required": ["tree"],
         "$defs": {"Tree": TREE},
+    }
+
+
+def test_a_typed_dict_may_hold_itself() -> None:
+    @tool
+    def grow(menu: Menu) -> None: ...
+
+    items = {"type": "array", "items": {"$ref": "#/$defs/Menu"}}
+    assert grow.input_schema == {
+        "type": "object",
+        "properties": {"menu": {"$ref": "#/$defs/Menu"}},
+        "required": ["menu"],
+        "$defs": {"Menu": {"type": "object", "properties": {"below": items}, "required": ["below"]}},
     }
 
 

@@ -132,7 +132,10 @@ def _admit_typed_dict(cls: Any) -> None:
     if is_typeddict(cls) and type(cls).__module__ == "typing" and "__get_pydantic_core_schema__" not in vars(cls):
         twin = _extensions_twin(cls)
         # Only a hook for pydantic is added, so that the class keeps its meaning everywhere else.
-        cls.__get_pydantic_core_schema__ = classmethod(lambda _cls, _source, handler: handler(twin))
+        cls.__get_pydantic_core_schema__ = classmethod(
+            # Not `handler(twin)`, which looks at the schema it gets: that of a recursive class is not there yet.
+            lambda _cls, _source, handler: handler.generate_schema(twin)
+        )
 
 
 def _extensions_twin(cls: Any) -> Any:
