@@ -10,11 +10,11 @@ import sys
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, EmailStr, Field
+from pydantic import BaseModel, BeforeValidator, EmailStr, Field, field_validator
 
 from toolkit import Toolbox, ToolContext, tool
 from toolkit.errors import ToolDefinitionError
@@ -306,6 +306,58 @@ def test_a_type_with_a_mistake_beside_it_is_refused_with_the_place(annotation: A
     with pytest.raises(ToolDefinitionError, match="its return type cannot be used: ") as caught:
         Toolbox("box", [tool(pick, structured=True)])
     assert why in caught.value.what
+
+
+class Kind(Enum):
+    CAT = "cat"
+
+
+class Name(StrEnum):
+    CAT = "cat"
+
+
+class Mapped(BaseModel):
+    kind: Literal[Kind.CAT]
+
+    @field_validator("kind", mode="before")
+    @classmethod
+    def _of_value(cls, value: Any) -> Any:
+        return Kind(value)
+
+
+@dataclass
+class Holding:
+    kind: Literal[Kind.CAT]
+
+
+@pytest.mark.parametrize("annotation", [Literal[Kind.CAT, "dog"], Literal[Kind.CAT] | None, list[Holding]], ids=str)
+def test_a_literal_whose_value_would_be_refused_in_every_call_is_refused_at_once(annotation: Any) -> None:
+    def pick(which: Any) -> None: ...
+
+    pick.__annotations__ = {"which": annotation}
+    with pytest.raises(ToolDefinitionError, match=r"its Literal has Kind\.CAT, which no client can send") as caught:
+        Toolbox("box", [tool(pick)])
+    assert caught.value.fix == "Write the value in its place, or the whole enumeration: Kind"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "sent", "got"),
+    [
+        (Literal[Name.CAT], "cat", Name.CAT),
+        (Annotated[Literal[Kind.CAT], BeforeValidator(Kind)], "cat", Kind.CAT),
+        (Mapped, {"kind": "cat"}, Mapped.model_construct(kind=Kind.CAT)),
+    ],
+    ids=str,
+)
+async def test_a_literal_that_takes_its_value_stays(annotation: Any, sent: Any, got: Any) -> None:
+    held: list[Any] = []
+
+    def pick(which: Any) -> None:
+        held.append(which)
+
+    pick.__annotations__ = {"which": annotation}
+    reply = await Toolbox("box", [tool(pick)]).call("pick", {"which": sent})
+    assert (reply.is_error, held) == (False, [got])
 
 
 @pytest.mark.parametrize("annotation", [list[ToolContext], dict[str, ToolContext], tuple[ToolContext, int]])

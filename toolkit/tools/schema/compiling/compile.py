@@ -19,8 +19,15 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
 from pydantic_core import SchemaValidator, core_schema
 
-from toolkit.tools.schema.compiling.types import decode_bytes, field_hints, reachable, wants_bytes, wire_names
-from toolkit.tools.schema.compiling.unusable import refuse_unreadable, told_in_one_way
+from toolkit.tools.schema.compiling.types import (
+    decode_bytes,
+    field_hints,
+    has_validators,
+    reachable,
+    wants_bytes,
+    wire_names,
+)
+from toolkit.tools.schema.compiling.unusable import refuse_unreadable, refuse_unsendable, told_in_one_way
 from toolkit.tools.schema.docstring import description, parameter_texts
 from toolkit.tools.schema.plain import annotated_text
 from toolkit.tools.schema.portable import Schema, portable, tidied
@@ -80,6 +87,7 @@ def compile_type(annotation: Any) -> CompiledType:
 @told_in_one_way()
 def _compile(annotation: Any) -> CompiledType:
     inside = reachable(annotation)
+    refuse_unsendable(reachable(annotation, stops_at=has_validators))
     has_bytes = wants_bytes(inside)
     adapter: TypeAdapter[Any] = TypeAdapter(annotation)
     schema, definitions = _make_schema(adapter.core_schema, inside)

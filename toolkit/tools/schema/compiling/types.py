@@ -14,7 +14,7 @@ import sys
 import types
 import typing
 from collections import abc
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -92,7 +92,16 @@ def spelled_out(annotation: Any) -> Any:
     return origin[inside] if getattr(origin, "__module__", "") in _CONTAINERS else annotation
 
 
-def reachable(annotation: Any) -> list[Any]:
+def has_validators(annotation: Any) -> bool:
+    """Whether functions of its owner say what it takes."""
+    if get_origin(annotation) is Annotated:
+        return any(hasattr(each, "func") for each in annotation.__metadata__)
+    decorators = getattr(annotation, "__pydantic_decorators__", None)
+    kinds = ("validators", "field_validators", "root_validators", "model_validators")
+    return any(getattr(decorators, kind, None) for kind in kinds)
+
+
+def reachable(annotation: Any, *, stops_at: Callable[[Any], bool] | None = None) -> list[Any]:
     """Every type inside `annotation`, itself first; recursive types end. Each is one that pydantic can read."""
     found: list[Any] = []
     todo = [annotation]
@@ -101,6 +110,8 @@ def reachable(annotation: Any) -> list[Any]:
         if any(current is known for known in found):
             continue
         found.append(current)
+        if stops_at is not None and stops_at(current):
+            continue
         meant = _meant(current)
         if meant is not current:
             todo.append(meant)

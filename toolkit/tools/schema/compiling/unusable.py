@@ -6,8 +6,10 @@ A mistake in a limit (`Field(gt=0.5)` of an int) is found by pydantic's core, wh
 from __future__ import annotations
 
 import contextlib
+import enum
 import json
-from collections.abc import Iterator
+import typing
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pydantic import PydanticUserError
@@ -43,6 +45,21 @@ def told_in_one_way() -> Iterator[None]:
     except Exception as error:
         told = str(error) if isinstance(error, SchemaError) else f"{type(error).__name__}: {error}"
         raise UnusableTypeError(safe_line(told, _WIDTH), _FIX) from error
+
+
+def refuse_unsendable(types_inside: Iterable[Any]) -> None:
+    """Raise for a `Literal` of an enumeration's member: its schema has the value, and pydantic refuses that.
+
+    Raises:
+        UnusableTypeError: there is one.
+    """
+    for inside in types_inside:
+        for member in typing.get_args(inside) if typing.get_origin(inside) is typing.Literal else ():
+            if isinstance(member, enum.Enum) and member != member.value:  # one that is a str or an int as well is taken
+                raise UnusableTypeError(
+                    safe_line(f"its Literal has {member}, which no client can send", _WIDTH),
+                    f"Write the value in its place, or the whole enumeration: {type(member).__name__}",
+                )
 
 
 def refuse_unreadable(schema: Schema) -> None:
