@@ -78,6 +78,16 @@ def test_every_credential_that_a_run_takes_is_found(
     assert (finding.ok, finding.found) == (True, found)
 
 
+@pytest.mark.parametrize("url", ["nope", "http://[::1", "127.0.0.1:80"])
+def test_an_address_of_the_model_api_that_every_run_refuses_is_not_told_as_set(
+    monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", url)
+    (finding,) = [one for one in examine() if one.name == "model API"]
+    assert (finding.ok, f"the API base URL '{url}' is no" in finding.found) == (False, True)
+
+
 def test_a_project_is_told_what_an_agent_has_in_it_and_from_where(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     src = project(desk)

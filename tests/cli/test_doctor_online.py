@@ -143,7 +143,7 @@ def test_an_api_that_is_not_there_or_never_answers_is_told_in_time(tried: Callab
         port = silent.getsockname()[1]
         assert "no answer within 0.2 s" in tried(f"http://127.0.0.1:{port}", 0.2).found
     assert "cannot be reached: Connection refused" in tried(f"http://127.0.0.1:{port}").found
-    assert "cannot be reached: it is no http(s) URL" in tried("ftp://127.0.0.1").found
+    assert "not tried: the API base URL 'ftp://127.0.0.1' is no http(s) URL" in tried("ftp://127.0.0.1").found
     assert "there is no such host" in tried("http://nowhere.invalid").found
 
 

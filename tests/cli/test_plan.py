@@ -105,6 +105,14 @@ def test_a_run_that_could_not_be_is_no_plan(tmp_path: Path) -> None:
     assert "has a link for its .git" in done.err
 
 
+@pytest.mark.parametrize("url", ["nope", "http://[::1", "http://127.0.0.1:99999"])
+def test_an_address_of_the_model_api_that_is_none_is_no_plan(url: str, tmp_path: Path) -> None:
+    done = Desk(tmp_path).toolkit("run", "Go.", "--plan", env={"ANTHROPIC_BASE_URL": url})
+    assert (done.code != 0, done.out) == (True, "")
+    assert f"the API base URL '{url}' is no" in done.err
+    assert "Traceback" not in done.err
+
+
 def test_the_launchers_own_part_is_planned_and_what_cannot_be_is_refused(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     shop = repository(tmp_path / "shop")

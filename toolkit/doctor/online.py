@@ -124,12 +124,9 @@ def _exchange(api: ModelAPI, seconds: float) -> _Answer:
     body = json.dumps({"model": _MODEL, "messages": [{"role": "user", "content": "Hello."}]})
     headers = {"content-type": "application/json", "anthropic-version": "2023-06-01", **api.all_headers()}
     began = time.monotonic()
-    try:
-        parts = urlsplit(api.url)
-        kinds = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
-        connection = kinds[parts.scheme](parts.hostname or "", parts.port, timeout=seconds)
-    except (KeyError, ValueError, http.client.InvalidURL):
-        raise _UnreachableError("it is no http(s) URL") from None
+    parts = urlsplit(api.url)
+    kinds = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
+    connection = kinds[parts.scheme](parts.hostname or "", parts.port, timeout=seconds)
     try:
         connection.request("POST", f"{parts.path.rstrip('/')}{_PATH}", body, headers)
         response = connection.getresponse()

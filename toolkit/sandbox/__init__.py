@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from toolkit.sandbox.gate.pacing.keeping import Bookkeeper as Bookkeeper
     from toolkit.sandbox.gate.pacing.pace import Pace as Pace
     from toolkit.sandbox.gate.refusals import Refusal as Refusal
-    from toolkit.sandbox.gate.upstream import BaseURL as BaseURL
     from toolkit.sandbox.gate.usage import GateUsage as GateUsage, ModelCall as ModelCall, SpendLimit as SpendLimit
     from toolkit.sandbox.host import (
         CREDENTIALS as CREDENTIALS,
         CUSTOM_HEADERS as CUSTOM_HEADERS,
+        BaseURL as BaseURL,
         HostTLS as HostTLS,
         ModelAPI as ModelAPI,
         checked_headers as checked_headers,
@@ -85,11 +85,10 @@ _HOMES = {
     "toolkit.sandbox.gate.pacing.keeping": "Bookkeeper",
     "toolkit.sandbox.gate.pacing.pace": "Pace",
     "toolkit.sandbox.gate.refusals": "Refusal",
-    "toolkit.sandbox.gate.upstream": "BaseURL",
     "toolkit.sandbox.gate.usage": "GateUsage ModelCall SpendLimit",
     "toolkit.sandbox.host": (
-        "CREDENTIALS CUSTOM_HEADERS HostTLS ModelAPI checked_headers find_api find_cli host_tls loopback_port "
-        "python_environment usable_readable why_not_tls"
+        "CREDENTIALS CUSTOM_HEADERS BaseURL HostTLS ModelAPI checked_headers find_api find_cli host_tls "
+        "loopback_port python_environment usable_readable why_not_tls"
     ),
     "toolkit.sandbox.jail.proof": "CheckReport CheckRow",
     "toolkit.sandbox.jail.walls": "Jail",

@@ -6,7 +6,6 @@ import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from toolkit.runs.agents import shown_folders
 from toolkit.runs.boxes import check_unloaded
@@ -14,7 +13,7 @@ from toolkit.runs.layers.wanted import SetupPlan, plan_setup
 from toolkit.runs.spec import InPlace, RunSpec, make_spec
 from toolkit.runs.storage.backing import why_whole
 from toolkit.runs.storage.place import GIT_HISTORY, lent_rows, plan_place
-from toolkit.sandbox import JailLimits, Layout, find_api, usable_readable
+from toolkit.sandbox import BaseURL, JailLimits, Layout, find_api, usable_readable
 from toolkit_workspace import WorkspaceSection
 
 if TYPE_CHECKING:
@@ -149,7 +148,7 @@ def plan_run(spec: RunSpec) -> RunPlan:
         path=tuple(path),
         profile=spec.jail_profile,
         domains=tuple(spec.domains),
-        api_host=urlsplit(find_api(**spec.reach()).url).hostname or "",
+        api_host=BaseURL.parse(find_api(**spec.reach()).url).host,
         limits={**{name: value for name, value in machine.items() if value is not None}, **spec.limits.given()},
         mode=spec.mode,
         tools=tuple(str(one) if isinstance(one, str | Path) else one.name for one in spec.tools),

@@ -20,5 +20,4 @@ from toolkit.sandbox.gate.tunnel import (
     join as join,
     server_name as server_name,
 )
-from toolkit.sandbox.gate.upstream import BaseURL as BaseURL
 from toolkit.sandbox.gate.usage import GateUsage as GateUsage, ModelCall as ModelCall, SpendLimit as SpendLimit

@@ -29,9 +29,9 @@ from toolkit.sandbox.gate.pacing import Bookkeeper, Pace
 from toolkit.sandbox.gate.policy import REQUEST_HEADERS
 from toolkit.sandbox.gate.refusals import Refusal
 from toolkit.sandbox.gate.secrets import Secrets
-from toolkit.sandbox.gate.upstream import BaseURL, Upstream
+from toolkit.sandbox.gate.upstream import Upstream
 from toolkit.sandbox.gate.usage import GateUsage, Ledger, ModelCall, SpendLimit
-from toolkit.sandbox.host import checked_headers
+from toolkit.sandbox.host import BaseURL, checked_headers
 
 MAX_BODY_BYTES = 32 * 1024 * 1024
 """The Messages API's own limit."""

@@ -15,16 +15,13 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import h11
 
-from toolkit.errors import SandboxError
 from toolkit.sandbox.gate.http import MAX_HEAD_BYTES, PIECE, Headers, ProtocolError, WatchedReader
-from toolkit.sandbox.host import trusting
+from toolkit.sandbox.host import BaseURL, trusting
 
 _Event = Any  # h11 has no common type for what next_event returns
 CONNECT_SECONDS = 20.0
@@ -32,41 +29,6 @@ ANSWER_SECONDS = 900.0
 """Longest silence of the API before or within an answer."""
 KEPT_IDLE = 32
 IDLE_SECONDS = 45.0
-
-
-@dataclass(frozen=True, slots=True)
-class BaseURL:
-    """Where the model API lives."""
-
-    host: str
-    port: int
-    prefix: str
-    is_tls: bool
-
-    @property
-    def authority(self) -> str:
-        """The Host header."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == (443 if self.is_tls else 80) else f"{host}:{self.port}"
-
-    @classmethod
-    def parse(cls, text: str) -> BaseURL:
-        """Read a base URL such as https://api.anthropic.com, or raise a SandboxError."""
-        example = "Give the base URL of the model API, for example: https://api.anthropic.com"
-        try:
-            parts = urlsplit(text)
-            port = parts.port
-        except (ValueError, AttributeError, TypeError):
-            raise SandboxError(f"the API base URL {text!r} is no URL", fix=example) from None
-        is_clean = text.isascii() and text.isprintable() and " " not in text
-        if parts.scheme not in ("http", "https") or not parts.hostname or not is_clean or port == 0:
-            raise SandboxError(f"the API base URL {text!r} is no http(s) URL", fix=example)
-        if parts.username is not None or parts.password is not None:
-            raise SandboxError("the API base URL contains a credential", fix="Pass the key as api_key instead")
-        if parts.query or parts.fragment:
-            raise SandboxError(f"the API base URL {text!r} has a query or fragment", fix=example)
-        is_tls = parts.scheme == "https"
-        return cls(parts.hostname, port or (443 if is_tls else 80), parts.path.rstrip("/"), is_tls)
 
 
 class Answer:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         BETAS as BETAS,
         CREDENTIALS as CREDENTIALS,
         CUSTOM_HEADERS as CUSTOM_HEADERS,
+        BaseURL as BaseURL,
         ModelAPI as ModelAPI,
         checked_headers as checked_headers,
         find_api as find_api,
@@ -38,7 +39,7 @@ _HOMES = {
     "toolkit.sandbox.host.folders": "python_environment usable_home usable_readable usable_workspace",
     "toolkit.sandbox.host.loopback": "HostTLS host_tls loopback_port trusting why_not_tls",
     "toolkit.sandbox.host.model_api": (
-        "BETAS CREDENTIALS CUSTOM_HEADERS ModelAPI checked_headers find_api merged_headers"
+        "BETAS CREDENTIALS CUSTOM_HEADERS BaseURL ModelAPI checked_headers find_api merged_headers"
     ),
 }
 

@@ -21,6 +21,7 @@ import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from toolkit.errors import SandboxError
 
@@ -43,6 +44,41 @@ _OF_THE_GATE = (
     *("accept-encoding", "connection", "content-encoding", "content-length", "content-type", "expect", "host"),
     *("keep-alive", "te", "trailer", "transfer-encoding", "upgrade"),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class BaseURL:
+    """Where the model API lives."""
+
+    host: str
+    port: int
+    prefix: str
+    is_tls: bool
+
+    @property
+    def authority(self) -> str:
+        """The Host header."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == (443 if self.is_tls else 80) else f"{host}:{self.port}"
+
+    @classmethod
+    def parse(cls, text: str) -> BaseURL:
+        """Read a base URL such as https://api.anthropic.com, or raise a SandboxError."""
+        example = "Give the base URL of the model API, for example: https://api.anthropic.com"
+        try:
+            parts = urlsplit(text)
+            port = parts.port
+        except (ValueError, AttributeError, TypeError):
+            raise SandboxError(f"the API base URL {text!r} is no URL", fix=example) from None
+        is_clean = text.isascii() and text.isprintable() and " " not in text
+        if parts.scheme not in ("http", "https") or not parts.hostname or not is_clean or port == 0:
+            raise SandboxError(f"the API base URL {text!r} is no http(s) URL", fix=example)
+        if parts.username is not None or parts.password is not None:
+            raise SandboxError("the API base URL contains a credential", fix="Pass the key as api_key instead")
+        if parts.query or parts.fragment:
+            raise SandboxError(f"the API base URL {text!r} has a query or fragment", fix=example)
+        is_tls = parts.scheme == "https"
+        return cls(parts.hostname, port or (443 if is_tls else 80), parts.path.rstrip("/"), is_tls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +131,7 @@ def find_api(
 
     Raises:
         SandboxError: two credentials are given, one is empty or no credential, a key file is missing, empty, a link,
-            or open to others, or a header cannot be sent.
+            or open to others, a header cannot be sent, or the URL is none.
     """
     given = {"api_key": api_key, "auth_token": auth_token, "oauth_token": oauth_token}
     named = [name for name, value in {**given, "api_key_file": api_key_file}.items() if value is not None]
@@ -109,6 +145,7 @@ def find_api(
     found = {name: _checked(name, value, told.get(name)) for name, value in given.items() if value is not None}
     headers = merged_headers(checked_headers(_custom_headers()), checked_headers(api_headers or {}))
     url = api_url or os.environ.get("ANTHROPIC_BASE_URL") or API_URL
+    BaseURL.parse(url)
     return ModelAPI(url, found.get("api_key"), found.get("auth_token"), found.get("oauth_token"), headers)
 
 
