@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -188,11 +189,13 @@ def check_roots(section: WorkspaceSection, option: str) -> WorkspaceSection:
     except WorkspaceSecurityError as error:
         if error.rule == "allowed-roots":
             path = Path(error.path).absolute()
-            fix = (
-                f"Allow it: {option} {path}"
-                if path.is_dir()
-                else f"Allow the folder it lies in: {option} {path.parent}"
-            )
+            # Nobody is told to allow the folder around a mistyped path, which may be the whole machine.
+            if not os.path.lexists(path):
+                fix = "There is no such file or folder: check the path"
+            elif path.is_dir():
+                fix = f"Allow it: {option} {path}"
+            else:
+                fix = f"Allow the folder it lies in: {option} {path.parent}"
         else:
             fix = f"Allow the folder it leads to with {option}, or mount another path."
         raise click.UsageError("\n  ".join([error.what, *error.where, fix])) from None
