@@ -387,6 +387,22 @@ async def test_a_deferred_call_is_taken_up_when_its_session_goes_on(
     assert (seen in last, last.count("Go on.")) == (True, 1)
 
 
+async def test_a_deferred_call_that_was_answered_does_not_run_again() -> None:
+    noted: list[str] = []
+
+    @tool
+    def note(word: str) -> str:
+        """Note a word."""
+        noted.append(word)
+        return f"noted {word}"
+
+    box = Toolbox("notes", [note])
+    with ScriptedAPI([tool_use("mcp__notes__note", word="plum")], otherwise=[text("Fine.")]) as api:
+        first = await go(api, tools=[box], policy={"note": "defer"})
+        later = [await go(api, "Go on.", tools=[box], resume=first.session) for _ in range(3)]
+    assert ([result.code for result in later], noted) == (["ok"] * 3, ["plum"])
+
+
 SERVER = """
 import json, sys
 

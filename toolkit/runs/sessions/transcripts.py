@@ -254,6 +254,7 @@ def forget(root: Path, session: str) -> None:
 
 
 def _write(path: Path, entries: list[SessionStoreEntry]) -> None:
-    # The CLI looks for the type at the start of a line.
-    lines = [json.dumps({"type": entry["type"], **entry}) for entry in entries]
+    # The CLI looks for the type at the start of a line, and for the result of a deferred call as it writes that itself,
+    # without spaces. A call whose result it does not find it runs again.
+    lines = [json.dumps({"type": entry["type"], **entry}, separators=(",", ":")) for entry in entries]
     path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
