@@ -19,6 +19,7 @@ ROWS: list[tuple[dict[str, Any], str]] = [
     ({"subtype": "success", "terminal_reason": "hook_stopped", "guard": "deadline"}, "deadline"),
     ({"subtype": "success", "terminal_reason": "hook_stopped", "guard": "budget"}, "budget"),
     ({"subtype": "success", "terminal_reason": "tool_deferred"}, "pending"),
+    ({"subtype": "success", "is_error": True, "terminal_reason": "tool_deferred_unavailable"}, "bad_request"),
     ({"subtype": "success", "is_error": True, "terminal_reason": "api_error", "api_status": 429}, "throttled"),
     ({"subtype": "success", "is_error": True, "terminal_reason": "api_error", "api_status": 529}, "throttled"),
     ({"subtype": "success", "is_error": True, "terminal_reason": "api_error", "api_status": 401}, "auth"),

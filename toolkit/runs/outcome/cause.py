@@ -23,6 +23,8 @@ _ADDRESSES = re.compile(
 )
 _GATEWAY = re.compile(r"your inference gateway \([^)]*\)")
 _DIAGNOSTIC = re.compile(r"^\[\w+_diagnostic\].*$", re.MULTILINE)
+_ADVICE = re.compile(r"(?<=Reconnect the tool and resume), or resume with a prompt and CLAUDE_CODE_\w+=1[^.]*")
+"""What the CLI proposes and a run does not take: variables that steer the CLI are not the caller's."""
 _EMPTY_WORDS = ("Check stderr output for details", "Command failed with exit code")
 
 
@@ -94,7 +96,7 @@ def _telling(lines: Iterable[str]) -> str:
 
 def _cleaned(text: str) -> str:
     text = _DIAGNOSTIC.sub("", text)
-    text = _GATEWAY.sub("the model API", text)
+    text = _ADVICE.sub("; a policy can refuse the call", _GATEWAY.sub("the model API", text))
     return _ADDRESSES.sub("[address]", _KEYS.sub("[key]", text))
 
 

@@ -95,6 +95,7 @@ _BY_REASON: dict[str, Code] = {
     "image_error": "image_size",
     "blocking_limit": "context_overflow",
     "tool_deferred": "pending",
+    "tool_deferred_unavailable": "bad_request",
     "hook_stopped": "stopped",
     "stop_hook_prevented": "stopped",
     "max_turns": "turn_limit",

@@ -37,6 +37,8 @@ PROJECT = "toolkit"
 """The project all sessions belong to."""
 _CONFIG = ".claude"
 _LOCK_POLL = 0.05
+_GIVEN_UP = "[Tool result missing due to internal error]"
+"""What the CLI tells the model of a call without a result."""
 
 
 def sessions_home(home: Path | str | None = None) -> Path:
@@ -139,10 +141,11 @@ def default_store(home: Path | str | None = None) -> FileSessionStore:
     return FileSessionStore(sessions_home(home))
 
 
-async def lay_out(store: SessionStore, session: SessionId, home: Path, cwd: str, *, upto: str | None = None) -> None:
+async def lay_out(store: SessionStore, session: SessionId, home: Path, cwd: str, *, upto: str | None = None) -> bool:
     """Put a conversation into a jail's home, where the CLI looks for it; with `upto`, what came until that entry.
 
-    The CLI goes on with the latest branch of what it finds, and knows the entries of that one only.
+    The CLI goes on with the latest branch of what it finds, and knows the entries of that one only. True where that
+    ends with a deferred call, which the CLI takes up before it is asked anything.
 
     Raises:
         NoSessionError: the store has no such conversation.
@@ -157,6 +160,8 @@ async def lay_out(store: SessionStore, session: SessionId, home: Path, cwd: str,
         entries = entries[: 1 + max((n for n, one in enumerate(entries) if one.get("uuid") == upto), default=-1)]
     folder = home / _CONFIG / "projects" / project_key_for_directory(cwd)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    entries = list(entries)  # a store may have given its own
+    is_left_over = _settle(cast("list[dict[str, Any]]", entries))
     await asyncio.to_thread(_write, folder / f"{session}.jsonl", entries)
     for subpath in await store.list_subkeys({"project_key": PROJECT, "session_id": session}):
         part = await store.load({**key, "subpath": subpath})
@@ -164,6 +169,34 @@ async def lay_out(store: SessionStore, session: SessionId, home: Path, cwd: str,
         if part and target.is_relative_to(folder.resolve()):
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             await asyncio.to_thread(_write, target, part)
+    return is_left_over
+
+
+def _settle(entries: list[dict[str, Any]]) -> bool:
+    """Write down that deferred calls were given up which a later prompt did not wait for; whether one is left over.
+
+    The CLI takes up the last call without a result, whatever was said since. The model was told what stands here.
+    """
+    left_over: str | None = None
+    settled = -1
+    for place, entry in enumerate(entries):
+        attachment, message = entry.get("attachment") or {}, entry.get("message") or {}
+        content = message.get("content") or []
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        answered = {block["tool_use_id"] for block in blocks if "tool_use_id" in block}
+        is_prompt = entry.get("type") == "user" and not (answered or entry.get("isMeta") or entry.get("isSidechain"))
+        if attachment.get("type") == "hook_deferred_tool":
+            left_over, settled = str(attachment["toolUseID"]), place
+        elif left_over is not None and is_prompt:
+            given_up = {"type": "tool_result", "tool_use_id": left_over, "content": _GIVEN_UP, "is_error": True}
+            entries[place], left_over = {**entry, "message": {**message, "content": [given_up, *blocks]}}, None
+        elif left_over in answered:
+            left_over, settled = None, place
+    for place, entry in enumerate(entries[: settled + 1]):
+        # The CLI notes where its last prompt left the conversation. What follows a deferred call is not below that.
+        if entry.get("type") == "last-prompt":
+            entries[place] = {name: value for name, value in entry.items() if name != "leafUuid"}
+    return left_over is not None
 
 
 async def last_entry_of(store: SessionStore, session: SessionId, message: str) -> str:

@@ -59,6 +59,9 @@ if TYPE_CHECKING:
 TICK = 5.0
 """Seconds after which a tool of the CLI that still runs is told to do so, and again after as many."""
 
+UNTIL_TAKEN_UP = 60.0
+"""Seconds in which a CLI has to begin with a deferred call that its session left over."""
+
 Emit = Callable[..., None]
 """Takes events, in order."""
 
@@ -106,6 +109,8 @@ class Engine:
         self._try = Try()
         self._sent: tuple[Asked, str, float] | None = None
         """The prompt that was sent before its turn began, its message id, and when that was."""
+        self._is_held = False
+        """Whether the prompt waits until the CLI is done with a call that the session had left over."""
         self._greeted = 0
         self.greeted = asyncio.Event()
         """Set once the CLI has told how it runs, or a turn has ended without that."""
@@ -167,7 +172,7 @@ class Engine:
             ClaudeSDKError: the CLI could not be started.
         """
         spec = self._spec
-        more = await session_options(spec, self._home, self._place.start)
+        more, self._is_held = await session_options(spec, self._home, self._place.start)
         if spec.transport is None:
             given = await self._begin(more, first)
         else:
@@ -342,8 +347,10 @@ class Engine:
         from claude_agent_sdk import ResultMessage, StreamEvent, SystemMessage
 
         work, early, kept_back = Work(), list[Event](), None
+        late = asyncio.create_task(self._ask_late(prompt)) if self._is_held else None
         try:
-            await self.client.query(_frames(prompt, self.prompts[-1]))
+            if late is None:
+                await self._ask(prompt)
             async for message in self.client.receive_messages():
                 if isinstance(message, StreamEvent) and self._is_under_way and not early:
                     # By far the most of a run, and none of what is asked below.
@@ -353,8 +360,12 @@ class Engine:
                 if isinstance(message, SystemMessage) and message.subtype == "init":
                     self._greet(message.data)
                 kept_back = kept_back or refusal_of_prompt(message)
-                if isinstance(message, ResultMessage) and self.guard.continues:
+                is_left_over = self._is_held or self.guard.continues
+                if isinstance(message, ResultMessage) and is_left_over and self._goes_on(message):
                     self._end_left_over()
+                    if self._is_held:
+                        self._is_held = False
+                        await self._ask(prompt)
                     work = Work()
                     continue
                 events, result = self._translator.feed(message), work.done(message)
@@ -371,6 +382,8 @@ class Engine:
         except Exception as error:
             return None, End(error=type(error).__name__, detail=f"{error}\n{self._process.stderr}".rstrip())
         finally:
+            if late is not None:
+                late.cancel()
             self._emit(*early)
         return None, End(error="ProcessError", detail=self._process.stderr)
 
@@ -378,6 +391,27 @@ class Engine:
     def _is_under_way(self) -> bool:
         """Whether the CLI has greeted, and is trusted."""
         return self._greeted == self._asked and self._distrust is None
+
+    async def _ask(self, prompt: Asked) -> None:
+        await self.client.query(_frames(prompt, self.prompts[-1]))
+
+    async def _ask_late(self, prompt: Asked) -> None:
+        """Send a prompt that waits for a call which the CLI does not take up, whatever the reason."""
+        await asyncio.sleep(UNTIL_TAKEN_UP)
+        if self._is_held and not self.guard.continues:
+            self._is_held = False
+            await self._ask(prompt)
+
+    def _goes_on(self, left_over: ResultMessage) -> bool:
+        """Whether the prompt comes, now that the CLI is done with what the session had left over."""
+        reason = left_over.terminal_reason or ""
+        is_over = self.guard.stopped is not None or reason.startswith(("tool_deferred", "aborted"))
+        if not (self._is_held and is_over):
+            return True
+        self._is_held = self.guard.continues = False
+        what = "the prompt was not sent: the turn ended with what the conversation had left over"
+        self._tell("lifecycle", "warning", self._spec.run_id, what=what)
+        return False
 
     def _end_left_over(self) -> None:
         """What the session had left over is over, whatever became of it; the prompt of this run comes now."""

@@ -137,19 +137,22 @@ def offered(native: Iterable[str], boxes: Iterable[Toolbox]) -> list[str]:
     return names
 
 
-async def session_options(spec: RunSpec, home: Path, start: str) -> dict[str, Any]:
+async def session_options(spec: RunSpec, home: Path, start: str) -> tuple[dict[str, Any], bool]:
     """The options for the session: kept outside, laid out in the jail's home where one is resumed.
+
+    And whether it has left a deferred call over, with which the CLI begins by itself.
 
     Raises:
         NoSessionError: there is no such session.
         OptionError: it has no such message as `at` names.
     """
     more: dict[str, Any] = {}
+    is_left_over = False
     if spec.resume is not None:
         session = SessionId(spec.resume)
         more |= {"resume": session, "fork_session": spec.fork}
     if spec.transport is not None:
-        return more
+        return more, is_left_over
     if spec.resume is not None:
         store: SessionStore = spec.store or default_store(spec.home)
         head = await head_of(store, session, spec.home)
@@ -161,9 +164,9 @@ async def session_options(spec: RunSpec, home: Path, start: str) -> dict[str, An
             more["resume_session_at"] = head.at
         if "resume" in more:
             await asyncio.to_thread(home.mkdir, mode=0o700)
-            await lay_out(store, session, home, start, upto=more.get("resume_session_at"))
+            is_left_over = await lay_out(store, session, home, start, upto=more.get("resume_session_at"))
     # Kept as it happens, not at the end of a turn: a conversation can be resumed whose launcher was killed in one.
-    return {**more, "session_store": True, "session_store_flush": "eager", "env": jail_config()}
+    return {**more, "session_store": True, "session_store_flush": "eager", "env": jail_config()}, is_left_over
 
 
 def confine_run(spec: RunSpec, native: list[str], place: Place, home: Path, heard: Heard) -> Confinement:
