@@ -115,8 +115,21 @@ async def test_an_iterator_that_fails_ends_the_run_with_what_it_gave_until_then(
         raise ZeroDivisionError("no more")
 
     result = await run(failing(), transport=FakeCLI([text("1")]))
+    stored = load_run(result.run)
     assert (result.ok, result.code) == (False, "internal")
-    assert [event.name for event in load_run(result.run).events()].count("lifecycle.started") == 1
+    assert result.cause == "the iterator of prompts failed: ZeroDivisionError: no more"
+    assert [event.name for event in stored.events()].count("lifecycle.started") == 1
+    for told in (result, stored.result()):
+        assert (told.text, told.total.total, len(told.calls), told.session is not None) == ("1", 15, 1, True)
+
+
+async def test_an_item_that_is_no_prompt_ends_the_run_with_what_it_gave_until_then() -> None:
+    async def mistaken() -> AsyncIterator[Any]:
+        yield "One."
+        yield 5
+
+    result = await run(mistaken(), transport=FakeCLI([text("1")]))
+    assert (result.code, result.text, len(result.calls)) == ("bad_request", "1", 1)
 
 
 @pytest.mark.parametrize(

@@ -415,7 +415,8 @@ class LiveRun(Steering, Generic[OutputT]):
             future.set_exception(error)
             future.exception()  # nobody has to ask for the result
         else:
-            future.set_result(self._ending.of_turn())
+            # An iterator that fails has no turn of its own: its caller gets what all turns until then gave.
+            future.set_result(self._ending.of_run() if self._prompts.are_coming else self._ending.of_turn())
 
     async def _finish(self) -> None:
         try:

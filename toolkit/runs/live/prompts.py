@@ -75,6 +75,10 @@ class Prompts:
             item = await anext(self._coming)
         except StopAsyncIteration:
             return None
+        except ToolkitError:
+            raise
+        except Exception as error:
+            raise RuntimeError(f"the iterator of prompts failed: {type(error).__name__}: {error}") from error
         return self.checked(content_of(item))
 
     def checked(self, prompt: Any) -> Asked:

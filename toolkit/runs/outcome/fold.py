@@ -141,6 +141,9 @@ class Fold:
     def _result(self, turns: list[_Turn]) -> RunResult[Any]:
         last = turns[-1]
         end = last.end or {}
+        # Between two turns a run can fail, too; what it said and where it goes on is that of the turn before.
+        heard = next((turn for turn in reversed(turns) if turn.began is not None), last)
+        told = heard.end or {}
         total, unattributed = Tokens(), Tokens()
         for turn in turns:
             apart = Tokens() if turn.end is not None else Tokens(**turn.spent.get("unattributed", {}))
@@ -151,10 +154,10 @@ class Fold:
             run=self.run,
             code=end.get("code", "crashed"),
             cause=end.get("cause"),
-            text=end.get("text", "".join(last.saying) or last.said),
+            text=told.get("text", "".join(heard.saying) or heard.said),
             output=end.get("output"),
-            session=end.get("session", last.facts.get("session")),
-            stop=end.get("stop", last.facts.get("stop")),
+            session=told.get("session", heard.facts.get("session")),
+            stop=told.get("stop", heard.facts.get("stop")),
             calls=tuple(call for turn in turns for call in turn.calls),
             total=total,
             unattributed=unattributed,
@@ -171,7 +174,7 @@ class Fold:
             pending=tuple(PendingCall(**each) for each in end.get("pending", ())),
             setup=next((turn.setup for turn in turns if turn.setup is not None), None),
             unenforced=tuple(end.get("unenforced", last.facts.get("unenforced", ()))),
-            model=end.get("model", last.facts.get("model")),
+            model=told.get("model", heard.facts.get("model")),
             debug=end.get("debug", crash),
             verified=end.get("verified", last.verified()),
             attempts=tuple(one for turn in turns for one in turn.attempts),
