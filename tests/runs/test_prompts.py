@@ -20,10 +20,8 @@ from toolkit.runs.kinds import OptionError
 from toolkit.testing import FakeCLI, ScriptedAPI, Turn, text
 
 pytestmark = pytest.mark.usefixtures("toolkit_home")
-PICTURE = {
-    "type": "image",
-    "source": {"type": "base64", "media_type": "image/png", "data": base64.b64encode(PIXEL).decode()},
-}
+SOURCE = {"type": "base64", "media_type": "image/png", "data": base64.b64encode(PIXEL).decode()}
+PICTURE = {"type": "image", "source": SOURCE}
 
 
 def sent(cli: FakeCLI) -> list[Any]:
@@ -140,6 +138,11 @@ async def test_an_item_that_is_no_prompt_ends_the_run_with_what_it_gave_until_th
         ([b"bytes"], "a part of a prompt is a text, an Image"),
         ([{"type": "tool_result"}], "one of text, image, document, not 'tool_result'"),
         ([{"type": "image"}], "a block of type image has a 'source'"),
+        ([{"type": "image", "source": {"type": "url", "url": "https://x.example/a.png"}}], "a source of type 'url'"),
+        ([{"type": "document", "source": {"type": "file", "file_id": "f"}}], "a source of type 'file'"),
+        ([{**PICTURE, "source": {**SOURCE, "media_type": "image/tiff"}}], "the model API takes no image/tiff"),
+        ([{**PICTURE, "source": {**SOURCE, "data": "!"}}], "its bytes in base64"),
+        ([{**PICTURE, "source": {**SOURCE, "data": ""}}], "there is nothing in this picture"),
         ([Prompt], "a part of a prompt is a text, an Image"),
     ],
 )
@@ -156,6 +159,8 @@ def test_a_part_that_cannot_be_sent_is_refused(prompt: Any, says: str) -> None:
         (Image("pipe.png"), "the picture 'pipe.png' is not a file"),
         (Image(b"BM....", mime="image/bmp"), "the model API takes no image/bmp"),
         (Image(b"what"), "these bytes are not a known image type"),
+        (Image(b"what", mime="image/png"), "these bytes are no picture"),
+        (Image(b"", mime="image/png"), "there is nothing in this picture"),
     ],
 )
 async def test_a_picture_that_cannot_be_sent_starts_nothing(

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _BLOCKS = ("text", "image", "document")
 _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_INLINE = {"image": ("base64",), "document": ("base64", "text", "content")}
+"""The sources of a block that hold it themselves."""
 _EXAMPLE = 'Write for example: run(["What is wrong here?", Image("screen.png")], …)'
 
 
@@ -145,13 +147,43 @@ def _check_part(name: str, part: Any) -> None:
             raise OptionError(name, f"{name}: a block of a prompt is one of {', '.join(_BLOCKS)}, not {kind!r}")
         if kind == "text" and not isinstance(part.get("text"), str):
             raise OptionError(name, f"{name}: a text block has a 'text'", fix='Write {"type": "text", "text": "…"}')
-        if kind != "text" and not isinstance(part.get("source"), Mapping):
-            raise OptionError(name, f"{name}: a block of type {kind} has a 'source'", fix=_EXAMPLE)
+        if kind != "text":
+            _check_source(name, kind, part.get("source"))
     elif isinstance(part, Image) and not isinstance(part.data, str | Path | bytes):
         what = "a picture is the path of its file, or its bytes"
         raise wrong(name, part, what, 'Write for example: Image("screen.png")')
     elif isinstance(part, type) or not (isinstance(part, Text | Image) or callable(getattr(part, "render", None))):
         raise wrong(name, part, "a part of a prompt is a text, an Image, or a block of the Messages API", _EXAMPLE)
+
+
+def _check_source(name: str, kind: str, source: Any) -> None:
+    if not isinstance(source, Mapping):
+        raise OptionError(name, f"{name}: a block of type {kind} has a 'source'", fix=_EXAMPLE)
+    if source.get("type") not in _INLINE[kind]:
+        what = f"a source of type {source.get('type')!r} would be fetched from elsewhere, and the gate lets none pass"
+        raise OptionError(
+            name, f"{name}: {what}", fix=f"Give its bytes: {_EXAMPLE.removeprefix('Write for example: ')}"
+        )
+    if kind == "image" and source.get("media_type") not in _PICTURES:
+        what = f"the model API takes no {source.get('media_type')}"
+        raise OptionError(name, f"{name}: {what}", fix="Give a PNG, a JPEG, a GIF or a WebP")
+    if kind == "image":
+        _check_picture(name, source.get("data"))
+
+
+def _check_picture(name: str, data: Any) -> None:
+    """A picture's bytes, in base64; the CLI leaves one out that it cannot read, and tells nobody but the model."""
+    try:
+        raw = base64.b64decode(data, validate=True)
+    except (TypeError, ValueError):
+        raise OptionError(name, f"{name}: the data of a picture is its bytes in base64", fix=_EXAMPLE) from None
+    try:
+        is_picture = Image(raw).block()["mimeType"] in _PICTURES
+    except ToolkitError:
+        is_picture = False
+    if not is_picture:
+        what = "these bytes are no picture" if raw else "there is nothing in this picture"
+        raise OptionError(name, f"{name}: {what}", fix="Give a PNG, a JPEG, a GIF or a WebP")
 
 
 def as_asked(prompt: PromptLike, boxes: Iterable[Toolbox] = ()) -> Asked:
@@ -233,6 +265,7 @@ def _block(name: str, part: Any) -> dict[str, Any]:
     if block["mimeType"] not in _PICTURES:
         what = f"the model API takes no {block['mimeType']}"
         raise OptionError(name, f"{name}: {what}", fix="Give a PNG, a JPEG, a GIF or a WebP")
+    _check_picture(name, block["data"])
     source = {"type": "base64", "media_type": block["mimeType"], "data": block["data"]}
     return {"type": "image", "source": source}
 
