@@ -76,6 +76,25 @@ def test_the_same_edit_on_both_sides_is_no_conflict(shop: Path) -> None:
     assert told(WorkspaceSection.open(copy)) == set()
 
 
+@pytest.mark.parametrize("on_host", [(), ("note.txt",), ("other.txt",)], ids=["empty", "in conflict", "more in it"])
+def test_what_the_agent_put_into_a_folder_that_the_host_has_made_too_stays_a_change(
+    shop: Path, on_host: tuple[str, ...]
+) -> None:
+    copy = kept(shop)
+    (copy / "shop" / "new" / "below").mkdir(parents=True)
+    for name in ("note.txt", "below/deep.txt"):
+        (copy / "shop" / "new" / name).write_text("the agent's work\n")
+    (shop / "new").mkdir()
+    for name in on_host:
+        (shop / "new" / name).write_text("the host's\n")
+    section = WorkspaceSection.open(copy)
+    section.update_from_host()
+    work = ["shop/new/below", "shop/new/below/deep.txt", "shop/new/note.txt"]
+    assert [change.path for change in section.changes()] == work
+    section.apply(paths=["shop/new/below"])
+    assert (shop / "new" / "below" / "deep.txt").read_text() == "the agent's work\n"
+
+
 def test_a_git_folder_that_was_copied_is_left_alone(shop: Path) -> None:
     command = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
     subprocess.run([*command, "init", "-q"], cwd=shop, check=True, timeout=30)

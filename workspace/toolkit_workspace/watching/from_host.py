@@ -23,6 +23,7 @@ from toolkit_workspace.copying import Mover, TooLarge
 from toolkit_workspace.moments.from_host import note_from_host
 from toolkit_workspace.mount import HostMount
 from toolkit_workspace.record import Kind, Row, Stamp, join, keep_base
+from toolkit_workspace.record.record import NO_STAMP
 from toolkit_workspace.record.trouble import is_gone, leads_away
 from toolkit_workspace.selecting import AllowedRoots, Folder, LeftBehind, Source, Walk, close_sources, open_sources
 from toolkit_workspace.watching.merging import MergedIn, merge_into_place
@@ -176,8 +177,9 @@ class _MountSync:
     def _record_folder(self, into: int, place: bytes, folder: Folder) -> None:
         st = folder.stat
         os.fchmod(into, (st.st_mode & 0o777) | 0o700)
-        made = os.fstat(into)
-        self._record.put(Row(place, folder.path, None, "d", self._index, made.st_mode, Stamp.of(made), Stamp.of(st)))
+        mode = os.fstat(into).st_mode
+        # The agent may have made it, or put something in it by now: whoever looks for changes has to list it.
+        self._record.put(Row(place, folder.path, None, "d", self._index, mode, NO_STAMP, Stamp.of(st)))
 
     def _seen(self, into: int | None, folder: Folder, name: str, path: bytes, row: Row | None) -> Iterator[WatchEvent]:
         try:
