@@ -76,6 +76,22 @@ def test_the_same_edit_on_both_sides_is_no_conflict(shop: Path) -> None:
     assert told(WorkspaceSection.open(copy)) == set()
 
 
+def test_the_same_link_on_both_sides_is_no_conflict(shop: Path) -> None:
+    (shop / "old").symlink_to("a.txt")
+    copy = kept(shop)
+    for side in (shop, copy / "shop"):
+        (side / "new").symlink_to("b.txt")
+        (side / "old").unlink()
+        (side / "old").symlink_to("b.txt")
+    section = WorkspaceSection.open(copy)
+    assert told(section) == set()
+    assert not list(section.changes())
+    for name in ("new", "old"):
+        (shop / name).unlink()
+        (shop / name).symlink_to("src/c.txt")
+    assert told(section) == {("copied", "shop/new"), ("copied", "shop/old")}
+
+
 @pytest.mark.parametrize("on_host", [(), ("note.txt",), ("other.txt",)], ids=["empty", "in conflict", "more in it"])
 def test_what_the_agent_put_into_a_folder_that_the_host_has_made_too_stays_a_change(
     shop: Path, on_host: tuple[str, ...]

@@ -238,9 +238,16 @@ class _MountSync:
             return
         if self._is_told(path, st):
             return
+        host_path = join(folder.path, os.fsencode(name))
+        made = _same_link(into, name, target) if row is None or row.kind != "d" else None
+        if made is not None:  # by the agent, or by an update that was killed
+            stamps = Stamp.of(made), Stamp.of(st)
+            self._record.put(Row(path, host_path, target, "l", self._index, made.st_mode, *stamps))
+            self._used += made.st_size - (row.copy.size if row else 0)
+            return
         shelved = secrets.token_hex(8)
         os.symlink(target, shelved, dir_fd=self._shelf)
-        yield from self._into_place(into, shelved, path, join(folder.path, os.fsencode(name)), st, row, target)
+        yield from self._into_place(into, shelved, path, host_path, st, row, target)
 
     def _is_told(self, path: bytes, st: os.stat_result) -> bool:
         """Whether this very version on the host was reported as a conflict already."""
@@ -378,6 +385,17 @@ def _is_there(folder: int, name: str) -> bool:
     except FileNotFoundError:
         return False
     return True
+
+
+def _same_link(folder: int, name: str, target: bytes) -> os.stat_result | None:
+    """The stat of a link that is there already and says the same."""
+    try:
+        st = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        return st if os.readlink(os.fsencode(name), dir_fd=folder) == target else None
+    except OSError as error:
+        if not (is_gone(error) or error.errno == errno.EINVAL):  # EINVAL: it is no link
+            raise
+        return None
 
 
 def _is_same(before: os.stat_result, after: os.stat_result) -> bool:
