@@ -76,6 +76,20 @@ def test_the_same_edit_on_both_sides_is_no_conflict(shop: Path) -> None:
     assert told(WorkspaceSection.open(copy)) == set()
 
 
+def test_the_same_new_file_on_both_sides_is_one_that_was_copied(shop: Path) -> None:
+    copy = kept(shop)
+    for side in (shop, copy / "shop"):
+        (side / "new.txt").write_text("the same\n")
+        (side / "other.txt").write_text("the same\n")
+    (copy / "shop" / "other.txt").chmod(0o755)
+    section = WorkspaceSection.open(copy)
+    assert told(section) == set()
+    assert [change.path for change in section.changes()] == ["shop/other.txt"]
+    (shop / "new.txt").write_text("the host's\n")
+    assert told(section) == {("copied", "shop/new.txt")}
+    assert (copy / "shop" / "new.txt").read_text() == "the host's\n"
+
+
 def test_the_same_link_on_both_sides_is_no_conflict(shop: Path) -> None:
     (shop / "old").symlink_to("a.txt")
     copy = kept(shop)

@@ -26,7 +26,7 @@ from toolkit_workspace.record import Kind, Row, Stamp, join, keep_base
 from toolkit_workspace.record.record import NO_STAMP
 from toolkit_workspace.record.trouble import is_gone, leads_away
 from toolkit_workspace.selecting import AllowedRoots, Folder, LeftBehind, Source, Walk, close_sources, open_sources
-from toolkit_workspace.watching.merging import MergedIn, merge_into_place
+from toolkit_workspace.watching.merging import MergedIn, merge_into_place, same_bytes
 from toolkit_workspace.watching.watch import Affected, WatchEvent
 from toolkit_workspace.workspace import Workspace
 
@@ -278,8 +278,13 @@ class _MountSync:
             yield WatchEvent("copied", os.fsdecode(path))
         else:
             merged = None if row is None or target is not None else self._merged(into, name, shelved, st, row)
+            same = self._same_file(into, name, shelved) if row is None and target is None else None
             os.unlink(shelved, dir_fd=self._shelf)
-            if merged is None:
+            if same is not None:  # made by an update that was killed, or by the agent
+                stamps = Stamp.of(same), Stamp.of(st)
+                self._record.put(Row(path, host_path, None, "f", self._index, same.st_mode, *stamps))
+                self._used += same.st_size
+            elif merged is None:
                 self._told[path] = (st.st_ctime_ns, st.st_ino)
                 yield WatchEvent("conflict", os.fsdecode(path), "changed on the host and in the workspace")
             elif merged.is_news:
@@ -294,6 +299,23 @@ class _MountSync:
                 self._record.put(merged.row)
                 self._used += merged.row.copy.size - row.copy.size
         return merged
+
+    def _same_file(self, into: int, name: str, shelved: str) -> os.stat_result | None:
+        """The stat of a file that is there already, with the mode and the bytes of the shelved one."""
+        try:
+            st = os.stat(name, dir_fd=into, follow_symlinks=False)
+            if st.st_mode != os.stat(shelved, dir_fd=self._shelf).st_mode:
+                return None
+            handle = os.open(name, READ_FILE, dir_fd=into)
+        except OSError as error:
+            if not (is_gone(error) or leads_away(error) or error.errno in (errno.EACCES, errno.ENXIO)):
+                raise
+            return None
+        if not stat.S_ISREG(os.fstat(handle).st_mode):  # swapped this instant
+            os.close(handle)
+            return None
+        with os.fdopen(handle, "rb") as there, os.fdopen(os.open(shelved, READ_FILE, dir_fd=self._shelf), "rb") as new:
+            return st if same_bytes(there, new) else None
 
     def _exchanged(self, into: int, name: str, shelved: str, row: Row | None) -> bool:
         """Whether the shelved file is in place now; the workspace is as it was if not."""

@@ -12,12 +12,15 @@ import secrets
 import stat
 from dataclasses import dataclass
 from functools import partial
+from typing import BinaryIO
 
 from toolkit._base.files import exchange, write_new
 from toolkit._base.handles import READ_FILE
 from toolkit_workspace.applying.merge import Conflict, merged_bytes
 from toolkit_workspace.record import ByteStore, Row, Stamp
 from toolkit_workspace.record.content import Content, ContentGone
+
+_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +80,11 @@ def _replaced(into: int, name: str, shelf: int, data: bytes, mode: int, now: os.
         return True
     finally:
         os.unlink(fresh, dir_fd=shelf)
+
+
+def same_bytes(one: BinaryIO, other: BinaryIO) -> bool:
+    """Whether two files hold the same from here on."""
+    while (part := one.read(_CHUNK)) == other.read(_CHUNK):
+        if not part:
+            return True
+    return False

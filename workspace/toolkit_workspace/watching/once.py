@@ -6,16 +6,14 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
 
 from toolkit._base.handles import READ_FILE, open_beneath
 from toolkit_workspace.changes import settle
 from toolkit_workspace.mount import HostMount
 from toolkit_workspace.watching.from_host import HostToWorkspace
+from toolkit_workspace.watching.merging import same_bytes
 from toolkit_workspace.watching.watch import Affected, WatchEvent
 from toolkit_workspace.workspace import Workspace
-
-_CHUNK = 1 << 20
 
 
 class _AllButGit(Affected):
@@ -66,14 +64,7 @@ def _is_settled(path: str, mounts: Sequence[HostMount], workspace: Workspace) ->
                 with workspace.opened() as root:
                     copy = open_beneath(root, os.fsencode(path), READ_FILE)
                     with os.fdopen(copy, "rb") as ours, os.fdopen(os.open(host, READ_FILE), "rb") as theirs:
-                        return _same_bytes(ours, theirs)
+                        return same_bytes(ours, theirs)
             except OSError:
                 return False
-    return False
-
-
-def _same_bytes(one: BinaryIO, other: BinaryIO) -> bool:
-    while (part := one.read(_CHUNK)) == other.read(_CHUNK):
-        if not part:
-            return True
     return False
