@@ -296,6 +296,56 @@ async def _answer_without_usage(seen: Seen, writer: asyncio.StreamWriter) -> Non
     await send_json(writer, {"id": "m"})
 
 
+def _answering(usage: dict[str, Any], *, streams: bool) -> Any:
+    async def answer(seen: Seen, writer: asyncio.StreamWriter) -> None:
+        if streams:
+            await send_stream(writer, sse(start_event(**usage), delta_event(**usage)))
+        else:
+            await send_json(writer, {"id": "m", "usage": usage})
+
+    return answer
+
+
+@pytest.mark.parametrize("streams", [True, False], ids=["a stream", "a plain answer"])
+@pytest.mark.parametrize(
+    "usage",
+    [
+        {"input_tokens": "12", "output_tokens": "9"},
+        {"input_tokens": 12, "output_tokens": {"text": 9}},
+        {"input_tokens": -12, "output_tokens": 9},
+        {"input_tokens": True, "output_tokens": 9},
+        {"input_tokens": float("inf"), "output_tokens": 9},
+    ],
+    ids=["texts", "an object", "below zero", "a truth value", "infinity"],
+)
+async def test_a_count_of_tokens_that_is_no_number_is_unknown_and_not_free(
+    tmp_path: Path, usage: dict[str, Any], streams: bool
+) -> None:
+    limit = SpendLimit(tokens=10**9)
+    gate = partial(Gate, api_key=KEY, socket_path=tmp_path / "s", spend_limit=limit)
+    async with (
+        loopback_api(_answering(usage, streams=streams)) as api,
+        gate(api.url) as one,
+        Jailed(tmp_path / "s") as agent,
+    ):
+        assert [(await agent.post(HELLO)).status for _ in range(2)] == [200, 429]
+        assert one.usage.unmetered == 1
+
+
+async def test_a_plain_answer_that_names_no_counts_is_unknown_and_not_free(tmp_path: Path) -> None:
+    gate = partial(Gate, api_key=KEY, socket_path=tmp_path / "s", spend_limit=SpendLimit(tokens=10**9))
+    async with loopback_api(_answering({}, streams=False)) as api, gate(api.url), Jailed(tmp_path / "s") as agent:
+        assert [(await agent.post(HELLO)).status for _ in range(2)] == [200, 429]
+
+
+async def test_counts_with_a_fraction_are_rounded_up(tmp_path: Path) -> None:
+    answer = _answering({"input_tokens": 12.0, "output_tokens": 8.5}, streams=False)
+    gate = partial(Gate, api_key=KEY, socket_path=tmp_path / "s", spend_limit=SpendLimit(tokens=21))
+    async with loopback_api(answer) as api, gate(api.url) as one, Jailed(tmp_path / "s") as agent:
+        assert [(await agent.post(HELLO)).status for _ in range(2)] == [200, 429]
+        assert (one.usage.input, one.usage.output) == (12, 9)
+
+
 @pytest.mark.parametrize(
     ("limit", "answer"),
     [(SpendLimit(usd=5, price=_no_price), answer_hello), (SpendLimit(tokens=10**9), _answer_without_usage)],

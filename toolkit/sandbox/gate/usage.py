@@ -296,6 +296,9 @@ class Meter:
 
     def __init__(self, *, is_stream: bool) -> None:
         self.call: ModelCall | None = None
+        self._has_counts = False
+        self._is_readable = True
+        """Whether every count was one: what is no number could be any."""
         self._is_stream = is_stream
         self.is_complete = False
         """Whether the API has told everything it will about usage."""
@@ -333,6 +336,8 @@ class Meter:
             self._message(message)
         # A stream that ends without its last event counts as cut off, unless it never said anything about usage.
         self.is_complete = self.is_complete or not self._is_stream or self.call is None
+        if self.is_complete and not self._has_counts:
+            self.call = None
 
     def _line(self, line: bytes) -> None:
         if not line.startswith(b"data:"):
@@ -352,13 +357,13 @@ class Meter:
                 self.is_complete = isinstance(event.get("usage"), dict)
 
     def _message(self, message: dict[str, Any]) -> None:
-        if isinstance(message.get("usage"), dict):
+        if isinstance(message.get("usage"), dict) and self._is_readable:
             self.call = ModelCall(id=str(message.get("id", "")), model=str(message.get("model", "")))
             self._usage(message["usage"])
 
     def _usage(self, usage: object) -> None:
         """Take over the numbers given: each is a total of the call so far, so it can only grow."""
-        if isinstance(usage, dict):
+        if isinstance(usage, dict) and self._is_readable:
             call = self.call or ModelCall()
             named = {
                 "input": usage.get("input_tokens"),
@@ -366,8 +371,18 @@ class Meter:
                 "cache_read": usage.get("cache_read_input_tokens"),
                 "cache_write": usage.get("cache_creation_input_tokens"),
             }
-            known = {name: value for name, value in named.items() if isinstance(value, int)}
-            self.call = replace(call, **{name: max(getattr(call, name), value) for name, value in known.items()})
+            known = {name: _count(value) for name, value in named.items() if value is not None}
+            self._is_readable = None not in known.values()
+            self._has_counts = self._has_counts or bool(known)
+            grown = {name: max(getattr(call, name), value) for name, value in known.items() if value is not None}
+            self.call = replace(call, **grown) if self._is_readable else None
+
+
+def _count(value: object) -> int | None:
+    """A number of tokens, rounded up; None for what is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        return None
+    return math.ceil(value)
 
 
 def _object(data: bytes) -> dict[str, Any] | None:
