@@ -53,6 +53,17 @@ async def test_a_key_that_the_api_repeats_does_not_come_in(tmp_path: Path, statu
     assert reply.headers.get("request-id") == f"req {REMOVED} x"
 
 
+async def test_a_key_in_the_name_of_a_header_does_not_come_in(tmp_path: Path) -> None:
+    key = "sk-ant-api03-AbCdEfGhIjKlMnOpQrStUvWx"
+
+    async def answer(seen: Seen, writer: asyncio.StreamWriter) -> None:
+        await send_json(writer, {}, extra=f"anthropic-ratelimit-{key}: 1\r\nanthropic-ratelimit-x: 2\r\n".encode())
+
+    async with loopback_api(answer) as api, Gate(api.url, key, tmp_path / "s"), Jailed(tmp_path / "s") as agent:
+        reply = await agent.post(HELLO)
+    assert [name for name, _ in reply.headers.pairs if "ratelimit" in name] == ["anthropic-ratelimit-x"]
+
+
 @pytest.mark.parametrize(
     "own",
     [{"authorization": f"Bearer {KEY}"}, {"Authorization": KEY}, {"x-gateway-key": KEY}],

@@ -278,7 +278,8 @@ class Client:
             raise Refused(502, "upstream", "the model API answered compressed, so its usage cannot be read")
         meter = Meter(is_stream=(headers.get("content-type") or "").startswith("text/event-stream"))
         booking.meter = None if booking.is_free else meter
-        clean = [(name, traffic.secrets.clean(value)) for name, value in forwarded_response_headers(headers)]
+        known = forwarded_response_headers(headers)
+        clean = [(name, traffic.secrets.clean(value)) for name, value in known if traffic.secrets.clean(name) == name]
         self._write_head(answer.status, clean, [("transfer-encoding", "chunked")])
         remover = Remover(traffic.secrets)
         async for piece in answer.pieces():
