@@ -187,6 +187,7 @@ def test_links_are_judged_as_the_agent_sees_them(tmp_path: Path) -> None:
             for top in (whole, copy.temp_dir):
                 (top / "src" / "a" / "way").symlink_to("../out/../../../etc")
                 (top / "src" / "a" / "second").symlink_to("link/../../x")
+                (top / "src" / "a" / "long").symlink_to("n" * 300)
         assert facts_of(over.changes()) == facts_of(copy.changes())
 
 

@@ -64,6 +64,8 @@ def test_what_can_run_is_marked_when_it_is_new(ws: WorkspaceSection) -> None:
         ("readme.md", False),
         ("sub/nothing-there", False),
         ("../src/readme.md", True),
+        ("n" * 300, False),
+        ("n" * 300 + "/../../x", True),
     ],
 )
 def test_a_link_is_marked_when_it_leads_out_by_any_way(ws: WorkspaceSection, target: str, is_marked: bool) -> None:

@@ -208,7 +208,8 @@ def links_below(root: int) -> LinkReader:
             finally:
                 os.close(folder)
         except OSError as error:
-            if is_gone(error) or leads_away(error) or error.errno == errno.EINVAL:  # EINVAL: it is no link
+            # EINVAL: it is no link. ENAMETOOLONG: a part of a link's target is longer than any name can be.
+            if is_gone(error) or leads_away(error) or error.errno in (errno.EINVAL, errno.ENAMETOOLONG):
                 return None
             raise unreadable(path, error) from error
 

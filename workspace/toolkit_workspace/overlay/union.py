@@ -5,6 +5,7 @@ Only for names. Whatever an agent could lead elsewhere is opened beneath a handl
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -50,7 +51,9 @@ def _is_decided_above(root: int, path: bytes) -> bool:
                 return True
             try:
                 st = os.stat(name, dir_fd=here, follow_symlinks=False)
-            except FileNotFoundError:
+            except OSError as error:
+                if error.errno not in (errno.ENOENT, errno.ENAMETOOLONG):  # longer than any name can be
+                    raise
                 return False
             if number == len(parts) - 1 or is_whiteout(st):
                 return True
