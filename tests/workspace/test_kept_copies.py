@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -172,6 +173,54 @@ def test_an_agents_work_is_not_in_the_next_workspace(tmp_path: Path) -> None:
             path.unlink()
     assert_same(host, home)
     first.cleanup()
+
+
+def test_what_came_after_the_kept_copy_and_is_removed_by_an_agent_is_deleted(tmp_path: Path) -> None:
+    host, home = make_host(tmp_path / "host"), tmp_path / "home"
+    section_of(host, home).cleanup()
+    (host / "docs" / "later.txt").write_bytes(b"later")
+    (host / "later" / "inner").mkdir(parents=True)
+    for name in ("later/inner/file", "later/gone", "later/stays"):
+        (host / name).write_bytes(b"later, too")
+    (host / "later-link").symlink_to("docs")
+    shutil.rmtree(host / "näme")
+    (host / "näme").write_bytes(b"a file now")
+    over, copy = section_of(host, home), section_of(host, home, backend="copy")
+    with as_agent(over) as whole:
+        for top in (whole / "src", copy.temp_dir / "src"):
+            for name in ("docs/later.txt", "later/gone", "later-link", "näme"):
+                (top / name).unlink()
+            shutil.rmtree(top / "later" / "inner")
+    assert over.changes().to_json() == copy.changes().to_json()
+    assert {change.path for change in over.changes() if change.kind == "deleted"} == {
+        *(f"src/{name}" for name in ("docs/later.txt", "later-link", "näme")),
+        *(f"src/later/{name}" for name in ("gone", "inner", "inner/file")),
+    }
+    over.release()
+    again = WorkspaceSection.open(over.temp_dir)
+    assert again.changes().to_json() == copy.changes().to_json()
+    assert again.make_whole()
+    assert again.changes().to_json() == copy.changes().to_json()
+    again.apply()
+    assert not (host / "later" / "inner").exists()
+    assert (host / "later" / "stays").exists()
+    again.cleanup()
+    copy.cleanup()
+
+
+def test_what_an_agent_added_and_then_removed_goes_from_the_host_again(tmp_path: Path) -> None:
+    host, home = make_host(tmp_path / "host"), tmp_path / "home"
+    with section_of(host, home) as section:
+        with as_agent(section) as whole:
+            (whole / "src" / "new").mkdir()
+            (whole / "src" / "new" / "file").write_bytes(b"new")
+        section.apply()
+        assert (host / "new" / "file").exists()
+        with as_agent(section) as whole:
+            shutil.rmtree(whole / "src" / "new")
+        assert {change.path for change in section.changes()} == {"src/new", "src/new/file"}
+        section.apply()
+        assert not (host / "new").exists()
 
 
 def test_two_workspaces_over_one_copy_do_not_see_each_other(tmp_path: Path) -> None:

@@ -175,6 +175,7 @@ class Workspace:
         facts = {} if below is None else {"lay_over": str(below)}
         self.write_facts(below=None if below is None else str(below), **facts)
         if below is not None:
+            self.record.above = set()
             self.work.mkdir(mode=0o700, exist_ok=True)
         self.facts_changed()
 

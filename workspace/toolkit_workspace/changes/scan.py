@@ -13,6 +13,7 @@ from functools import cached_property
 
 from toolkit_workspace.looking import Touched, touched_above, touched_in
 from toolkit_workspace.record.content import Hosts, Node, node_of
+from toolkit_workspace.overlay import moved_from
 from toolkit_workspace.record.record import Stamp
 from toolkit_workspace.record.trouble import unreadable
 from toolkit_workspace.workspace import Workspace
@@ -72,8 +73,9 @@ def settle(workspace: Workspace) -> None:
 def _looked_at(workspace: Workspace, root: int) -> dict[bytes, Touched]:
     try:
         with workspace.record.lock:
-            look = touched_in if workspace.below is None else touched_above
-            return look(workspace.record, root)
+            if workspace.below is None:
+                return touched_in(workspace.record, root)
+            return touched_above(workspace.record, root, workspace.below)
     except OSError as error:
         raise unreadable(error.filename or str(workspace.folder), error) from error
 

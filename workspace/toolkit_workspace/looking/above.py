@@ -1,32 +1,49 @@
 """Find what was touched in a workspace that lies over a kept copy, by looking at what was written only.
 
 All that an agent writes, renames, or changes the permissions of is in the upper folder, in full; what it removes has a
-mark there. So the work is that of the changes and not that of the tree.
+mark there, if the kept copy has it: what came later is looked for. So the work is that of the changes and not that of
+the tree.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
+from toolkit._base.handles import READ_DIR, open_beneath
 from toolkit._base.layered import is_opaque, is_whiteout
-from toolkit_workspace.looking.touched import Touched, seen
+from toolkit_workspace.looking.touched import GONE, Touched, seen
 from toolkit_workspace.looking.walking import Looking
 from toolkit_workspace.record.record import Record, Rows
 
 _NOTHING = Rows()
 
 
-def touched_above(record: Record, root: int) -> dict[bytes, Touched]:
-    """Everything that is new, gone or touched, by path; `root` is the open upper folder."""
-    return _Above(record).all_below(root, False)
+def touched_above(record: Record, root: int, below: Path) -> dict[bytes, Touched]:
+    """Everything that is new, gone or touched, by path; `root` is the open upper folder, `below` the kept copy."""
+    later: dict[bytes, list[str]] = defaultdict(list)
+    for path in record.above or ():
+        parent, _, name = path.rpartition(b"/")
+        later[parent].append(os.fsdecode(name))
+    kept = os.open(below, READ_DIR)
+    try:
+        return _Above(record, kept=kept, later=later).all_below(root, False)
+    finally:
+        os.close(kept)
 
 
+@dataclass(slots=True)
 class _Above(Looking):
     """What is known of a folder is whether nothing of the copy below shows in it."""
 
-    __slots__ = ()
+    kept: int = field(kw_only=True)
+    """The open kept copy."""
+    later: Mapping[bytes, Collection[str]] = field(kw_only=True)
+    """What was recorded after it, by folder."""
 
     def entries(self, fd: int, path: bytes, prefix: bytes, known: bool) -> list[tuple[str, bool]]:
         """Look at all that was written."""
@@ -43,10 +60,26 @@ class _Above(Looking):
             self._entry(fd, prefix + os.fsencode(name), name, st, rows, positions.get(name))
             if stat.S_ISDIR(st.st_mode):
                 folders.append((name, is_apart))
-        if is_apart:
-            for name in set(rows.names).difference(names):
+        for name in set(rows.names if is_apart else self.later.get(path, ())).difference(names):
+            if is_apart or not self._shows(path, name):
                 self.gone(prefix + os.fsencode(name))
         return folders
+
+    def _shows(self, path: bytes, name: str) -> bool:
+        """Whether the kept copy has this name in a folder."""
+        try:
+            folder = open_beneath(self.kept, path or b".", READ_DIR)
+        except OSError as error:
+            if error.errno in GONE:
+                return False
+            raise
+        try:
+            os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        finally:
+            os.close(folder)
+        return True
 
     def _entry(self, fd: int, path: bytes, name: str, st: os.stat_result, rows: Rows, position: int | None) -> None:
         if is_whiteout(st):

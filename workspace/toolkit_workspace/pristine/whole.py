@@ -45,10 +45,11 @@ def make_whole(workspace: Workspace) -> bool:
 def _record_of(workspace: Workspace, whole: Path) -> Record:
     """Copy all files, and record the copies of what nobody touched."""
     with workspace.opened() as root:
-        touched = touched_above(workspace.record, root)
+        touched = touched_above(workspace.record, root, workspace.lower[0])
     copy_whole(workspace.lower[0], workspace.folder, whole)
     record = Record.load(workspace.record_file)
     top = os.open(whole, READ_DIR)
+    record.above = None
     try:
         for path in list(record.folders):
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -103,7 +104,7 @@ def finish_whole(workspace: Workspace) -> None:
     workspace.lay_over(None)
     for earlier in workspace.state_dir.glob("appl*/record"):
         record = Record.load(earlier)
-        record.root_stamp = stamp
+        record.root_stamp, record.above = stamp, None
         record.save(earlier, durable=True)
     new.rename(workspace.record_file)
     workspace.forget_record()

@@ -237,6 +237,8 @@ class Record:
         self.root_stamp = (0, 0)
         """ctime and inode of the workspace folder itself."""
         self.folders: dict[bytes, Rows] = {}
+        self.above: set[bytes] | None = None
+        """What was recorded since the workspace was laid over a kept copy; None where it is not laid over one."""
         self._targets: dict[bytes, bytes] = {}
         self._elsewhere: dict[bytes, bytes] = {}
         """Host paths of what did not come from where its name says."""
@@ -260,6 +262,8 @@ class Record:
         if row.host_path != self._usual_host_path(row.mount, row.path):
             self._elsewhere[row.path] = row.host_path
         self.folders.setdefault(parent, Rows()).add(name + b"\0", _pack(*row[3:]))
+        if self.above is not None:
+            self.above.add(row.path)
 
     def add_files(
         self, mount: int, folder: bytes, host_folder: bytes, names: Sequence[str], files: Sequence[Copied]
@@ -320,6 +324,8 @@ class Record:
             for each in [path, *gone]:
                 self._targets.pop(each, None)
                 self._elsewhere.pop(each, None)
+                if self.above is not None:
+                    self.above.discard(each)
             for each in inner:
                 del self.folders[each]
 
@@ -365,6 +371,7 @@ class Record:
         with self.lock:
             self.mounts, self.created_ns, self.root_stamp = other.mounts, other.created_ns, other.root_stamp
             self.folders, self._targets, self._elsewhere = other.folders, other._targets, other._elsewhere
+            self.above = other.above
             self.edits += 1
 
     def save(self, file: Path, *, durable: bool = False) -> None:
@@ -385,6 +392,8 @@ class Record:
                 "elsewhere": {_text(path): _text(host) for path, host in self._elsewhere.items()},
                 "folders": [_text(path) for path in self.folders],
             }
+            if self.above is not None:
+                header["above"] = [_text(path) for path in sorted(self.above)]
             head = json.dumps(header).encode()
             with replacing(file, durable=durable) as out:  # folder by folder: all of it once more would be felt
                 out.write(b"".join([_MAGIC, struct.pack("<Q", len(head)), head]))
@@ -427,6 +436,8 @@ class Record:
         record.root_stamp = (int(ctime_ns), int(inode))
         record._targets = {_raw(path): _raw(target) for path, target in header["targets"].items()}
         record._elsewhere = {_raw(path): _raw(host) for path, host in header["elsewhere"].items()}
+        if "above" in header:
+            record.above = {_raw(path) for path in header["above"]}
         for path in header["folders"]:
             record.folders[_raw(path)] = Rows.load(file)
         return record
