@@ -141,6 +141,22 @@ def test_a_second_process_that_does_not_help_does_no_harm(
 
 
 @pytest.mark.usefixtures("crew")
+def test_the_permissions_of_folders_are_those_of_a_new_copy(tmp_path: Path) -> None:
+    host, home = make_host(tmp_path / "host"), tmp_path / "home"
+    section_of(host, home).cleanup()
+    (host / "a").chmod(0o775)
+    (host / "docs").chmod(0o777)
+    (host / "later").mkdir(mode=0o777)
+    (host / "later").chmod(0o777)
+    assert_same(host, home)
+    before = os.umask(0o027)
+    try:
+        assert_same(host, home)
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.usefixtures("crew")
 def test_what_comes_into_an_empty_folder_comes_along(tmp_path: Path) -> None:
     host, home = make_host(tmp_path / "host"), tmp_path / "home"
     (host / "empty" / "inner").mkdir()

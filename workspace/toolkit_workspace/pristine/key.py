@@ -1,6 +1,7 @@
 """Name a mount set, so that the copy that was kept of it is found again.
 
-Everything that decides which files come along is in the name; what they hold is not: that is looked at each time.
+Everything that decides which files come along, and with which permissions, is in the name; what they hold is not: that
+is looked at each time.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import os
 from collections.abc import Sequence
 
+from toolkit._base.files import umask
 from toolkit._base.handles import READ_FILE, open_beneath
 from toolkit_workspace.selecting import AllowedRoots, Source
 
@@ -19,7 +21,7 @@ _MOST_RULES = 1_000_000
 
 def key_of(sources: Sequence[Source], roots: AllowedRoots, *, strict: bool) -> str:
     """The name of what these mounts select."""
-    parts = [_FORMAT, os.geteuid(), strict, sorted(roots.paths), [_facts(source) for source in sources]]
+    parts = [_FORMAT, os.geteuid(), umask(), strict, sorted(roots.paths), [_facts(source) for source in sources]]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 

@@ -12,11 +12,12 @@ import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from toolkit._base.files import umask
 from toolkit._base.handles import CREATE_FILE, READ_DIR, READ_FILE, open_beneath
 from toolkit._base.layered import make_above, make_whiteout
 from toolkit_workspace.copying import Mover, Names, TooLarge, note_other_names
 from toolkit_workspace.pristine.comparing import Comparer
-from toolkit_workspace.pristine.rescan import Suspect, Walkable, is_simple, suspects
+from toolkit_workspace.pristine.rescan import Suspect, Walkable, folder_mode, is_simple, suspects
 from toolkit_workspace.record import Record, Row, Stamp, join, keep_base
 from toolkit_workspace.record.content import ContentGone, Hosts
 from toolkit_workspace.record.record import FRESH_NS
@@ -86,6 +87,7 @@ class _Renewal:
     names: dict[tuple[int, int], Names] = field(default_factory=dict)
     moved: int = 0
     """Bytes that were written."""
+    umask: int = field(default_factory=umask)
 
     @property
     def record(self) -> Record:
@@ -197,7 +199,7 @@ class _Renewal:
 
     def folder(self, place: bytes, host_path: bytes, st: os.stat_result) -> None:
         """Make a folder what it is on the host now, but for what is in it."""
-        row, mode = self.record.get(place), (st.st_mode & 0o777) | 0o700 if host_path else 0o700
+        row, mode = self.record.get(place), folder_mode(st, self.umask) if host_path else 0o700
         if row is not None and row.kind == "d" and row.mode & 0o777 == mode and row.host == Stamp.of(st):
             return
         if row is not None and row.kind != "d":

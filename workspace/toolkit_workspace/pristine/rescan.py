@@ -13,6 +13,7 @@ import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from toolkit._base.files import umask
 from toolkit._base.handles import READ_DIR, open_beneath
 from toolkit_workspace.pristine.comparing import Comparer
 from toolkit_workspace.record.record import FRESH_NS, Record, Rows, join
@@ -48,6 +49,11 @@ class OtherFolder:
     stat: os.stat_result
 
 
+def folder_mode(st: os.stat_result, umask: int) -> int:
+    """The permissions that a copy of a folder gets."""
+    return (st.st_mode & 0o777 | 0o700) & ~umask
+
+
 def is_simple(source: Source, tally: Tally) -> bool:
     """Whether a mount's rows say all there is to know about it, once nothing is different."""
     mount = source.mount
@@ -81,6 +87,7 @@ class _Rescan:
     repositories: set[bytes]
     found: list[Suspect] = field(default_factory=list)
     folders: list[OtherFolder] = field(default_factory=list)
+    umask: int = field(default_factory=umask)
     newest: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -125,7 +132,7 @@ class _Rescan:
         row = self.record.get(path) if path else None
         if row is None or not row.host_is_untouched(st) or row.host.ctime_ns > self.newest:
             self._same_names(fd, host_path, names)
-            if row is not None and host_path and (row.mode & 0o777) != (st.st_mode & 0o777) | 0o700:
+            if row is not None and host_path and row.mode & 0o777 != folder_mode(st, self.umask):
                 raise Walkable
         if row is not None and not row.host_is_untouched(st):
             self.folders.append(OtherFolder(path, host_path, st))
