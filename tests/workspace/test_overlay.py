@@ -118,6 +118,21 @@ def test_a_snapshot_is_gone_back_to(tmp_path: Path) -> None:
         assert section.filled_by == ("copy", "it was an overlay before")
 
 
+@pytest.mark.parametrize("leads_to", ["docs", "/etc", "nowhere", "a"])
+def test_what_became_a_link_is_one_in_the_plain_copy_too(tmp_path: Path, leads_to: str) -> None:
+    host = make_host(tmp_path / "host")
+    over, copy = section_of(host, tmp_path / "home"), section_of(host, tmp_path / "home", backend="copy")
+    with as_agent(over) as whole:
+        for top in (whole, copy.temp_dir):
+            shutil.rmtree(top / "src" / "a")
+            (top / "src" / "a").symlink_to(leads_to)
+    assert over.make_whole()
+    assert over.fingerprint() == copy.fingerprint()
+    assert facts_of(over.changes()) == facts_of(copy.changes())
+    for section in (over, copy):
+        section.cleanup()
+
+
 def test_another_process_opens_it_as_it_is(tmp_path: Path) -> None:
     host = make_host(tmp_path / "host")
     section = section_of(host, tmp_path / "home")

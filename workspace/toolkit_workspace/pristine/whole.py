@@ -17,6 +17,7 @@ from toolkit_workspace.looking import touched_above
 from toolkit_workspace.overlay import copy_whole
 from toolkit_workspace.record import Record, Stamp
 from toolkit_workspace.record.content import ContentGone, Hosts
+from toolkit_workspace.record.trouble import is_gone, leads_away
 from toolkit_workspace.workspace import Workspace
 
 _WHOLE, _RECORD = "whole", "record.whole"
@@ -48,12 +49,15 @@ def _record_of(workspace: Workspace, whole: Path) -> Record:
         touched = touched_above(workspace.record, root, workspace.lower[0])
     copy_whole(workspace.lower[0], workspace.folder, whole)
     record = Record.load(workspace.record_file)
-    top = os.open(whole, READ_DIR)
     record.above = None
+    top = os.open(whole, READ_DIR)
     try:
         for path in list(record.folders):
-            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            try:
                 _restamp(workspace, record, path, top, touched)
+            except OSError as error:
+                if not is_gone(error) and not leads_away(error):  # removed, or a file or a link now
+                    raise
         record.seal(top)
     finally:
         os.close(top)
