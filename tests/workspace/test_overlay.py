@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 from pathlib import Path
@@ -116,6 +117,35 @@ def test_a_snapshot_is_gone_back_to(tmp_path: Path) -> None:
         assert section.fingerprint() == untouched
         assert len(section.changes()) == 0
         assert section.filled_by == ("copy", "it was an overlay before")
+
+
+def test_a_file_that_was_moved_and_then_edited_is_renamed(tmp_path: Path) -> None:
+    host, home = make_host(tmp_path / "host"), tmp_path / "home"
+    text = "".join(f"line {number}\n" for number in range(30))
+    for name in ("a/b/moved.txt", "linked.txt", "to-a-folder.txt"):
+        (host / name).write_text(text + name, encoding="utf-8")
+    section_of(host, home).cleanup()
+    (host / "newer.txt").write_text(text + "newer", encoding="utf-8")
+    over, copy = section_of(host, home), section_of(host, home, backend="copy")
+    with as_agent(over) as whole:
+        for top in (whole / "src", copy.temp_dir / "src"):
+            for old, new in (("a/b/moved.txt", "b1"), ("newer.txt", "docs/b2"), ("to-a-folder.txt", "b3")):
+                (top / old).rename(top / new)
+            os.link(top / "linked.txt", top / "b4")
+            (top / "linked.txt").unlink()
+            (top / "to-a-folder.txt").mkdir()
+            for number, name in enumerate(("b1", "docs/b2", "b3", "b4")):
+                with (top / name).open("a") as file:
+                    file.write(f"\nedited {number}\n")
+    assert [change.old_path for change in over.changes() if change.kind == "renamed"] == [
+        "src/a/b/moved.txt",
+        "src/to-a-folder.txt",
+        "src/linked.txt",
+        "src/newer.txt",
+    ]
+    assert facts_of(over.changes()) == facts_of(copy.changes())
+    for section in (over, copy):
+        section.cleanup()
 
 
 @pytest.mark.parametrize("leads_to", ["docs", "/etc", "nowhere", "a"])

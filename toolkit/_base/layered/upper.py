@@ -6,6 +6,7 @@ Two signs hide what is below: a device for a name, an attribute for a whole fold
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import os
 import stat
@@ -15,8 +16,17 @@ from pathlib import Path
 from toolkit._base.handles import READ_DIR, open_beneath, open_folder
 
 _OPAQUE = "user.overlay.opaque"
+_ORIGIN = "user.overlay.origin"
+_TYPE, _HANDLE = 4, 21  # where they are in it: what `name_to_handle_at` gives of the file below
+_MOST_HANDLE = 128
 _NOT_THERE = (errno.ENODATA, errno.EOPNOTSUPP)
 _USUAL = 0o755
+
+_handle_at = getattr(ctypes.CDLL(None, use_errno=True), "name_to_handle_at", None)
+
+
+class _FileHandle(ctypes.Structure):
+    _fields_ = (("size", ctypes.c_uint), ("kind", ctypes.c_int), ("data", ctypes.c_ubyte * _MOST_HANDLE))
 
 
 def is_whiteout(st: os.stat_result) -> bool:
@@ -46,6 +56,24 @@ def is_opaque(folder: int) -> bool:
 def make_opaque(folder: int) -> None:
     """Let nothing of the folder below show through an open one."""
     os.setxattr(folder, _OPAQUE, b"y")
+
+
+def origin_of(file: int) -> tuple[int, bytes] | None:
+    """Which file below an open one was until it was written to, or moved; None where nothing says so."""
+    try:
+        said = os.getxattr(file, _ORIGIN)
+    except OSError:
+        return None
+    return (said[_TYPE], said[_HANDLE:]) if len(said) > _HANDLE else None
+
+
+def as_origin(folder: int, name: bytes) -> tuple[int, bytes] | None:
+    """What `origin_of` says of a file that was this one; None where the file system has no such handles."""
+    if _handle_at is None:
+        return None
+    found, mount = _FileHandle(_MOST_HANDLE), ctypes.c_int()
+    given = ctypes.c_int(folder), ctypes.c_char_p(name), ctypes.byref(found), ctypes.byref(mount), ctypes.c_int(0)
+    return None if _handle_at(*given) else (found.kind, bytes(found.data[: found.size]))
 
 
 def make_above(root: int, below: Sequence[Path], path: bytes) -> int:

@@ -8,12 +8,13 @@ the recorded bytes are lost, a touched file counts as changed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 
 from toolkit_workspace.looking import Touched, touched_above, touched_in
-from toolkit_workspace.record.content import Hosts, Node, node_of
 from toolkit_workspace.overlay import moved_from
+from toolkit_workspace.record.content import Hosts, Node, node_of
 from toolkit_workspace.record.record import Stamp
 from toolkit_workspace.record.trouble import unreadable
 from toolkit_workspace.workspace import Workspace
@@ -86,4 +87,20 @@ def _pairs(workspace: Workspace, touched: Mapping[bytes, Touched], hosts: Hosts)
     rows = [record.get(path) for path, one in touched.items() if one.is_known]
     old = {row.path: hosts.recorded(row) for row in rows if row is not None}
     new = {path: node_of(one.now, one.target, workspace.open, path) for path, one in touched.items() if one.now}
+    if workspace.below is not None:
+        new |= _moved(workspace.below, old, new)
     return [Pair(path, old.get(path), new.get(path)) for path in sorted(touched)]
+
+
+def _moved(below: Path, old: Mapping[bytes, Node], new: Mapping[bytes, Node]) -> dict[bytes, Node]:
+    """What was moved out of the kept copy, with the inodes that it had there: in a plain copy it keeps them."""
+    gone = [path for path, node in old.items() if node.kind == "f" and not _is_file(new.get(path))]
+    come = {path: node.content.open for path, node in new.items() if node.content and not _is_file(old.get(path))}
+    if not gone or not come:
+        return {}
+    origins = moved_from(below, gone, come)
+    return {path: replace(new[path], inode=old[origin].inode) for path, origin in origins.items()}
+
+
+def _is_file(node: Node | None) -> bool:
+    return node is not None and node.kind == "f"
