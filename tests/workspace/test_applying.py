@@ -32,6 +32,31 @@ def ws(tmp_path: Path, host: Path) -> WorkspaceSection:
     return prepare(host)
 
 
+@pytest.mark.parametrize("other", ["edited", "removed", "moved", "untouched"])
+def test_permissions_of_a_file_with_other_names_are_its_own(tmp_path: Path, other: str) -> None:
+    outside = tmp_path / "store"
+    outside.write_bytes(b"#!/bin/sh\n")
+    outside.chmod(0o644)
+    host = make_tree(tmp_path / "host", {"app.py": LINES})
+    (host / "one").hardlink_to(outside)
+    (host / "two").hardlink_to(outside)
+    before = tree_of(host)
+    ws = prepare(host)
+    src = ws.temp_dir / "src"
+    (src / "one").chmod(0o755)
+    if other == "edited":
+        (src / "two").write_bytes(b"edited")
+    elif other == "removed":
+        (src / "two").unlink()
+    elif other == "moved":
+        (src / "two").rename(src / "three")
+    ws.apply()
+    assert tree_of(host) == tree_of(src)
+    assert outside.stat().st_mode & 0o777 == 0o644
+    assert ws.undo_apply()
+    assert tree_of(host) == before
+
+
 def test_all_kinds_of_changes_arrive_on_the_host(ws: WorkspaceSection, host: Path) -> None:
     src = ws.temp_dir / "src"
     (src / "new/deep").mkdir(parents=True)

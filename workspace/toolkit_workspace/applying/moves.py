@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from toolkit._base.files import write_new
@@ -94,15 +94,26 @@ class Move:
         goal = self.goal
         if goal is not None and now is not None and now.kind == goal.kind:
             if goal.kind == "f" and now.sha256 == goal.sha256:
-                _set_mode(folder, name, goal.mode)
+                self._change_mode(folder, name, goal)
             else:
-                self._write_beside(folder, goal)
-                os.rename(self.temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+                self._replace(folder, name, goal)
             return
         if now is not None:
             self._remove(folder, name, now)
         if goal is not None:
             self._create(folder, name, goal)
+
+    def _change_mode(self, folder: int, name: bytes, goal: HostVersion) -> None:
+        """Only the mode differs: the file itself stays, unless it has other names, which are not to change with it."""
+        st = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if st.st_nlink > 1:
+            self._replace(folder, name, replace(goal, mtime_ns=st.st_mtime_ns))
+        else:
+            _set_mode(folder, name, goal.mode)
+
+    def _replace(self, folder: int, name: bytes, goal: HostVersion) -> None:
+        self._write_beside(folder, goal)
+        os.rename(self.temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
 
     def _create(self, folder: int, name: bytes, goal: HostVersion) -> None:
         if goal.kind == "d":
@@ -159,7 +170,6 @@ class Move:
 
 
 def _set_mode(folder: int, name: bytes, mode: int) -> None:
-    """Only the mode differs: the file itself stays."""
     fd = os.open(name, READ_FILE, dir_fd=folder)
     try:
         os.fchmod(fd, mode & 0o777)
