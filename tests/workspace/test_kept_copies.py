@@ -270,6 +270,18 @@ def test_links_that_are_followed_make_it_a_copy(tmp_path: Path) -> None:
         assert section.filled_by == ("copy", "links that lead out of a mount are followed")
 
 
+def test_a_small_tree_is_a_copy_although_one_is_kept_unless_an_overlay_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, home = make_host(tmp_path / "host"), tmp_path / "home"
+    section_of(host, home).cleanup()
+    with section_of(host, home, backend="auto") as section:
+        assert section.filled_by == ("copy", f"{section.plan().files} files: a copy is as quick")
+    monkeypatch.setattr("toolkit_workspace.pristine.filling.ENOUGH_FILES", 10)
+    with section_of(host, home, backend="auto") as section:
+        assert section.filled_by[0] == "overlay"
+
+
 def test_so_much_that_is_new_is_copied_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     host, home = make_host(tmp_path / "host"), tmp_path / "home"
     monkeypatch.setattr("toolkit_workspace.pristine.renew.MOST_FILES", 3)

@@ -80,7 +80,8 @@ def filled(
     if reason:
         return Filled(_unless_asked(wish, reason, copied), why=reason)
     key = key_of(sources, roots, strict=strict)
-    if (again := _again(workspace, sources, roots, copies, key, strict=strict)) is not None:
+    least = ENOUGH_FILES if wish.backend == "auto" else 0
+    if (again := _again(workspace, sources, roots, copies, key, least=least, strict=strict)) is not None:
         return again
     if wish.backend == "overlay" and (refused := why_no_layers(copies.folder)):
         _unless_asked(wish, refused, copied)
@@ -164,15 +165,19 @@ def _again(
     copies: KeptCopies,
     key: str,
     *,
+    least: int,
     strict: bool,
 ) -> Filled | None:
-    """Lay a workspace over the copy that was kept of its kind; None where there is none that does."""
+    """Lay a workspace over the copy that was kept of its kind; None where there is none that does.
+
+    One with fewer files than `least` is for those who ask for it.
+    """
     found = copies.take(key)
     if found is None:
         return None
     kept, lock = found
     with lock:
-        if not kept.was_tried and why_no_layers(copies.folder):
+        if kept.files < least or (not kept.was_tried and why_no_layers(copies.folder)):
             return None
         comparers: list[Comparer] = []
         try:
