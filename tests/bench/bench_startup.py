@@ -42,7 +42,8 @@ def main() -> Iterator[Row]:
         env = _stored_run(Path(folder))
         click = partial(_run, [sys.executable, "-c", "import click"])
         for words in COMMANDS:
-            ours = partial(_run, [TOOLKIT, *words.split()], folder, env)
+            # `doctor` says by its code what it has found.
+            ours = partial(_run, [TOOLKIT, *words.split()], folder, env, check=words != "doctor")
             yield interleave(ours, click, rounds=11).row(f"toolkit {words} / python -c 'import click'", 3)
 
 
@@ -52,10 +53,12 @@ def _stored_run(folder: Path) -> dict[str, str]:
     (folder / "src" / "app.py").write_text("print('old')\n", encoding="utf-8")
     section = WorkspaceSection([HostMount(folder / "src")], [folder])
     asyncio.run(run("Look.", workspace=section, transport=FakeCLI(Turn([text("Done.")])), home=folder / "home"))
+    (section.temp_dir / "src" / "app.py").write_text("print('new')\n", encoding="utf-8")  # something to show
     return {"TOOLKIT_HOME": str(folder / "home")}
 
 
-def _run(command: Sequence[str], folder: str | None = None, env: dict[str, str] | None = None) -> None:
+def _run(
+    command: Sequence[str], folder: str | None = None, env: dict[str, str] | None = None, *, check: bool = True
+) -> None:
     # Away from the project, so that an editable install is found as users find it.
-    # `doctor` says by its code what it has found.
-    run_to_end(command, cwd=folder or tempfile.gettempdir(), env=child_env(env), check=folder is None)
+    run_to_end(command, cwd=folder or tempfile.gettempdir(), env=child_env(env), check=check)
