@@ -493,3 +493,19 @@ async def test_a_run_whose_cli_the_kernel_ends_for_its_memory_has_used_up_its_bu
     if "memory" in result.unenforced:
         pytest.skip("no control group can be made here")
     assert (result.code, result.cause) == ("budget", "the limit on memory was passed (524 MB of 524 MB)")
+
+
+@pytest.mark.parametrize(
+    ("limits", "limit"),
+    [(Limits(workspace_bytes=1, seconds=60), "workspace"), (Limits(memory_bytes=70_000_000, seconds=60), "memory")],
+    ids=["workspace", "memory"],
+)
+async def test_a_run_whose_limit_leaves_no_room_for_the_cli_has_used_up_its_budget(
+    src: Path, limits: Limits, limit: str
+) -> None:
+    with ScriptedAPI([text("done")], strict=False) as api:
+        result = await go(api, workspace=InPlace(src), limits=limits)
+    if limit in result.unenforced:
+        pytest.skip("no control group can be made here")
+    assert result.code == "budget"
+    assert (result.cause or "").startswith(f"the limit on {limit} was passed")

@@ -177,7 +177,7 @@ def _story(run: StoredRun, state: str, facts: dict[str, Any], result: RunResult[
     lines += _setup(run, facts, result)
     lines += [*backend_lines(facts), *lent_lines(facts)]
     lines += [f"branch     {line}" for line in branch_lines(result.delivery)] if result.delivery else []
-    limits = ", ".join(f"{name} {value:g}" for name, value in (facts.get("limits") or {}).items())
+    limits = ", ".join(f"{name} {value:.15g}" for name, value in (facts.get("limits") or {}).items())
     lines += [f"limits     {limits}"] if limits else []
     lines += [f"verify     {safe_line(facts['verify'], 200)}"] if facts.get("verify") else []
     lines += [f"protected  {safe_line(', '.join(facts['protect']), 200)}"] if facts.get("protect") else []

@@ -205,7 +205,9 @@ class Fold:
     def failed(self, error: BaseException, more: dict[str, Any] | None = None) -> Event:
         """The event that ends a turn in which something was raised; `more` are raw texts that tell of it."""
         more = more or {}
-        end = End(error=type(error).__name__, detail=f"{error}\n{more.get('stderr', '')}".rstrip())
+        # What the jail was ended for is why the CLI, which could not even begin, is gone.
+        guard: Code | None = "budget" if more.get("exceeded") and not isinstance(error, ToolkitError) else None
+        end = End(error=type(error).__name__, guard=guard, detail=f"{error}\n{more.get('stderr', '')}".rstrip())
         code = "bad_request" if is_refusal(error) else code_of(end)
         return self.end(code, debug={"error": end.error, "detail": str(error), **more})
 
