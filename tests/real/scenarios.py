@@ -116,6 +116,11 @@ def decision(kind: str, **more: Any) -> dict[str, Any]:
     return {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": kind, **more}}
 
 
+def replaced(also: Mapping[str, Any] = {}, **by: Any) -> dict[str, Any]:
+    """A hook that replaces what a tool gave."""
+    return hooks("PostToolUse", {**also, "hookSpecificOutput": {"hookEventName": "PostToolUse", **by}})
+
+
 async def _no_more(client: ClaudeSDKClient) -> list[Message]:
     return [message async for message in client.receive_response()]
 
@@ -343,6 +348,18 @@ SCENARIOS: dict[str, Scenario] = {
         {"hooks": hooks("PreToolUse", decision("deny", permissionDecisionReason="no"), matcher="Bash|Write")},
     ),
     "hook stops afterwards": Scenario([_ADD], {"hooks": hooks("PostToolUse", {"continue_": False})}),
+    "hook replaces a result": Scenario([_ADD, [text("done")]], {"hooks": replaced(updatedMCPToolOutput="other")}),
+    "hook replaces a result by blocks": Scenario(
+        [_ADD, [text("done")]], {"hooks": replaced(updatedToolOutput=[{"type": "text", "text": "other"}])}
+    ),
+    "hook replaces a result by nothing": Scenario([_ADD, [text("done")]], {"hooks": replaced(updatedToolOutput="")}),
+    "hook replaces a structured result": Scenario(
+        [[_call("structured")], [text("done")]], {"hooks": replaced(updatedToolOutput="other")}
+    ),
+    "hook replaces a result and objects": Scenario(
+        [_ADD, [text("done")]],
+        {"hooks": replaced({"decision": "block", "reason": "no"}, updatedToolOutput="other", updatedMCPToolOutput="x")},
+    ),
     "hook wants more": Scenario(
         [[text("one")], [text("two")]], {"hooks": once("Stop", {"decision": "block", "reason": "more"})}
     ),

@@ -113,6 +113,7 @@ class Caller:
         await self._execute(call)
         if call.error is None:
             answer = await self._hook("PostToolUse", call, tool_response=call.for_host)
+            _replace_result(call, answer.get("hookSpecificOutput", {}))
         else:
             answer = await self._hook("PostToolUseFailure", call, error=call.error, is_interrupt=False)
         call.stops = call.stops or answer.get("continue") is False
@@ -254,6 +255,18 @@ def _take_answer(call: ToolCall, server: str, result: Mapping[str, Any]) -> None
         call.succeed(words, {"content": words, "structuredContent": structured})
     else:
         call.succeed(content or f"({call.name} completed with no output)", content)
+
+
+def _replace_result(call: ToolCall, special: Frame) -> None:
+    """Have the model read what a hook gave in the place of the result."""
+    for_mcp = special.get("updatedMCPToolOutput") if call.name.startswith("mcp__") else None
+    if "updatedToolOutput" not in special and not for_mcp:
+        return
+    value = special.get("updatedToolOutput", for_mcp)
+    host = call.for_host
+    is_structured = isinstance(host, dict) and "structuredContent" in host
+    empty = f"({call.name} completed with no output)"
+    call.succeed(empty if value in (None, "") else value, {**host, "content": value} if is_structured else value)
 
 
 def _take_structured(call: ToolCall, schema: Mapping[str, Any]) -> None:
