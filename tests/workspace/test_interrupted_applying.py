@@ -122,6 +122,26 @@ def test_an_undo_that_was_interrupted_is_announced_everywhere(half_undone: Works
     assert tree_of(parent / "host") == host
 
 
+def test_ctrl_c_in_the_middle_of_an_undo_says_what_is_half_done(tmp_path: Path) -> None:
+    ws = _edited(tmp_path)
+    ws.apply()
+    interrupted = (
+        "import os; from toolkit.cli import main; real, made = os.rename, []\n"
+        "def once(*args, **kwargs):\n"
+        "    if made: raise KeyboardInterrupt\n"
+        "    made.append(args); real(*args, **kwargs)\n"
+        "os.rename = once; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", interrupted, "workspace", "apply", str(ws.temp_dir), "--undo"],
+        cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert [one.status for one in find_workspaces(tmp_path)] == ["unfinished"]
+    assert done.returncode == 1
+    assert f"--resume {ws.temp_dir}" in done.stderr or f"{ws.temp_dir} --resume" in done.stderr
+    assert done.stderr.endswith("Aborted!\n")
+
+
 @pytest.mark.parametrize(("option", "wanted"), [("--resume", {b"agent\n"}), ("--undo", {b"a\n", b"b\n"})])
 def test_an_undo_that_was_interrupted_is_finished_either_way(
     half_undone: WorkspaceSection, option: str, wanted: set[bytes]

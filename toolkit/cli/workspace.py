@@ -26,9 +26,11 @@ from toolkit.cli.terminal.results import (
     print_changes,
     print_gone_on,
     take_stdout,
+    telling_at_ctrl_c,
 )
 
 if TYPE_CHECKING:
+    from toolkit.errors import WorkspaceError
     from toolkit.workspace import Progress, WorkspaceSection
 
 
@@ -305,9 +307,14 @@ def apply(
     """
     check_apply_options(resume, undo, chosen=bool(paths or mounts or any(how.values())))
     from toolkit.workspace import WorkspaceSection
+    from toolkit_workspace import Workspace
+
+    def unfinished() -> WorkspaceError | None:
+        looked_at = Workspace.found(workspace_dir)
+        return looked_at.unfinished() if looked_at.has_unfinished_apply else None
 
     stdout = take_stdout()
-    with WorkspaceSection.open(workspace_dir) as section:
+    with telling_at_ctrl_c(unfinished), WorkspaceSection.open(workspace_dir) as section:
         if resume or undo:
             print_gone_on(stdout, section, undo=undo, wants_json=wants_json)
             return

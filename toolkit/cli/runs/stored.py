@@ -24,7 +24,15 @@ from toolkit.cli.terminal.command import (
     json_option,
     mistyped_if_refused,
 )
-from toolkit.cli.terminal.results import as_json, print_applied, print_changes, print_gone_on, take_stdout, write_result
+from toolkit.cli.terminal.results import (
+    as_json,
+    print_applied,
+    print_changes,
+    print_gone_on,
+    take_stdout,
+    telling_at_ctrl_c,
+    write_result,
+)
 from toolkit.errors import ToolkitError
 
 if TYPE_CHECKING:
@@ -325,10 +333,11 @@ def apply(
     """
     check_apply_options(resume, undo, chosen=bool(paths or mounts or any(how.values())))
     stdout = take_stdout()
-    if resume or undo:
-        print_gone_on(stdout, run, undo=undo, wants_json=wants_json)
-        return
-    applied = run.apply(paths=paths or None, mounts=mounts or None, **how)
+    with telling_at_ctrl_c(lambda: run.unfinished_apply):
+        if resume or undo:
+            print_gone_on(stdout, run, undo=undo, wants_json=wants_json)
+            return
+        applied = run.apply(paths=paths or None, mounts=mounts or None, **how)
     print_applied(stdout, applied, wants_json=wants_json)
 
 

@@ -14,6 +14,9 @@ from toolkit._base.words import count_text, safe_name, safe_text
 from toolkit.errors import ToolkitError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from toolkit.errors import WorkspaceError
     from toolkit.tools import Toolbox
     from toolkit.workspace import Applied, Changes
 
@@ -112,6 +115,17 @@ def say_warnings(box: Toolbox) -> str:
     for warning in warnings:
         click.echo(f"warning: {warning}", err=True)
     return count_text(len(warnings), "warning") if warnings else ""
+
+
+@contextlib.contextmanager
+def telling_at_ctrl_c(unfinished: Callable[[], WorkspaceError | None]) -> Iterator[None]:
+    """Say at Ctrl-C what is half applied, or half taken back, by then."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if (half := unfinished()) is not None:
+            click.echo(f"\n{half}", err=True)
+        raise
 
 
 class _Applying(Protocol):
