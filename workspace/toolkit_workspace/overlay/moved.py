@@ -1,4 +1,7 @@
-"""Tell which file of the kept copy a written one was: moving a file copies it, and the kernel notes of which."""
+"""Tell which file of the kept copy a written one was: moving a file copies it, and the kernel notes of which.
+
+For root: in the user namespace of a plain user it notes only that there was one, and nothing is told.
+"""
 
 from __future__ import annotations
 
