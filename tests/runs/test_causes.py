@@ -30,6 +30,14 @@ async def test_the_cause_of_an_api_error_is_in_the_result_the_event_the_file_and
         result.raise_for_status()
 
 
+async def test_what_the_gate_refused_is_not_blamed_on_the_credentials() -> None:
+    with ScriptedAPI(Status(403, message="refused by the sandbox gate: the field 'odd' is not known")) as api:
+        real = await run("go", api_url=api.url, api_key="none")
+    fake = await run("go", transport=FakeCLI(Status(403, message="refused by the sandbox gate: no")))
+    assert (real.code, fake.code) == ("api_error", "api_error")
+    assert "the field 'odd' is not known" in (real.cause or "")
+
+
 async def test_a_run_that_is_ok_has_no_cause() -> None:
     assert (await run("go", transport=FakeCLI([text("done")]))).cause is None
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from toolkit.sandbox.gate.gate import Gate as Gate
     from toolkit.sandbox.gate.pacing.keeping import Bookkeeper as Bookkeeper
     from toolkit.sandbox.gate.pacing.pace import Pace as Pace
-    from toolkit.sandbox.gate.refusals import Refusal as Refusal
+    from toolkit.sandbox.gate.refusals import GATE_SAYS as GATE_SAYS, Refusal as Refusal
     from toolkit.sandbox.gate.usage import GateUsage as GateUsage, ModelCall as ModelCall, SpendLimit as SpendLimit
     from toolkit.sandbox.host import (
         CREDENTIALS as CREDENTIALS,
@@ -84,7 +84,7 @@ _HOMES = {
     "toolkit.sandbox.gate.gate": "Gate",
     "toolkit.sandbox.gate.pacing.keeping": "Bookkeeper",
     "toolkit.sandbox.gate.pacing.pace": "Pace",
-    "toolkit.sandbox.gate.refusals": "Refusal",
+    "toolkit.sandbox.gate.refusals": "GATE_SAYS Refusal",
     "toolkit.sandbox.gate.usage": "GateUsage ModelCall SpendLimit",
     "toolkit.sandbox.host": (
         "CREDENTIALS CUSTOM_HEADERS BaseURL HostTLS ModelAPI checked_headers find_api find_cli host_tls "

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from toolkit.runs.outcome.codes import End
 from toolkit.runs.outcome.result import PendingCall
 from toolkit.runs.turn.meter import TurnUsage
+from toolkit.sandbox import GATE_SAYS
 
 if TYPE_CHECKING:
     from claude_agent_sdk import Message, ResultMessage
@@ -64,12 +65,13 @@ def sum_of(parts: Sequence[TurnUsage]) -> TurnUsage:
 
 
 def end_of(message: ResultMessage) -> End:
-    """The end that the CLI's result message tells."""
+    """The end that the CLI's result message tells. What the gate refused says nothing about credentials."""
+    is_by_gate = message.is_error and f"API Error: 403 {GATE_SAYS}" in (message.result or "")
     return End(
         subtype=message.subtype,
         is_error=message.is_error,
         terminal_reason=message.terminal_reason,
-        api_status=message.api_error_status,
+        api_status=None if is_by_gate else message.api_error_status,
         detail="\n".join(message.errors or ()),
     )
 

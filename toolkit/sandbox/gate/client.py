@@ -38,6 +38,7 @@ from toolkit.sandbox.gate.policy import (
     forwarded_response_headers,
     read_asked,
 )
+from toolkit.sandbox.gate.refusals import GATE_SAYS
 from toolkit.sandbox.gate.secrets import Remover, Secrets
 from toolkit.sandbox.gate.tunnel import TLS
 from toolkit.sandbox.gate.upstream import Answer, Upstream
@@ -335,7 +336,7 @@ class Client:
 
     async def _answer_refusal(self, refused: Refused) -> None:
         kind = _ERROR_TYPES.get(refused.status, "permission_error")
-        message = f"refused by the sandbox gate: {refused.message}"
+        message = f"{GATE_SAYS}: {refused.message}"
         body = json.dumps({"type": "error", "error": {"type": kind, "message": message}}).encode()
         retry = "true" if refused.code == "rate" else "false"  # alone what is a matter of time may be tried again
         own = [("content-type", "application/json"), ("x-should-retry", retry), ("connection", "close")]

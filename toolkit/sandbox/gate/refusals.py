@@ -13,6 +13,8 @@ from toolkit.errors import SettingsError
 from toolkit.sandbox.domains import parse_domain
 from toolkit.sandbox.gate.http import Refused, RequestHead
 
+GATE_SAYS = "refused by the sandbox gate"
+"""How each of its answers begins, so that nobody takes it for the model API's."""
 _LONGEST_REQUEST = 200
 _LONGEST_MESSAGE = 300
 _UNREADABLE = "a request that cannot be read"
