@@ -235,6 +235,7 @@ MAY_USE: dict[str, set[str]] = {
     "toolkit.runs.outcome": {"toolkit.tools.schema", "toolkit.tools.schema.compiling"},
     "toolkit.runs.projects": {
         "toolkit.runs",
+        "toolkit.runs.asking",
         "toolkit.runs.projects.reading",
         "toolkit_servers.ready",
         "toolkit_workspace",

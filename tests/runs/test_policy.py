@@ -65,6 +65,46 @@ def test_the_table_has_every_combination() -> None:
     assert {row[:2] for row in TABLE} == wanted
 
 
+TOOLS = Offer(("Bash", "Read"), {"notes": ("add", "wipe")}, ("far",))
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"*": "allow", "wipe": "deny"},
+        {"*": "ask", "wipe": "disable"},
+        {"mcp__notes__*": "allow", "mcp__notes__w*": "ask"},
+        {"*": "allow", "mcp__far__*": "deny"},
+        {"Bash": "allow", "Bash(git push)": "deny"},
+        {"Bash(git)": "allow", "Read": "deny", "Bash(git push)": "deny"},
+        {"Bash(git *)": "ask", "Bash(git push:*)": "deny"},
+    ],
+    ids=str,
+)
+def test_a_rule_behind_a_looser_one_about_the_same_calls_is_refused(rules: dict[str, str]) -> None:
+    with pytest.raises(OptionError, match="comes too late") as caught:
+        Policy(rules=rules).about(TOOLS)
+    assert list(rules)[-1] in str(caught.value) or "mcp__notes__wipe" in str(caught.value)
+    turned = dict(reversed(rules.items()))
+    assert len(Policy(rules=turned).about(TOOLS).rules or ()) == len(rules)
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"add": "allow", "mcp__notes__*": "deny"},
+        {"*": "deny", "Read": "allow"},
+        {"Bash(git)": "allow", "Bash(gitk)": "deny", "Bash": "deny"},
+        {"Bash": "deny", "Bash(git push)": "disable"},
+        {"Read": "allow", "*": "deny"},
+        {"Bash(git push)": "ask", "Bash(git)": "deny"},
+    ],
+    ids=str,
+)
+def test_a_rule_that_still_holds_for_some_call_is_taken(rules: dict[str, str]) -> None:
+    assert list((Policy(rules=rules).about(TOOLS).rules or {}).values()) == list(rules.values())
+
+
 def test_a_safe_tool_is_asked_before_the_policy_but_not_before_read_only() -> None:
     assert ruled("normal", "deny", WRITER, safe=True) == "allow"
     assert ruled("read-only", None, WRITER, safe=True) == "deny"

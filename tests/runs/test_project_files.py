@@ -249,6 +249,7 @@ def test_the_callers_options_win_and_lists_and_tables_are_added(folder: Path) ->
     B = "file"
     [policy]
     "Bash(git push)" = "deny"
+    Write = "deny"
     Bash = "ask"
     """
     both = options(
@@ -266,7 +267,8 @@ def test_the_callers_options_win_and_lists_and_tables_are_added(folder: Path) ->
     assert both["domains"] == ("a.example.org", "b.example.org")
     assert both["limits"] == Limits(seconds=60, usd=5)
     assert both["env"] == {"A": "file", "B": "caller", "C": "caller"}
-    assert list(both["policy"].items()) == [("Read", "ask"), ("Bash", "allow"), ("Bash(git push)", "deny")]
+    # The rule of the file about `git push` would come behind the caller's about all of Bash.
+    assert list(both["policy"].items()) == [("Read", "ask"), ("Bash", "allow"), ("Write", "deny")]
 
 
 def test_the_launchers_part_is_combined_part_by_part(folder: Path) -> None:

@@ -142,6 +142,14 @@ class Offer:
         return OptionError(option, what, fix=fix)
 
 
+def covers(earlier: str, later: str) -> bool:
+    """Whether a plain call that one pattern is about is always one of an earlier pattern, too, which decides then."""
+    calls, inner = _OF_CALLS.fullmatch(earlier), _OF_CALLS.fullmatch(later)
+    if calls is None:
+        return fnmatchcase(later if inner is None else inner["tool"], earlier)
+    return inner is not None and f"{bash_prefix(inner['words'])} ".startswith(f"{bash_prefix(calls['words'])} ")
+
+
 def bash_prefix(words: str) -> str:
     """The words in `Bash(…)`, spelled as they are compared; `Bash(git push:*)` is the CLI's way to write one."""
     return " ".join(re.sub(r"(?:^|\s+|:)\*$", "", words.strip()).removesuffix(":").split())

@@ -15,12 +15,13 @@ from typing import Any, Literal, get_args
 from toolkit._base.words import did_you_mean
 from toolkit.errors import RunError
 from toolkit.runs.asking.modes import MODES, OWN_MODES
-from toolkit.runs.asking.patterns import Offer, bash_prefix
+from toolkit.runs.asking.patterns import Offer, bash_prefix, covers
 from toolkit.runs.kinds import OptionError
 from toolkit.sandbox import READ_ONLY_TOOLS
 
 Choice = Literal["allow", "ask", "deny", "defer"]
 POLICIES = (*get_args(Choice), "disable")
+_STRICTNESS = {"allow": 0, "ask": 1, "defer": 1, "deny": 2, "disable": 2}
 
 _BASH = re.compile(r"Bash\((?P<prefix>.+)\)", re.DOTALL)
 _OPERATORS = re.compile(r"[;&|<>`$\n(){}]")
@@ -73,7 +74,8 @@ class Policy:
         """The same policy with the full names of the tools it is about.
 
         Raises:
-            OptionError: a pattern that means no tool of the run, or a rule that never holds beside `safe`.
+            OptionError: a pattern that means no tool of the run, or a rule that never holds beside `safe` or behind a
+                looser one.
         """
         rules: dict[str, str] = {}
         for pattern, policy in (self.rules or {}).items():
@@ -84,6 +86,7 @@ class Policy:
             if names and all(any(fnmatchcase(name, one) for one in safe) for name in names):
                 what = f"policy: '{pattern}={policy}' never holds: safe= has it, and what is safe is not asked about"
                 raise OptionError("policy", what, fix="Leave it out of safe=, or write 'allow' if that is meant")
+        _check_order(rules)
         return replace(self, rules=rules, safe=safe)
 
     def patterns(self) -> list[tuple[str, str]]:
@@ -125,6 +128,17 @@ class Policy:
 
     def _reads(self, tool: str) -> bool:
         return tool in (*READ_ONLY_TOOLS, "StructuredOutput") or self.is_read_only(tool)
+
+
+def _check_order(rules: Mapping[str, str]) -> None:
+    """Refuse a rule behind a looser one that is about the same calls: it would never hold."""
+    earlier: list[tuple[str, str]] = []
+    for pattern, policy in rules.items():
+        for before, looser in earlier:
+            if _STRICTNESS[policy] > _STRICTNESS[looser] and covers(before, pattern):
+                what = f"policy: '{pattern}={policy}' comes too late: '{before}={looser}' decides before it"
+                raise OptionError("policy", what, fix="Write it first: the first match decides")
+        earlier.append((pattern, policy))
 
 
 def _by_policy(policy: str, pattern: str, tool: str) -> Ruling:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolkit._base.words import did_you_mean
+from toolkit.runs.asking.patterns import covers
 from toolkit.runs.kinds import OptionError
 from toolkit.runs.spec import Limits
 
@@ -40,10 +41,15 @@ def _both(name: str, said: Any, given: Any) -> Any:
     if dataclasses.is_dataclass(said) and not isinstance(said, type):
         return _parts(name, said, given)
     if isinstance(said, Mapping) and isinstance(given, Mapping):
-        return {**given, **{key: said[key] for key in said if key not in given}} if name in FIRST else {**said, **given}
+        return _after(given, said) if name in FIRST else {**said, **given}
     if isinstance(said, tuple | list) and isinstance(given, tuple | list) and name not in REPLACED:
         return (*said, *(entry for entry in given if entry not in said))
     return given
+
+
+def _after(given: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+    """The caller's rules, and those of the file that they leave something to."""
+    return {**given, **{key: said[key] for key in said if not any(covers(one, key) for one in given)}}
 
 
 def _parts(name: str, said: Any, given: Any) -> Any:
