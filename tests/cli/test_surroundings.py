@@ -135,6 +135,7 @@ def test_a_server_with_tls_is_believed_by_the_authority_that_is_named(
         (["--thinking", "5"], "--thinking 5: it is"),
         (["--settings", "src/app.py"], "--settings src/app.py: the settings are not JSON"),
         (["--agents", "src/app.py"], "--agents src/app.py: it is no JSON: "),
+        (["--output-schema", "deep.json"], "--output-schema deep.json: it is nested too deep"),
         (["--mount", "src", "--lend", "nowhere"], "--lend nowhere: no mount has such a folder"),
         (["--mount", "src", "--lend", "/usr/lib"], "what lies elsewhere is shown with --readable"),
         (["--mount", "src", "--at", "work"], "--at work is no absolute path"),
@@ -155,6 +156,7 @@ def test_a_server_with_tls_is_believed_by_the_authority_that_is_named(
 )
 def test_a_mistake_is_told_before_anything_starts(words: list[str], told: str, tmp_path: Path) -> None:
     desk = Desk(tmp_path)
+    (tmp_path / "deep.json").write_text("[" * 5_000, encoding="utf-8")
     done = desk.toolkit("run", "Go.", *words)
     assert (done.code, done.out) == (2, "")
     assert told in done.err

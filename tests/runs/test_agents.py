@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -338,6 +339,13 @@ async def test_the_name_of_a_tool_that_there_is_may_be_written_in_every_way(opti
     assert (await run("Go.", tools=[BOX], transport=FakeCLI([text("ok")]), **options)).ok
 
 
+def test_a_plugin_whose_manifest_is_no_file_is_refused_at_once(tmp_path: Path) -> None:
+    (tmp_path / ".claude-plugin").mkdir()
+    os.mkfifo(tmp_path / ".claude-plugin/plugin.json")
+    with pytest.raises(OptionError, match=r"its plugin\.json cannot be read: it is not a file"):
+        RunSpec("go", plugins=[tmp_path])
+
+
 @pytest.mark.parametrize(
     ("file", "text"),
     [
@@ -349,6 +357,7 @@ async def test_the_name_of_a_tool_that_there_is_may_be_written_in_every_way(opti
         (".claude-plugin/plugin.json", '{"name": "plug", "lspServers": {}}'),
         (".claude-plugin/plugin.json", '{"name": "plug", "agents": "./elsewhere"}'),
         (".claude-plugin/plugin.json", "no json"),
+        (".claude-plugin/plugin.json", "[" * 5_000),
         ("agents/pal.md", "---\nname: pal\nhooks:\n  PreToolUse: []\n---\nYou are the pal.\n"),
         ("skills/one/SKILL.md", "---\nname: one\nmcpServers: {}\n---\nDo it.\n"),
         ("agents/pal.md", "---\nname: pal\nskills: security-review\n---\nYou are the pal.\n"),

@@ -221,7 +221,7 @@ def check_plugin(name: str, value: Any) -> Path:
     """A plugin that brings words: agents, commands, skills, styles. What would run beside the guard is refused."""
     folder = check_folder(name, value)
     try:
-        manifest = json.loads((folder / ".claude-plugin" / "plugin.json").read_bytes())
+        manifest = _manifest(folder)
     except FileNotFoundError:
         manifest = {}
     except (OSError, ValueError) as error:
@@ -246,9 +246,25 @@ def plugin_names(spec: RunSpec) -> set[str]:
 
 def _name_of(plugin: Path) -> str:
     try:
-        return str(json.loads((plugin / ".claude-plugin" / "plugin.json").read_bytes()).get("name") or plugin.name)
+        return str(_manifest(plugin).get("name") or plugin.name)
     except (OSError, ValueError):
         return plugin.name
+
+
+def _manifest(plugin: Path) -> Any:
+    """What a plugin says of itself.
+
+    Raises:
+        OSError: there is no such file, or it cannot be read.
+        ValueError: it is something else than a file, or no JSON.
+    """
+    file = plugin / ".claude-plugin" / "plugin.json"
+    if file.exists() and not file.is_file():
+        raise ValueError("it is not a file")
+    try:
+        return json.loads(file.read_bytes())
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
 
 
 def further_tools(spec: RunSpec) -> list[str]:

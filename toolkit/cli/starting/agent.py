@@ -164,6 +164,8 @@ def read_object(option: str, path: Path, what: str) -> dict[str, Any]:
         found = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise click.UsageError(f"{option} {path}: it is no JSON: {error}") from None
+    except RecursionError:
+        raise click.UsageError(f"{option} {path}: it is nested too deep") from None
     except OSError as error:
         raise click.UsageError(f"{option} {path}: it cannot be read: {error.strerror}") from None
     if not isinstance(found, dict):
