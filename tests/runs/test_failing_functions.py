@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
+import time
 from typing import Any
 
 import pytest
 from claude_agent_sdk import HookMatcher
 
 from tests.runs.play import ADD, BOX
+from toolkit import Verify, run_sync, tool
 from toolkit.runs import Event, OptionError, RunResult, RunSpec, load_run, run, run_many, start
 from toolkit.testing import FakeCLI, ScriptedAPI, text, tool_use
 from toolkit.workspace import HostMount, WorkspaceSection
@@ -43,6 +46,19 @@ WAYS = {
     fails: "ZeroDivisionError",
 }
 WAYS_TO_FAIL = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+
+
+def runs_out(*given: Any) -> Any:
+    return next(iter(()))
+
+
+def leaves_its_thread(*given: Any) -> Any:
+    sys.exit(3)
+
+
+IN_A_THREAD = {runs_out: "StopIteration()", leaves_its_thread: "SystemExit(3)"}
+"""The same of functions that are not async: a future does not take these exceptions."""
+WAYS_IN_A_THREAD = pytest.mark.parametrize("way", IN_A_THREAD, ids=lambda way: way.__name__)
 
 
 def warnings(result: RunResult[Any]) -> list[str]:
@@ -132,6 +148,13 @@ async def test_an_approver_that_fails_has_refused(way: Any) -> None:
     assert (result.code, len(result.denied)) == ("ok", 1)
 
 
+@WAYS_IN_A_THREAD
+async def test_an_approver_that_fails_in_its_thread_has_refused(way: Any) -> None:
+    options: dict[str, Any] = {"policy": {"add": "ask"}, "approve": way}
+    result = await asyncio.wait_for(run("Go.", tools=[BOX], transport=calling(), **options), 20)
+    assert (result.code, len(result.denied)) == ("ok", 1)
+
+
 @WAYS_TO_FAIL
 async def test_a_listener_that_fails_gets_the_next_event(way: Any) -> None:
     heard: list[str] = []
@@ -194,3 +217,29 @@ async def test_a_verification_that_fails_has_not_passed(way: Any, tmp_path: Any)
     result = await asyncio.wait_for(run("Go.", transport=FakeCLI([text("ok")]), **options), 60)
     assert (result.code, result.verified) == ("unverified", False)
     assert WAYS[way] in result.attempts[0].output
+
+
+@WAYS_IN_A_THREAD
+@pytest.mark.parametrize("as_a_tool", [False, True])
+async def test_a_verification_that_fails_in_its_thread_has_not_passed(way: Any, as_a_tool: bool) -> None:
+    @tool
+    def check() -> str:
+        """Check the work."""
+        return str(way())
+
+    verify: Any = check if as_a_tool else way
+    result = await asyncio.wait_for(run("Go.", transport=FakeCLI([text("ok")]), verify=verify), 60)
+    assert (result.code, result.verified) == ("unverified", False)
+    assert IN_A_THREAD[way] in result.attempts[0].output
+
+
+def test_a_verification_that_never_ends_holds_no_program_back() -> None:
+    never = threading.Event()
+    try:
+        verify = Verify(lambda _: bool(never.wait(60)), deadline=0.2)
+        began = time.monotonic()
+        result = run_sync("Go.", transport=FakeCLI([text("ok")]), verify=verify)
+        assert (result.code, result.attempts[0].ended_by) == ("unverified", "deadline")
+        assert time.monotonic() - began < 30
+    finally:
+        never.set()

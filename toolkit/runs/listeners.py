@@ -225,7 +225,9 @@ async def in_a_thread(function: Callable[..., T], *given: Any) -> T:
         try:
             result = context.run(function, *given)
         except BaseException as raised:
-            error = raised if isinstance(raised, Exception) else RuntimeError(repr(raised))
+            error = raised
+            if isinstance(raised, StopIteration) or not isinstance(raised, Exception):  # a future takes neither
+                error = RuntimeError(repr(raised))
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(hand_over, result, error)
 

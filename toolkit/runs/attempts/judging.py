@@ -13,7 +13,7 @@ from toolkit.errors import ToolkitError
 from toolkit.runs.attempts.protect import Protected
 from toolkit.runs.attempts.trial import Trial, TrialError, tail_of, trial_of
 from toolkit.runs.job.verify import Verify
-from toolkit.runs.listeners import on_its_own
+from toolkit.runs.listeners import in_a_thread, on_its_own
 from toolkit.runs.spec import RunSpec
 from toolkit.runs.storage.place import Place
 from toolkit.tools import Deadline, Tool, ToolContext
@@ -76,7 +76,7 @@ async def _checked(verify: Verify, trial: Trial, seconds: float) -> Judgement:
 async def _by(verify: Verify, trial: Trial) -> Any:
     check: Any = verify.check
     is_async = inspect.iscoroutinefunction(check) or inspect.iscoroutinefunction(getattr(check, "__call__", None))  # noqa: B004
-    answer = check(trial) if is_async else await asyncio.to_thread(check, trial)
+    answer = check(trial) if is_async else await in_a_thread(check, trial)
     return await answer if inspect.isawaitable(answer) else answer
 
 
@@ -86,7 +86,7 @@ async def _by_tool(tool: Tool[..., Any], trial: Trial) -> Any:
     values: dict[str, Any] = dict(tool.arguments.parse({}))
     if tool.arguments.context_parameter is not None:
         values[tool.arguments.context_parameter] = ToolContext(workspace=trial.folder)
-    answer = tool.function(**values) if tool.is_async else await asyncio.to_thread(lambda: tool.function(**values))
+    answer = tool.function(**values) if tool.is_async else await in_a_thread(lambda: tool.function(**values))
     given.append(await answer if inspect.isawaitable(answer) else answer)
     return given[0]
 
