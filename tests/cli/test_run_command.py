@@ -112,6 +112,7 @@ def test_what_the_cli_says_as_it_dies_at_the_start_is_told(tmp_path: Path, scrip
     ("words", "says"),
     [
         (["--policy", "WebFetch=deny"], "--policy: WebFetch is not offered in this run\n  Leave it out\n"),
+        (["--policy", "Bash=allow", "--policy", "Bash=deny"], "--policy Bash=deny: Bash=allow was written before it\n"),
         (["--policy", "Bash=foo"], "--policy for 'Bash': there is no 'foo'; there are: "),
         (["--plugin", "nope"], "--plugin nope: there is no such folder\n"),
         (["--max-usd", "nan"], "--max-usd nan: a limit is a number above zero\n  Leave it out for no limit\n"),

@@ -78,6 +78,8 @@ TOOLS = Offer(("Bash", "Read"), {"notes": ("add", "wipe")}, ("far",))
         {"Bash": "allow", "Bash(git push)": "deny"},
         {"Bash(git)": "allow", "Read": "deny", "Bash(git push)": "deny"},
         {"Bash(git *)": "ask", "Bash(git push:*)": "deny"},
+        {"mcp__notes__wipe": "allow", "wipe": "deny"},
+        {"wipe": "ask", "mcp__notes__wipe": "deny"},
     ],
     ids=str,
 )
@@ -86,7 +88,17 @@ def test_a_rule_behind_a_looser_one_about_the_same_calls_is_refused(rules: dict[
         Policy(rules=rules).about(TOOLS)
     assert list(rules)[-1] in str(caught.value) or "mcp__notes__wipe" in str(caught.value)
     turned = dict(reversed(rules.items()))
-    assert len(Policy(rules=turned).about(TOOLS).rules or ()) == len(rules)
+    names = {TOOLS.meant("policy", pattern) for pattern in rules}
+    assert len(Policy(rules=turned).about(TOOLS).rules or ()) == len(names)
+
+
+@pytest.mark.parametrize("late", ["*wipe", "*__w?pe", "mcp__*__wipe", "mcp__note[s]__wipe"])
+def test_a_pattern_for_some_of_the_tools_that_a_looser_one_is_about_is_refused(late: str) -> None:
+    tools = Offer(("Bash", "Read"), {"notes": ("add", "wipe")})
+    with pytest.raises(OptionError, match="comes too late"):
+        Policy(rules={"mcp__notes*": "allow", late: "deny"}).about(tools)
+    assert Policy(rules={late: "deny", "mcp__notes*": "allow"}).about(tools).rule(WRITER, {}).choice == "allow"
+    assert Policy(rules={"wipe": "allow", late: "deny"}).about(tools), "about the same tools, in case there are more"
 
 
 @pytest.mark.parametrize(

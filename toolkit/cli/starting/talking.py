@@ -67,13 +67,15 @@ def conversation_of(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _policy(words: tuple[str, ...]) -> dict[str, str]:
-    """The policy that was written as TOOL=WORD; the first of two about one tool counts."""
+    """The policy that was written as TOOL=WORD."""
     policy: dict[str, str] = {}
     for word in words:
         tool, equals, choice = word.rpartition("=")
         if not equals or not tool:
             raise click.UsageError(f"--policy {word}: write TOOL=WORD, for example Bash=ask")
-        policy.setdefault(tool, choice)
+        if policy.setdefault(tool, choice) != choice:
+            what = f"--policy {word}: {tool}={policy[tool]} was written before it"
+            raise click.UsageError(f"{what}\n  Leave one of them out")
     return policy
 
 

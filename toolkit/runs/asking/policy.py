@@ -79,14 +79,16 @@ class Policy:
         """
         rules: dict[str, str] = {}
         for pattern, policy in (self.rules or {}).items():
-            rules.setdefault(offer.meant("policy", pattern), policy)
+            meant = offer.meant("policy", pattern)
+            if _STRICTNESS[policy] > _STRICTNESS[looser := rules.setdefault(meant, policy)]:
+                raise _too_late(pattern, policy, meant, looser)
         safe = tuple(offer.meant_whole("safe", pattern) for pattern in self.safe)
         for pattern, policy in rules.items():
             names = offer.matching(pattern) if policy not in ("allow", "disable") else ()
             if names and all(any(fnmatchcase(name, one) for one in safe) for name in names):
                 what = f"policy: '{pattern}={policy}' never holds: safe= has it, and what is safe is not asked about"
                 raise OptionError("policy", what, fix="Leave it out of safe=, or write 'allow' if that is meant")
-        _check_order(rules)
+        _check_order(rules, offer)
         return replace(self, rules=rules, safe=safe)
 
     def patterns(self) -> list[tuple[str, str]]:
@@ -130,15 +132,20 @@ class Policy:
         return tool in (*READ_ONLY_TOOLS, "StructuredOutput") or self.is_read_only(tool)
 
 
-def _check_order(rules: Mapping[str, str]) -> None:
+def _check_order(rules: Mapping[str, str], offer: Offer) -> None:
     """Refuse a rule behind a looser one that is about the same calls: it would never hold."""
     earlier: list[tuple[str, str]] = []
     for pattern, policy in rules.items():
         for before, looser in earlier:
-            if _STRICTNESS[policy] > _STRICTNESS[looser] and covers(before, pattern):
-                what = f"policy: '{pattern}={policy}' comes too late: '{before}={looser}' decides before it"
-                raise OptionError("policy", what, fix="Write it first: the first match decides")
+            is_stricter = _STRICTNESS[policy] > _STRICTNESS[looser]
+            if is_stricter and (covers(before, pattern) or offer.has_all_of(pattern, before)):
+                raise _too_late(pattern, policy, before, looser)
         earlier.append((pattern, policy))
+
+
+def _too_late(pattern: str, policy: str, before: str, looser: str) -> OptionError:
+    what = f"policy: '{pattern}={policy}' comes too late: '{before}={looser}' decides before it"
+    return OptionError("policy", what, fix="Write it first: the first match decides")
 
 
 def _by_policy(policy: str, pattern: str, tool: str) -> Ruling:
