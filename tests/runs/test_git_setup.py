@@ -136,6 +136,46 @@ def test_what_leads_elsewhere_is_never_the_same(shop: Path, line: str) -> None:
     assert git_setup(shop) != git_setup(shop)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[core]\nfsmonitor = tools/watch.sh",
+        '[diff "nb"]\n\ttextconv=sh tools/nb.sh',
+        '[diff "nb"]\nCommand = tools/nb.sh',
+        "[diff] external = tools/diff.sh",
+        '[filter "x"]\nclean\t= tools/clean.sh',
+        '[filter "x"]\nprocess = tools/filter.py',
+        '[gpg "x"]\nprogram = tools/gpg',
+        '[core]\nfsmonitor = "false" || tools/watch.sh',
+    ],
+)
+def test_nor_is_what_names_a_program_that_the_agent_may_write(shop: Path, line: str) -> None:
+    with (shop / ".git/config").open("a", encoding="utf-8") as file:
+        file.write(f"{line}\n")
+    assert git_setup(shop) != git_setup(shop)
+
+
+def test_settings_that_run_nothing_hold(shop: Path) -> None:
+    with (shop / ".git/config").open("a", encoding="utf-8") as file:
+        file.write('[core]\nfsmonitor = "false"\n[diff]\nexternal=true\n[branch "clean"]\nremote = process\n')
+    assert git_setup(shop) == git_setup(shop) != ""
+
+
+async def test_a_question_says_that_nothing_is_remembered_of_git_that_runs_files_of_the_agent(shop: Path) -> None:
+    _plants(".git", "config", text='[core]\nbare = false\n[diff "nb"]\ntextconv = sh tools/nb.sh\n')(shop)
+    section = WorkspaceSection([HostMount(shop, git="copy")], [shop])
+    asked: list[Question] = []
+
+    def approve(question: Question) -> Decision:
+        asked.append(question)
+        return Decision.ALLOW_SESSION
+
+    cli = FakeCLI(*[[tool_use("Bash", command="git diff")]] * 2, [text("Done.")], tools={"Bash": lambda _: "ran"})
+    assert (await run("Go.", mode="normal", approve=approve, transport=cli, workspace=section)).ok
+    assert len(asked) == 2
+    assert asked[0].remembers.startswith("nothing, ")
+
+
 def test_nor_is_a_link_whose_file_may_change_behind_it(shop: Path) -> None:
     _links_config(shop)
     assert git_setup(shop) != git_setup(shop)
@@ -163,7 +203,7 @@ async def _asked(shop: Path, commands: list[str], does: Callable[[Path], None]) 
 
 @pytest.mark.parametrize("command", ["git status", "git diff", "git commit -m done"])
 async def test_a_yes_is_asked_for_again_once_git_is_set_up_otherwise(shop: Path, command: str) -> None:
-    evil = _plants(".git", "config", text="[core]\nfsmonitor = evil\n")
+    evil = _plants(".git", "config", text="[core]\nattributesFile = evil\n")
     asked = await _asked(shop, [command, command, "make", command, command], evil)
     assert [question.input["command"] for question in asked] == [command, "make", command]
     assert asked[0].subject != asked[2].subject

@@ -24,7 +24,15 @@ _CONTENTS = frozenset({"objects", "refs", "logs", "lfs"})
 _OWN_NAMES = (".gitmodules", ".gitconfig")
 _ELSEWHERE = re.compile(rb"include|hookspath", re.IGNORECASE)
 """In a config: more of it, or the hooks, are in files of any name."""
+_PROGRAM = re.compile(
+    rb"\b(?:fsmonitor|external|textconv|command|clean|smudge|process|program)[ \t]*="
+    rb"(?![ \t]*\"?(?:true|false)\"?[ \t]*(?:\n|\Z))",
+    re.IGNORECASE,
+)
+"""In a config: what git runs when it only looks is a program or a script of any name, which the agent may write."""
 _LONGEST = 1 << 20
+UNSEEN = "?"
+"""What the letters begin with where they are never the same."""
 
 
 class _CannotLook(Exception):
@@ -40,7 +48,7 @@ def git_setup(folder: Path) -> str:
             name = os.fsencode(path.relative_to(folder))
             seen.update(b"%d %b %b\n" % (len(name), name, _content(path)))
     except (OSError, _CannotLook):
-        return os.urandom(6).hex()
+        return UNSEEN + os.urandom(6).hex()
     return seen.hexdigest()[:12] if found else ""
 
 
@@ -72,7 +80,7 @@ def _content(path: Path) -> bytes:
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as file:
         content = file.read(_LONGEST + 1)
-    if "config" in path.name and _ELSEWHERE.search(content):
+    if "config" in path.name and (_ELSEWHERE.search(content) or _PROGRAM.search(content)):
         raise _CannotLook
     return b"%o %b" % (found.st_mode & 0o111, hashlib.sha256(content).digest())
 

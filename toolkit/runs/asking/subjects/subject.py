@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from toolkit.runs.asking.subjects.git_setup import UNSEEN
+
 _COMMANDS = ("Bash", "Monitor")
 """Tools of the CLI that run a command."""
 _WITHOUT_MEANING = frozenset({"command", "description", "timeout"})
@@ -100,6 +102,8 @@ def _subject_of(tool: str, arguments: Mapping[str, Any]) -> str:
 def what_is_remembered(subject: str) -> str:
     """The same for a person, behind "remember"."""
     subject, _, git_setup = subject.partition(_SET_UP)
+    if git_setup.startswith(UNSEEN):
+        return "nothing, as what git may run here cannot be told: it is asked about every time"
     if git_setup:
         return f"{what_is_remembered(subject)}, as long as git is set up as it is now"
     if family := re.fullmatch(r"\w+\((.+)\)", subject):
