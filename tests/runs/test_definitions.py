@@ -87,3 +87,17 @@ def test_servers_that_are_set_anew_begin_anew() -> None:
     known.forget(["s"])
     known.hear("s", listing(tool("Two.")))
     assert not known.has_changed("s", "mcp__s__first")
+
+
+def test_a_server_owes_the_tools_that_it_said_to_have_until_it_lists_none() -> None:
+    able = b'{"id": 0, "result": {"capabilities": {"tools": {}}}}'
+    heard = Definitions()
+    heard.hear("s", b'{"id": 0, "result": {"capabilities": {"prompts": {}}}}')
+    assert not heard.owes_tools("s")
+    heard.hear("s", able)
+    assert heard.owes_tools("s")
+    assert not heard.owes_tools("other")
+    heard.hear("s", b'{"id": 1, "result": {"tools": []}}')
+    assert not heard.owes_tools("s")
+    heard.hear("s", b'{"id": 1, "result": {"tools": [{"name": "a"}]}}')
+    assert heard.owes_tools("s"), "the CLI took none of them"

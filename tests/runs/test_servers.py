@@ -24,6 +24,11 @@ print("looking for the database", file=sys.stderr, flush=True)
 if mode == "dies":
     print("fatal: there is no database", file=sys.stderr, flush=True)
     sys.exit(3)
+if mode == "talks and dies":
+    for number in range(4000):
+        print("reading page", number, "of the index, which is a long one, from the store", file=sys.stderr)
+    print("fatal: there is no database", file=sys.stderr, flush=True)
+    sys.exit(3)
 if mode == "hangs":
     time.sleep(600)
 
@@ -66,6 +71,11 @@ for line in sys.stdin:
         },
         "tools/call": {"content": [{"type": "text", "text": asked.get("params", {}).get("name", "") + " ran"}]},
     }
+    if asked["method"] == "tools/list" and mode == "dies in between":
+        sys.exit(3)
+    if asked["method"] == "tools/list" and mode == "cannot list":
+        say({"id": asked["id"], "error": {"code": -32603, "message": "no"}})
+        continue
     answer = {"tools": tools} if asked["method"] == "tools/list" else answers.get(asked["method"], {})
     if asked["method"] == "tools/call" and mode == "looks":
         answer = {"content": [{"type": "text", "text": "sees " + " ".join(reachable())}]}
@@ -112,6 +122,29 @@ async def test_a_server_that_dies_ends_the_run_before_the_prompt_with_its_own_la
     assert "fatal: there is no database" in str(result.cause)
     assert "fatal: there is no database" in result.debug["detail"]
     assert load_run("run-s").result().code == "server_failed"
+
+
+async def test_the_last_words_of_a_server_that_said_much_are_told(program: Path) -> None:
+    with ScriptedAPI(strict=False) as api:
+        result = await go(api, program, "talks and dies")
+    assert result.code == "server_failed"
+    cause = str(result.cause)
+    assert cause.startswith("the server 's' did not start: ")
+    assert "page 3999" in cause
+    assert "; fatal: there is no database; Mend it, or let the run do without it: --optional-server s" in cause
+
+
+@pytest.mark.parametrize("mode", ["dies in between", "cannot list"])
+async def test_a_server_that_does_not_list_its_tools_is_a_failed_server(program: Path, mode: str) -> None:
+    with ScriptedAPI(strict=False) as api:
+        result = await go(api, program, mode)
+    assert (result.code, len(api.requests)) == ("server_failed", 0)
+    assert str(result.cause).startswith("the server 's' did not start: it did not list its tools")
+
+    options: dict[str, Any] = {"config": {"optional": True}, "policy": {"mcp__s__first": "deny"}, "run_id": "run-o"}
+    with ScriptedAPI([text("done")]) as api:
+        result = await go(api, program, mode, **options)
+    assert (result.code, [failed.name for failed in result.failed_servers]) == ("ok", ["s"])
 
 
 async def test_a_program_that_is_not_there_is_a_failed_server(program: Path) -> None:

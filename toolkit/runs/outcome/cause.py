@@ -15,6 +15,7 @@ from toolkit._base.words import safe_line, safe_text
 from toolkit.runs.outcome.codes import Code
 
 _LONGEST = 300
+_LEAST_SAID = 40
 _CLEAR = frozenset({"ok", "aborted", "deadline", "turn_limit", "pending"})
 """Codes that say all there is to say."""
 _KEYS = re.compile(r"\bsk-[\w-]{6,}|(?i:\bbearer\s+)\S+|(?i:\bx-api-key:\s*)\S+")
@@ -65,6 +66,8 @@ def _texts(code: Code, debug: Mapping[str, Any]) -> Iterator[str]:
         return
     yield from _given(debug, "result")
     detail = str(debug.get("detail") or "")
+    if code == "server_failed":
+        yield _with_the_end_of(detail.splitlines())
     if not any(word in detail for word in _EMPTY_WORDS):
         yield "; ".join(line.strip() for line in detail.splitlines() if line.strip())
     yield _telling(str(debug.get("stderr") or "").splitlines())
@@ -80,6 +83,16 @@ def _with_last_words(lines: Sequence[str]) -> str:
             break
         kept.insert(0, line)
     return f"{told[0]}: {'; '.join(kept)}" if kept else "".join(told)
+
+
+def _with_the_end_of(lines: Sequence[str]) -> str:
+    """What happened, the end of what was said at it, and what to do."""
+    told = [_cleaned(line.strip()) for line in lines if line.strip()]  # before a key could be cut
+    said, around = "; ".join(told[1:-1]), [*told[:1], *told[1:][-1:]]
+    room = max(_LEAST_SAID, _LONGEST - len("; ".join(around)) - 2)
+    if len(said) > room:
+        said = f"…{said[-room + 1 :]}"
+    return "; ".join([*around[:1], *([said] if said else ()), *around[1:]])
 
 
 def _given(debug: Mapping[str, Any], name: str) -> Iterator[str]:

@@ -181,7 +181,7 @@ class Engine:
         await self._process.start(options, spec.transport)
         if spec.transport is None:  # a transport that starts nothing has no servers to wait for
             await self._servers.start(self.client, self._home)
-        await check_patterns(self.client, spec, self._approvals.policy)
+        await check_patterns(self.client, spec, self._approvals.policy, self._servers.failed)
 
     async def _begin(self, more: Mapping[str, Any], first: Asked | None) -> dict[str, Any]:
         """Start the CLI in its jail, and send it the first prompt if that can be; the SDK is loaded meanwhile."""

@@ -26,6 +26,8 @@ class Definitions:
     def __init__(self) -> None:
         self.known: dict[str, set[str]] = {}
         """The tools that each server had when it was started first, by the names that the model uses."""
+        self._offering: set[str] = set()
+        """The servers that said that they have tools."""
         self._first: dict[str, dict[str, str]] = {}
         self._now: dict[str, dict[str, str]] = {}
 
@@ -36,6 +38,8 @@ class Definitions:
             said = json.loads(line.decode("utf-8", "replace"), parse_int=float)
         except (ValueError, RecursionError):
             return None
+        if any(_offers_tools(result) for result in _results(said)):
+            self._offering.add(server)
         return [name for tools in _lists(said) for name in self._take(server, tools)]
 
     def forget(self, servers: Iterable[str]) -> None:
@@ -43,6 +47,10 @@ class Definitions:
         for server in servers:
             for kept in (self.known, self._first, self._now):
                 kept.pop(server, None)
+
+    def owes_tools(self, server: str) -> bool:
+        """Whether a server of which nobody has a tool said that it has some: its list did not come, or not whole."""
+        return server in self._offering and self._first.get(server) != {}
 
     def now(self, server: str, tool: str) -> str | None:
         """What tells the definition that a tool has now from any other; None where none was heard."""
@@ -77,11 +85,20 @@ def definition_in(boxes: Iterable[Toolbox], tool: str) -> str | None:
 
 def _lists(said: Any) -> Iterator[list[Any]]:
     """The lists of tools in a message, or in several that came together, whatever they answer."""
-    for one in said if isinstance(said, list) else [said]:
-        result = one.get("result") if isinstance(one, dict) else None
-        tools = result.get("tools") if isinstance(result, dict) else None
-        if isinstance(tools, list):
+    for result in _results(said):
+        if isinstance(tools := result.get("tools"), list):
             yield tools
+
+
+def _results(said: Any) -> Iterator[dict[str, Any]]:
+    for one in said if isinstance(said, list) else [said]:
+        if isinstance(one, dict) and isinstance(result := one.get("result"), dict):
+            yield result
+
+
+def _offers_tools(result: dict[str, Any]) -> bool:
+    able = result.get("capabilities")
+    return isinstance(able, dict) and isinstance(able.get("tools"), dict)
 
 
 def mark_of(definition: dict[str, Any]) -> str:

@@ -16,7 +16,8 @@ from toolkit._base.handles import open_beneath
 
 _FOLDER = b".cache/claude-cli-nodejs"
 _MARK = "Server stderr: "
-_MOST_BYTES = 256 * 1024
+_MOST_BYTES = 16 * 1024 * 1024
+"""Of the end of a file: the CLI writes all that a server said as one line."""
 _MOST_KEPT = 4000
 _FOLDERS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
@@ -41,6 +42,7 @@ def _told(folder: int) -> Iterator[str]:
         with contextlib.suppress(OSError):
             flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
             with _opened(open_beneath(folder, os.fsencode(name), flags)) as file:
+                os.lseek(file, max(0, os.fstat(file).st_size - _MOST_BYTES), os.SEEK_SET)
                 lines = os.read(file, _MOST_BYTES).splitlines()
             for line in lines:
                 yield from _stderr_in(line)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -107,6 +107,11 @@ class Servers:
         return {name for name, config in self._configs.items() if not config.get("optional")}
 
     @property
+    def failed(self) -> set[str]:
+        """The names of those that failed at the start of this process, which the run does without."""
+        return {one.server for one in self._failed}
+
+    @property
     def are_heard(self) -> bool:
         """Whether they run, and stdio ones say what they say by way of this process."""
         return self._spec.transport is None
@@ -127,6 +132,10 @@ class Servers:
         for name, config in self._configs.items():
             found = servers.get(name, {"status": "failed", "error": "it does not answer"})
             self._known[name] = {tool_name(name, tool["name"]) for tool in found.get("tools", ())}
+            # To the CLI one that fails to list its tools is connected, and has none.
+            owes_tools = not self._known[name] and self._definitions.owes_tools(name)
+            if owes_tools and found.get("status") == "connected":
+                found = {"status": "failed", "error": "it did not list its tools"}
             if found.get("status") == "connected":
                 self._known[name] = self._definitions.known.setdefault(name, self._known[name])
             else:
@@ -278,8 +287,8 @@ async def _looked_at(port: int, tls: HostTLS | None) -> dict[str, Any]:
     return {}
 
 
-async def check_patterns(client: ClaudeSDKClient, spec: RunSpec, policy: Policy) -> None:
-    """Look up the policy's patterns about servers, now that these can tell their tools.
+async def check_patterns(client: ClaudeSDKClient, spec: RunSpec, policy: Policy, without: Collection[str] = ()) -> None:
+    """Look up the policy's patterns about servers, now that these can tell their tools; `without` those that failed.
 
     Raises:
         OptionError: one means no tool, or its server does not tell its tools in time.
@@ -297,7 +306,8 @@ async def check_patterns(client: ClaudeSDKClient, spec: RunSpec, policy: Policy)
         )
         raise OptionError("policy", what, fix="Find out why it does not start, or leave out what is about it") from None
     # One that failed has no tools; the CLI's greeting tells of it.
-    tools = {name: [tool["name"] for tool in one["tools"]] for name, one in servers.items() if "tools" in one}
+    told = {name: one["tools"] for name, one in servers.items() if "tools" in one and name not in without}
+    tools = {name: [tool["name"] for tool in listed] for name, listed in told.items()}
     offer.check_connected(patterns, tools)
 
 
