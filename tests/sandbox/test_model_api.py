@@ -48,6 +48,17 @@ def test_what_is_given_wins_over_the_environment(key_file: Path, env: Callable[.
     assert find_api().url == "http://environment.example"
 
 
+@pytest.mark.parametrize("given", [{"api_key": "given"}, {"auth_token": "given"}, {"oauth_token": "given"}], ids=str)
+def test_a_credential_among_the_headers_of_the_environment_does_not_come_with_one_that_is_given(
+    env: Callable[..., None], given: dict[str, Any]
+) -> None:
+    wanted = find_api(**given).all_headers()
+    env(ANTHROPIC_CUSTOM_HEADERS="X-Api-Key: other\nAuthorization: Bearer other\nx-team: red")
+    assert find_api(**given).all_headers() == {**wanted, "x-team": "red"}
+    assert find_api(api_headers={"x-api-key": "given"}).headers["x-api-key"] == "given"
+    assert find_api().headers == {"x-api-key": "other", "authorization": "Bearer other", "x-team": "red"}
+
+
 @pytest.mark.parametrize(
     ("variables", "sent"),
     [

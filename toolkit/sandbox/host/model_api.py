@@ -7,7 +7,7 @@
 | `oauth_token` | `CLAUDE_CODE_OAUTH_TOKEN` | `Authorization: Bearer`, and the beta that makes the API take it |
 | `api_headers` | `ANTHROPIC_CUSTOM_HEADERS` | these headers |
 
-A credential that is given wins: the environment's are then not looked at. Of those in
+A credential that is given wins: the environment's are then not looked at, also not in its headers. Of those in
 the environment the CLI sends key and token together, and the subscription's token only
 without either. Headers that are given win over those in the environment name by name,
 and over a credential; betas of all of them are asked for. Nothing of this is ever shown, also not in an error.
@@ -36,6 +36,7 @@ CREDENTIALS = {
 CUSTOM_HEADERS = "ANTHROPIC_CUSTOM_HEADERS"
 BETAS = "anthropic-beta"
 """The header that names betas, separated by commas."""
+_OF_CREDENTIALS = ("x-api-key", "authorization")
 _OAUTH_BETA = "oauth-2025-04-20"
 _OAUTH_PREFIX = "sk-ant-oat"
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
@@ -101,7 +102,7 @@ class ModelAPI:
     @property
     def lacks_key(self) -> bool:
         """Whether this is the public API without any credential, which answers nobody."""
-        return self.url == API_URL and not {"x-api-key", "authorization"} & set(self.all_headers())
+        return self.url == API_URL and not set(_OF_CREDENTIALS) & set(self.all_headers())
 
     def all_headers(self) -> dict[str, str]:
         """What the gate adds to every request."""
@@ -143,7 +144,10 @@ def find_api(
         given = _of_the_environment()
     told = {} if named else CREDENTIALS
     found = {name: _checked(name, value, told.get(name)) for name, value in given.items() if value is not None}
-    headers = merged_headers(checked_headers(_custom_headers()), checked_headers(api_headers or {}))
+    of_environment = checked_headers(_custom_headers())
+    for name in _OF_CREDENTIALS if named else ():
+        of_environment.pop(name, None)
+    headers = merged_headers(of_environment, checked_headers(api_headers or {}))
     url = api_url or os.environ.get("ANTHROPIC_BASE_URL") or API_URL
     BaseURL.parse(url)
     return ModelAPI(url, found.get("api_key"), found.get("auth_token"), found.get("oauth_token"), headers)
