@@ -89,15 +89,14 @@ def test_servers_that_are_set_anew_begin_anew() -> None:
     assert not known.has_changed("s", "mcp__s__first")
 
 
-def test_a_server_owes_the_tools_that_it_said_to_have_until_it_lists_none() -> None:
-    able = b'{"id": 0, "result": {"capabilities": {"tools": {}}}}'
+def test_a_server_that_said_to_have_tools_is_missed_until_it_lists_none() -> None:
     heard = Definitions()
     heard.hear("s", b'{"id": 0, "result": {"capabilities": {"prompts": {}}}}')
-    assert not heard.owes_tools("s")
-    heard.hear("s", able)
-    assert heard.owes_tools("s")
-    assert not heard.owes_tools("other")
+    assert heard.why_without("s") is None
+    heard.hear("s", b'{"id": 0, "result": {"capabilities": {"tools": {}}}}')
+    assert heard.why_without("s") == "it did not list its tools"
+    assert heard.why_without("other") is None
     heard.hear("s", b'{"id": 1, "result": {"tools": []}}')
-    assert not heard.owes_tools("s")
+    assert heard.why_without("s") is None
     heard.hear("s", b'{"id": 1, "result": {"tools": [{"name": "a"}]}}')
-    assert heard.owes_tools("s"), "the CLI took none of them"
+    assert heard.why_without("s") == "the CLI takes none of its tools"

@@ -15,7 +15,7 @@ from toolkit._base.words import safe_line, safe_text
 from toolkit.runs.outcome.codes import Code
 
 _LONGEST = 300
-_LEAST_SAID = 40
+_LEAST_SAID = 80
 _CLEAR = frozenset({"ok", "aborted", "deadline", "turn_limit", "pending"})
 """Codes that say all there is to say."""
 _KEYS = re.compile(r"\bsk-[\w-]{6,}|(?i:\bbearer\s+)\S+|(?i:\bx-api-key:\s*)\S+")
@@ -88,7 +88,7 @@ def _with_last_words(lines: Sequence[str]) -> str:
 def _with_the_end_of(lines: Sequence[str]) -> str:
     """What happened, the end of what was said at it, and what to do."""
     told = [_cleaned(line.strip()) for line in lines if line.strip()]  # before a key could be cut
-    said, around = "; ".join(told[1:-1]), [*told[:1], *told[1:][-1:]]
+    said, around = "; ".join(told[1:-1]), [*(safe_line(line, _LONGEST // 3) for line in told[:1]), *told[1:][-1:]]
     room = max(_LEAST_SAID, _LONGEST - len("; ".join(around)) - 2)
     if len(said) > room:
         said = f"…{said[-room + 1 :]}"

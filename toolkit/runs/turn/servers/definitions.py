@@ -48,9 +48,12 @@ class Definitions:
             for kept in (self.known, self._first, self._now):
                 kept.pop(server, None)
 
-    def owes_tools(self, server: str) -> bool:
-        """Whether a server of which nobody has a tool said that it has some: its list did not come, or not whole."""
-        return server in self._offering and self._first.get(server) != {}
+    def why_without(self, server: str) -> str | None:
+        """Why a server of which the CLI has no tool lacks them; None where it never said that it has some."""
+        listed = self._first.get(server)
+        if server not in self._offering or listed == {}:
+            return None
+        return "it did not list its tools" if listed is None else "the CLI takes none of its tools"
 
     def now(self, server: str, tool: str) -> str | None:
         """What tells the definition that a tool has now from any other; None where none was heard."""

@@ -133,9 +133,9 @@ class Servers:
             found = servers.get(name, {"status": "failed", "error": "it does not answer"})
             self._known[name] = {tool_name(name, tool["name"]) for tool in found.get("tools", ())}
             # To the CLI one that fails to list its tools is connected, and has none.
-            owes_tools = not self._known[name] and self._definitions.owes_tools(name)
-            if owes_tools and found.get("status") == "connected":
-                found = {"status": "failed", "error": "it did not list its tools"}
+            if not self._known[name] and found.get("status") == "connected":
+                why = self._definitions.why_without(name)
+                found = found if why is None else {"status": "failed", "error": why}
             if found.get("status") == "connected":
                 self._known[name] = self._definitions.known.setdefault(name, self._known[name])
             else:
