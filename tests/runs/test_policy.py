@@ -143,6 +143,10 @@ def test_read_only_lets_readers_run(tool: str) -> None:
         ("allow", "git status && rm -rf .", "ask"),
         ("allow", "git status $(rm x)", "ask"),
         ("allow", "git status > x", "ask"),
+        ("allow", "git\t status  --short ", "allow"),
+        ("allow", "git status\u00a0x", "ask"),  # to the shell one word: the name of another file
+        ("allow", "git\x0bstatus", "ask"),
+        ("allow", "git status\r", "ask"),
         ("deny", "git status", "deny"),
         ("deny", "cd x; git status", "deny"),
         ("deny", "echo git status", "ask"),

@@ -25,6 +25,7 @@ _STRICTNESS = {"allow": 0, "ask": 1, "defer": 1, "deny": 2, "disable": 2}
 
 _BASH = re.compile(r"Bash\((?P<prefix>.+)\)", re.DOTALL)
 _OPERATORS = re.compile(r"[;&|<>`$\n(){}]")
+_BLANKS = re.compile(r"[ \t]+")
 _LEADING = re.compile(
     r"""\s*(?:[A-Za-z_]\w*=(?:"[^"]*"|'[^']*'|[^\s"'])*|!|if|elif|then|else|while|until|do|time|exec|command|env|nohup|sudo)\s+"""
 )
@@ -184,4 +185,5 @@ def _without_leading(part: str) -> Iterator[str]:
 
 
 def _begins(command: str, prefix: str) -> bool:
-    return f"{' '.join(command.split())} ".startswith(f"{prefix} ")
+    # As the shell tells words apart: any other white space is part of a word, which may be the name of another file.
+    return f"{_BLANKS.sub(' ', command).strip(' ')} ".startswith(f"{prefix} ")
