@@ -125,6 +125,7 @@ def test_a_count_agrees_with_its_noun(count: int, noun: str, words: str) -> None
 
 def test_an_unknown_name_is_answered_with_the_nearest_one_or_with_all() -> None:
     assert did_you_mean("serach", ["search", "write"]) == "; did you mean 'search'?"
+    assert did_you_mean("claude.md", [".claude", "CLAUDE.md"]) == "; did you mean 'CLAUDE.md'?"
     assert did_you_mean("zzz", ["search", "write"]) == "; there are: search, write"
     assert did_you_mean("zzz", []) == "; there are none"
 

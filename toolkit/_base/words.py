@@ -154,7 +154,9 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     """The known name that was probably meant, if one is near enough."""
     import difflib
 
-    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)), None)
+    known = list(known)
+    in_other_case = [one for one in known if one.casefold() == name.casefold()]
+    return next(iter(in_other_case or difflib.get_close_matches(name, known, n=1, cutoff=cutoff)), None)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
