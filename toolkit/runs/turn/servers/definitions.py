@@ -45,6 +45,7 @@ class Definitions:
     def forget(self, servers: Iterable[str]) -> None:
         """The caller has set these anew."""
         for server in servers:
+            self._offering.discard(server)
             for kept in (self.known, self._first, self._now):
                 kept.pop(server, None)
 
