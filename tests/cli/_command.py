@@ -41,6 +41,7 @@ def toolkit(
             stdout=writing if closed_stdout else subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            errors="surrogateescape",
             timeout=60,
             check=False,
         )

@@ -282,6 +282,17 @@ def test_a_file_as_the_prompt_is_asked_about_and_can_be_read(tmp_path: Path) -> 
     assert (done.code, done.out) == (0, "Done.\n")
 
 
+def test_a_prompt_that_is_too_long_for_a_files_name_is_a_prompt(tmp_path: Path) -> None:
+    assert Desk(tmp_path).toolkit("run", "修" * 100, "--plan").code == 0
+
+
+def test_a_prompt_that_is_no_text_is_a_mistake(tmp_path: Path) -> None:
+    for words, stdin, encoding in (["Gr\udcfc"], "", ""), (["-"], "Gr\udcfc", "utf-8:strict"), (["-"], "Gr\udcfc", ""):
+        done = Desk(tmp_path).toolkit("run", *words, "--plan", stdin=stdin, env={"PYTHONIOENCODING": encoding})
+        assert (done.code, done.out) == (2, "")
+        assert f"Error: {'stdin' if stdin else 'PROMPT'}: it is no UTF-8 text" in done.err
+
+
 def test_a_policy_can_defer_a_call_and_the_next_run_takes_it_up(tmp_path: Path) -> None:
     with ScriptedAPI([tool_use("Bash", command="echo made > a.txt")], otherwise=[text("Done.")]) as api:
         desk = Desk(tmp_path, api)

@@ -257,9 +257,22 @@ def _prompt(words: str | None, file: str | None) -> str:
         except UnicodeDecodeError:
             raise click.UsageError(f"--prompt-file {file}: it is no UTF-8 text") from None
     assert words is not None
-    if len(words) < _LONGEST_NAME and "\n" not in words and Path(words).is_file():
+    if _is_file(words):
         raise click.UsageError(f"PROMPT is '{words}', which is a file: did you mean --prompt-file {words}?")
-    return sys.stdin.read() if words == "-" else words
+    try:
+        prompt = sys.stdin.read() if words == "-" else words
+        prompt.encode()  # how bytes that are no text are read depends on the locale
+    except UnicodeError:
+        raise click.UsageError(f"{'stdin' if words == '-' else 'PROMPT'}: it is no UTF-8 text") from None
+    return prompt
+
+
+def _is_file(words: str) -> bool:
+    """Whether a file is called so; what is too long for a name, or behind a folder that is closed, is a prompt."""
+    try:
+        return len(words) < _LONGEST_NAME and "\n" not in words and Path(words).is_file()
+    except OSError:
+        return False
 
 
 def telemetry_of(given: Mapping[str, Any]) -> Telemetry | None:
