@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pytest
 from jsonschema import Draft7Validator  # type: ignore[import-untyped]
 
-from toolkit import Conversation, Limits, RunSpec, ToolkitError, run, run_many, start
+from toolkit import Conversation, Limits, RunSpec, ToolkitError, run, run_many, run_sync, start
 from toolkit.runs import (
     OptionError,
     ProjectFile,
@@ -32,6 +32,7 @@ from toolkit.tools import Image
 HUGE = 10**400
 NO_PROGRAM = "which no program takes"
 HALF = "half of a character"
+TOO_LONG = "longer than the 131000 bytes that a program can be given at once"
 
 
 def made(kind: Any, *given: Any, **options: Any) -> Any:
@@ -155,6 +156,8 @@ async def test_a_function_that_makes_an_executor_is_called_once_for_each_place_t
         *((name, "a\0b", NO_PROGRAM) for name in ("home", "api_key_file")),
         *((name, "\ud800", HALF) for name in ("model", "fallback_model", "system", "cli_path", "verify", "branch")),
         ("env", {"A": "\ud800"}, HALF),
+        *((name, "é" * 65_501, TOO_LONG) for name in ("model", "system", "verify", "setup")),
+        ("env", {"A": "x" * 131_001}, TOO_LONG),
         ("readable", ["a\0b"], NO_PROGRAM),
         ("listener_timeout", HUGE, "it is a number up to"),
         ("prompt", ["x", Image(1)], "a picture is the path of its file, or its bytes"),  # type: ignore[arg-type]
@@ -173,6 +176,14 @@ async def test_what_no_program_can_be_given_is_refused_before_anything_starts(
         await run(options.pop("prompt"), **options)
     assert says in str(caught.value)
     assert list_runs() == []
+
+
+@pytest.mark.parametrize("jailed", ["system", "verify"])
+def test_the_longest_text_that_is_taken_reaches_the_program(jailed: str, scripted_api: Any) -> None:
+    api = scripted_api([text("Done.")])
+    longest: dict[str, Any] = {"system": "x" * 131_000, "verify": ": " + "x" * 130_998}
+    result = run_sync("Go.", api_url=api.url, api_key="none", **{jailed: longest[jailed]})
+    assert result.code == "ok", result.debug
 
 
 def test_a_path_may_hold_bytes_that_are_no_text() -> None:

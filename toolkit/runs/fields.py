@@ -39,6 +39,7 @@ from toolkit.runs.kinds import (
     number,
     one_of,
     optional,
+    passed_on,
     path,
     text,
     with_methods,
@@ -329,9 +330,9 @@ def _value(name: str, value: Any) -> str:
 
 
 def _env(name: str, value: Any) -> dict[str, str]:
-    found: dict[str, str] = mapping_of(_value, "a mapping of variables to texts", 'Write for example: env={"CI": "1"}')(
-        name, value
-    )
+    found: dict[str, str] = mapping_of(
+        passed_on(_value), "a mapping of variables to texts", 'Write for example: env={"CI": "1"}'
+    )(name, value)
     for variable in found:
         if not _VARIABLE.fullmatch(variable):
             raise wrong(name, value, f"{variable!r} cannot be the name of a variable")
@@ -392,7 +393,7 @@ RULES: dict[str, Rule] = {
     "retry": as_retry,
     "output": _output,
     "model": optional(argument("the name of a model", "Leave it out for the CLI's default")),
-    "system": optional(text("what is added to the system prompt")),
+    "system": optional(passed_on(text("what is added to the system prompt"))),
     "agents": check_agents,
     "thinking": check_thinking,
     "effort": optional(one_of(EFFORTS, "effort")),

@@ -22,6 +22,10 @@ MOST = 2**63 - 1
 """What clocks and counters take; a larger number is no limit of anything."""
 
 
+_MOST_ARGUMENT = 131_000
+"""Bytes that Linux gives a program as one argument, or one variable with its name: a few more than these."""
+
+
 class OptionError(RunError):
     """An option of a run that cannot be as it was written; nothing was started."""
 
@@ -88,9 +92,22 @@ def _check_characters(name: str, value: str, errors: str) -> None:
         raise wrong(name, value, what, "Write the whole character, or leave it out") from None
 
 
+def passed_on(rule: Rule) -> Rule:
+    """The same, for a text that a program is given as one argument or variable: the kernel takes no longer one."""
+
+    def of_length(name: str, value: Any) -> Any:
+        kept = rule(name, value)
+        if len(str(kept).encode(errors="surrogateescape")) > _MOST_ARGUMENT:
+            what = f"it is longer than the {_MOST_ARGUMENT} bytes that a program can be given at once"
+            raise wrong(name, value, what, "Put it into a file that the agent can read, and name that")
+        return kept
+
+    return of_length
+
+
 def argument(what: str, fix: str = "") -> Rule:
     """A text that the CLI is given as an argument: it would take one with a dash in front for an option of its own."""
-    is_text = text(what, fix)
+    is_text = passed_on(text(what, fix))
 
     def rule(name: str, value: Any) -> str:
         if is_text(name, value).lstrip().startswith("-"):

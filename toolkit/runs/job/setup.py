@@ -11,7 +11,7 @@ from typing import Any
 
 from toolkit._base.words import did_you_mean
 from toolkit.errors import RunError
-from toolkit.runs.kinds import OptionError, check_names, list_of, number, path, text, wrong
+from toolkit.runs.kinds import OptionError, check_names, list_of, number, passed_on, path, text, wrong
 from toolkit.sandbox import CREDENTIALS, CUSTOM_HEADERS, parse_domains
 
 DEADLINE = 1800.0
@@ -54,7 +54,7 @@ class Setup:
         put = object.__setattr__
         if isinstance(self.command, str) and "\0" in self.command:
             raise wrong("setup", self.command, "a command holds no NUL")
-        put(self, "command", text("a command", _EXAMPLE)("setup", self.command))
+        put(self, "command", passed_on(text("a command", _EXAMPLE))("setup", self.command))
         put(self, "domains", parse_domains(list_of(text("a host name"))("setup domains", self.domains)))
         put(self, "keyed_by", tuple(map(str, list_of(path)("setup keyed_by", self.keyed_by))))
         put(self, "deadline", number("setup deadline", self.deadline))

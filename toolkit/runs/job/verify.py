@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from toolkit._base.words import did_you_mean, safe_line
-from toolkit.runs.kinds import OptionError, called_with, check_names, number, text, wrong
+from toolkit.runs.kinds import OptionError, called_with, check_names, number, passed_on, text, wrong
 
 if TYPE_CHECKING:
     from toolkit.runs.attempts.trial import Trial
@@ -87,7 +87,7 @@ def _check(value: Any) -> Any:
     if isinstance(value, str):
         if "\0" in value:
             raise wrong("verify", value, "a command holds no NUL")
-        return text("a command", _EXAMPLE)("verify", value)
+        return str(passed_on(text("a command", _EXAMPLE))("verify", value))
     from toolkit.tools import as_tool
 
     found = as_tool(value)
