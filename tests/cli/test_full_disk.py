@@ -213,3 +213,22 @@ def test_an_apply_that_finds_no_room_leaves_the_host_as_it_was(tmp_path: Path, s
     assert "What had been written was taken back: the host is as it was." in apply[2]
     assert kept[1] == "app.py\nprint('old')\n"
     assert again[1].endswith("app.py\nbig\nnew\n"), again
+
+
+def test_what_writes_no_run_says_how_much_is_free_too(tmp_path: Path, scripted_api: Start) -> None:
+    desk = Desk(tmp_path, scripted_api([text("Done.")]))
+    assert desk.toolkit("run", "Go.").code == 0
+    (tmp_path / "tasks.jsonl").write_text('"Go."\n', encoding="utf-8")
+    disk = tmp_path / "disk"
+    _, *full = SmallDisk(desk, disk, "size=64k").says(
+        f"cat /dev/zero > {disk}/the-rest; true",
+        f"TOOLKIT_HOME={disk}/home toolkit batch tasks.jsonl",
+        f"toolkit report last -o {disk}/report.html",
+        f"toolkit ui --export {disk}/page",
+        f"cd {disk} && mkdir project && cd project && toolkit init",
+    )
+    for code, out, err in full:
+        assert (code != 0, out) == (True, ""), err
+        assert "No space left on device" in err
+        assert f"{disk}/" in err
+        assert "0 B are free" in err or "(0 B free)" in err

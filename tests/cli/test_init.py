@@ -215,4 +215,5 @@ def test_a_plain_user_makes_a_file_and_obeys_it(anyones_folder: Path) -> None:
     assert (planned.returncode, planned.stderr) == (0, "obeys toolkit.toml\n")
     home.chmod(0o555)
     refused = run("init", "--force")
-    assert (refused.returncode, refused.stderr) == (2, "toolkit.toml cannot be written: Permission denied\n")
+    says = f"toolkit.toml cannot be written: Permission denied\n  {home}/toolkit.toml\n"
+    assert (refused.returncode, refused.stderr) == (2, says)

@@ -157,6 +157,11 @@ def room_in(folder: Path) -> str:
     return f"{shown}: nobody can say how much is free"
 
 
+def refused_at(path: Path, error: OSError) -> str:
+    """Where something could not be written: the path, and how much is free there where that is why."""
+    return room_in(path) if is_full(error) else safe_name(str(path))
+
+
 def umask() -> int:
     """The process's umask, without setting it: other threads may be making files."""
     for line in Path("/proc/self/status").read_text(encoding="utf-8", errors="replace").splitlines():

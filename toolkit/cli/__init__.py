@@ -59,12 +59,17 @@ def main() -> None:
 
 
 def _refused_by_machine(error: OSError) -> ToolkitError:
-    from toolkit._base.files import state_home
+    from pathlib import Path
+
+    from toolkit._base.files import is_full, room_in, state_home
     from toolkit.errors import ToolkitError
 
     if error.filename is None:
         return ToolkitError("the command could not go on", where=[f"{error.strerror or error}"], fix="Make room.")
     path, home = os.fsdecode(error.filename), state_home()
+    if is_full(error):
+        where = f"{room_in(Path(path))}; {error.strerror}"
+        return ToolkitError("the command could not go on", where=[where], fix="Make room there.")
     fix = "Make it accessible to this user, or name another place."
     if path == str(home) or path.startswith(f"{home}/"):
         fix = "Give this user access to it, or set TOOLKIT_HOME to a folder of yours."

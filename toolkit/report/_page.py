@@ -19,7 +19,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolkit._base.files import write_whole
+from toolkit._base.files import refused_at, write_whole
 from toolkit.errors import RunError
 from toolkit.report._data import run_data
 
@@ -56,7 +56,9 @@ def write_report(run: StoredRun, file: Path | str | None = None) -> Path:
         write_whole(target, page)
     except OSError as error:
         raise RunError(
-            f"the report cannot be written: {error.strerror}", where=[str(target)], fix="Name another file: -o FILE"
+            f"the report cannot be written: {error.strerror}",
+            where=[refused_at(target, error)],
+            fix="Name another file: -o FILE",
         ) from error
     return target
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from toolkit._base.files import write_whole
+from toolkit._base.files import refused_at, write_whole
 from toolkit.errors import RunError, ToolkitError
 from toolkit.report import render_report
 from toolkit.report.batches import batch_data, make_batch_page
@@ -35,7 +35,7 @@ def export_ui(folder: Path | str, home: Path | str | None = None) -> Path:
     except OSError as error:
         raise RunError(
             f"the page cannot be written: {error.strerror}",
-            where=[str(error.filename or target)],
+            where=[refused_at(Path(error.filename or target), error)],
             fix="Name another folder",
         ) from error
     return target / "index.html"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from toolkit._base.files import write_whole
+from toolkit._base.files import refused_at, write_whole
 from toolkit.errors import RunError, ToolkitError
 from toolkit.report import render_report
 from toolkit.report.batches.data import batch_data
@@ -57,7 +57,7 @@ def write_batch(
     except OSError as error:
         raise RunError(
             f"the report cannot be written: {error.strerror}",
-            where=[str(error.filename or target)],
+            where=[refused_at(Path(error.filename or target), error)],
             fix="Name another file: -o FILE",
         ) from error
     return target

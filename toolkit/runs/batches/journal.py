@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from toolkit._base.files import state_home, write_whole
+from toolkit._base.files import refused_at, state_home, write_whole
 from toolkit._base.locks import take_lock
 from toolkit.errors import RunError
 from toolkit.runs.batches.again import ask_again, asked_again
@@ -35,6 +35,7 @@ from toolkit.runs.batches.standing import MOST_LOSSES, Standing, end_of
 from toolkit.runs.batches.tasks import Task, read_tasks
 from toolkit.runs.outcome.result import RunResult
 from toolkit.runs.spec import Limits
+from toolkit.runs.storage.run_folder import cannot_store
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 
@@ -85,7 +86,7 @@ class Batch:
         except OSError as error:
             shutil.rmtree(unborn, ignore_errors=True)
             if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
-                raise RunError(f"the batch cannot be stored: {error.strerror}", where=[str(folder)]) from None
+                raise cannot_store(error, folder, "the batch") from None
             raise RunError(
                 f"there is a batch '{name}' already",
                 fix=f"Go on with it: toolkit batch TASKS --name {name} --resume, or choose another --name",
@@ -298,7 +299,7 @@ class Batch:
             raise self._unwritten(error) from None
 
     def _unwritten(self, error: OSError) -> RunError:
-        where = [str(self.folder / "journal.jsonl")]
+        where = [refused_at(self.folder / "journal.jsonl", error)]
         fix = "Make room or mend the disk, then go on: --resume"
         return RunError(f"the journal of batch '{self.name}' cannot be written: {error.strerror}", where=where, fix=fix)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolkit._base.files import is_there, umask, write_whole
+from toolkit._base.files import is_there, refused_at, umask, write_whole
 from toolkit._base.words import count_text, safe_name
 from toolkit.runs import RunPlan, RunSpec, plan_run
 from toolkit.runs.projects.errors import ProjectFileError
@@ -167,7 +167,8 @@ def write_suggestion(suggestion: Suggestion, *, force: bool = False, home: Path 
     try:
         write_whole(file, text, mode=0o666 & ~umask())
     except OSError as error:
-        raise ProjectFileError(f"{OWN} cannot be written: {error.strerror}", file=file) from None
+        what = f"{OWN} cannot be written: {error.strerror}"
+        raise ProjectFileError(what, file=file, where=[refused_at(file, error)]) from None
     made = ProjectFile.read(file, home=home)
     if made.text != text:
         raise ProjectFileError(f"{OWN} is not what was written: somebody else changes it", file=file)
