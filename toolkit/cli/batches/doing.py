@@ -106,7 +106,7 @@ def run_batch(
     stdout = take_stdout()
     from toolkit.cli.batches.collected import collected
     from toolkit.cli.batches.live.progress import Progress
-    from toolkit.runs.batches import read_tasks, read_wishes
+    from toolkit.runs.batches import check_tasks, read_tasks, read_wishes
 
     there = {"parallel": parallel, "lease": lease, "store": store, "key_from": key_from, "with": code or None}
     for option in ("lease", "store", "key_from", "with"):
@@ -124,6 +124,8 @@ def run_batch(
         make(read[0]).check_key()  # what cannot be is said before there is a batch
     with mistyped_if_refused():
         make(read[0]).check_tools()
+        if not resume:
+            check_tasks(read)
     if cluster is not None:
         _reach(cluster, store)
     with mistyped_if_refused():
@@ -212,7 +214,8 @@ def _maker(options: tuple[str, ...]) -> Any:
     from toolkit.cli.starting.running import run, spec_of, telemetry_of
 
     context = run.make_context("toolkit batch", ["(task)", *options], resilient_parsing=False)
-    taken = [word for word, value in (("--resume", "resume"), ("--plan", "wants_plan")) if context.params.get(value)]
+    whole = (("--resume", "resume"), ("--plan", "wants_plan"), ("--prompt-file", "prompt_file"))
+    taken = [word for word, value in whole if context.params.get(value)]
     if taken:
         raise click.UsageError(f"{taken[0]} is about one run: it does not go with a batch")
 
@@ -223,7 +226,7 @@ def _maker(options: tuple[str, ...]) -> Any:
     def make(task: Task) -> Any:
         import dataclasses
 
-        spec = spec_of({**context.params, "otel": False, "prompt": task.prompt})
+        spec = spec_of({**context.params, "otel": False}, task.prompt)
         return dataclasses.replace(spec, telemetry=telemetry, **task.options())
 
     return make

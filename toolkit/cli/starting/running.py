@@ -199,18 +199,19 @@ def _printed(result: RunResult[Any], given: dict[str, Any], *, terminal: bool) -
     return safe_text(result.text) if terminal else result.text
 
 
-def spec_of(given: dict[str, Any]) -> RunSpec:
-    """The spec that the options of this command, and the project file they find, ask for."""
-    return _spec(given, project_of(given))
+def spec_of(given: dict[str, Any], prompt: str | None = None) -> RunSpec:
+    """The spec that these options, and the project file they find, ask for; `prompt` is in place of theirs."""
+    return _spec(given, project_of(given), prompt)
 
 
-def _spec(given: dict[str, Any], project: ProjectFile | None) -> RunSpec:
+def _spec(given: dict[str, Any], project: ProjectFile | None, prompt: str | None = None) -> RunSpec:
     """What was asked for, by the options and by the project file, all of it checked."""
     from toolkit import Image
     from toolkit.runs import ProjectFileError, RunSpec
 
     has_none = given["prompt"] is None and given["prompt_file"] is None
-    prompt = "(none)" if given["wants_plan"] and has_none else _prompt(given["prompt"], given["prompt_file"])
+    if prompt is None:
+        prompt = "(none)" if given["wants_plan"] and has_none else _prompt(given["prompt"], given["prompt_file"])
     try:
         options = _options(given, project)
         if project is not None:

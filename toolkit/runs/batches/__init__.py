@@ -26,7 +26,12 @@ if TYPE_CHECKING:
         end_of as end_of,
         lost_end as lost_end,
     )
-    from toolkit.runs.batches.tasks import Task as Task, read_tasks as read_tasks, tasks_digest as tasks_digest
+    from toolkit.runs.batches.tasks import (
+        Task as Task,
+        check_tasks as check_tasks,
+        read_tasks as read_tasks,
+        tasks_digest as tasks_digest,
+    )
     from toolkit.runs.batches.working import (
         going_on as going_on,
         left_of as left_of,
@@ -41,7 +46,7 @@ _HOMES = {
     "toolkit.runs.batches.order": "Wish in_order priority_of read_wishes",
     "toolkit.runs.batches.rate_log": "keep_decision",
     "toolkit.runs.batches.standing": "MOST_LOSSES Standing end_of lost_end",
-    "toolkit.runs.batches.tasks": "Task read_tasks tasks_digest",
+    "toolkit.runs.batches.tasks": "Task check_tasks read_tasks tasks_digest",
     "toolkit.runs.batches.working": "going_on left_of ungrouped work_off",
     "toolkit.runs.many.purse": "Purse",
 }

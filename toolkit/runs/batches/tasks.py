@@ -78,6 +78,22 @@ def read_tasks(file: Path | str) -> list[Task]:
     return [task for _, task in tasks.values()]
 
 
+def check_tasks(tasks: list[Task]) -> None:
+    """Refuse, before there is a batch, what the run of a task would be refused for.
+
+    Raises:
+        RunError: the first task that no run can be made of.
+    """
+    from toolkit.runs.fields import checked
+
+    for task in tasks:
+        try:
+            checked({"prompt": task.prompt, **task.options()})
+        except RunError as error:
+            about = safe_line(task.prompt, 60)
+            raise RunError(f"task '{task.id}': {error.what}", where=[about], fix=error.fix) from None
+
+
 def _read(line: str, where: str) -> Task:
     try:
         said = json.loads(line)

@@ -73,18 +73,15 @@ async def work_off(
 
 @contextmanager
 def ungrouped() -> Iterator[None]:
-    """Let an error of ours out as it is, not as one of a group."""
+    """Let an error out as it is, one of ours before others, and not as one of a group."""
     try:
         yield
     except BaseExceptionGroup as errors:
-        known = errors.subgroup(ToolkitError)
-        if known is None:
-            raise
-        raise _first(known) from None
+        raise _first(errors.subgroup(ToolkitError) or errors) from None
 
 
-def _first(errors: BaseExceptionGroup[ToolkitError]) -> ToolkitError:
-    one = errors.exceptions[0]
+def _first(errors: BaseExceptionGroup[Any]) -> BaseException:
+    one: BaseException = errors.exceptions[0]
     return _first(one) if isinstance(one, BaseExceptionGroup) else one
 
 
