@@ -30,6 +30,11 @@ def refusal(request: str, code: str = "domain") -> Refusal:
     return Refusal(time.time(), code, 403, request, "no")
 
 
+@pytest.mark.parametrize("target", ["files.example.org", "files.example.org:22", "files.example.org:"])
+def test_a_tunnel_to_another_port_or_to_none_is_told_as_that(target: str) -> None:
+    assert refusal(f"CONNECT {target}").fix == "This cannot be allowed: tunnels lead to port 443 of a host only"
+
+
 def test_a_refusal_a_person_reads_about_says_what_to_write(tmp_path: Path) -> None:
     with ScriptedAPI([tool_use("Bash", command=COMMAND)], [text("done")]) as api:
         desk = Desk(tmp_path, api)

@@ -67,7 +67,7 @@ class Refusal:
 
 
 def _how_to_allow(target: str) -> str:
-    host, _, port = target.rpartition(":")
+    host, _, port = target.rpartition(":") if ":" in target else (target, "", "")
     try:
         name = parse_domain(host)
     except SettingsError as wrong:
