@@ -16,7 +16,7 @@ from claude_agent_sdk.types import PermissionRuleValue, PermissionUpdate
 
 from tests.runs.play import SOON
 from toolkit import Toolbox, tool
-from toolkit.runs import Approvals, Decision, InPlace, Limits, Question, RunResult, load_run, run, start
+from toolkit.runs import Approvals, Decision, InPlace, Limits, OptionError, Question, RunResult, load_run, run, start
 from toolkit.runs.asking import Policy, Remembered
 from toolkit.testing import FakeCLI, Turn, text, tool_use
 
@@ -194,6 +194,20 @@ async def test_an_answer_to_an_unknown_question_is_a_warning(caplog: pytest.LogC
             assert not live.approvals.answer("ask-99", Decision.ALLOW_ONCE)
         await live.result()
     assert "no approval request 'ask-99'" in caplog.text
+
+
+@pytest.mark.parametrize("answer", ["allow", "yes", None, 1])
+async def test_an_answer_that_is_no_decision_is_refused_and_the_question_waits_on(answer: Any) -> None:
+    notes = Notes()
+    cli = FakeCLI(calls("a"), [text("bye")])
+    async with start("go", mode="normal", tools=[notes.box], transport=cli, approve="wait") as live:
+        async for event in live:
+            if event.name == "approval.asked":
+                with pytest.raises(OptionError, match="it is a Decision, True or False"):
+                    live.approvals.answer(event.id, answer)
+                assert live.approvals.answer(event.id, True)
+        await live.result()
+    assert notes.done == ["a"]
 
 
 async def test_a_question_of_the_clis_own_carries_all_that_the_cli_tells() -> None:

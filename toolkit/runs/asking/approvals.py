@@ -19,6 +19,7 @@ from toolkit.runs.asking.guard import ALLOW, Verdict
 from toolkit.runs.asking.policy import Policy
 from toolkit.runs.asking.remembered import Remembered
 from toolkit.runs.asking.subjects import speaks_of_git, subject_of, what_is_remembered
+from toolkit.runs.kinds import wrong
 from toolkit.runs.listeners import in_its_own_time
 
 if TYPE_CHECKING:
@@ -176,7 +177,14 @@ class Approvals:
         return tuple(waiting.question for waiting in self._waiting.values())
 
     def answer(self, id: str, decision: Decision | bool, *, by: str = "caller") -> bool:
-        """Answer a question. False, and a warning in the log, if it does not wait for one (any more)."""
+        """Answer a question. False, and a warning in the log, if it does not wait for one (any more).
+
+        Raises:
+            OptionError: it is no decision; the question waits on.
+        """
+        if not isinstance(decision, Decision | bool):
+            fix = "Write for example: live.approvals.answer(id, Decision.ALLOW_SESSION)"
+            raise wrong("decision", decision, "it is a Decision, True or False", fix)
         waiting = self._waiting.get(id)
         if waiting is None or waiting.answer.done():
             _log.warning("no approval request '%s' waits for an answer", id)
