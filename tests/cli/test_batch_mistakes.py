@@ -70,3 +70,16 @@ def test_options_that_become_wrong_under_way_stop_the_batch_in_words(tmp_path: P
     assert (done.code, "Traceback" in done.err) == (2, False), done.err
     assert "tools.py is not valid Python" in done.err
     assert "1 ok, 1 waiting" in desk.toolkit("batch", "show", "tasks").out
+
+
+def test_a_batch_reads_its_project_file_once(tmp_path: Path, scripted_api: Start) -> None:
+    desk = Desk(tmp_path, scripted_api([tool_use("mcp__tools__break_it")], otherwise=[text("Done.")]))
+    (tmp_path / "tools.py").write_text(
+        BREAKS_ITSELF.replace("__file__", f'"{tmp_path}/toolkit.toml"'), encoding="utf-8"
+    )
+    (tmp_path / "toolkit.toml").write_text('tools = ["tools.py"]\n', encoding="utf-8")
+    (tmp_path / "tasks.jsonl").write_text('"One."\n"Two."\n', encoding="utf-8")
+    done = desk.toolkit("batch", "tasks.jsonl", "--parallel", "1", "--trust")
+    assert (tmp_path / "toolkit.toml").read_text(encoding="utf-8") == "x = = 1"
+    assert (done.code, "2 tasks: 2 ok" in done.out) == (0, True), done.err
+    assert done.err.count("obeys toolkit.toml\n") == 1

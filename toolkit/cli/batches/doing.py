@@ -212,6 +212,7 @@ def _found(name: str, read: list[Task], store: str | None) -> Batch:
 def _maker(options: tuple[str, ...]) -> Any:
     """What makes the spec of a task: the options of `toolkit run`, read as it reads them."""
     from toolkit.cli.starting.running import run, spec_of, telemetry_of
+    from toolkit.cli.terminal.project import project_of
 
     context = run.make_context("toolkit batch", ["(task)", *options], resilient_parsing=False)
     whole = (("--resume", "resume"), ("--plan", "wants_plan"), ("--prompt-file", "prompt_file"))
@@ -219,6 +220,7 @@ def _maker(options: tuple[str, ...]) -> Any:
     if taken:
         raise click.UsageError(f"{taken[0]} is about one run: it does not go with a batch")
 
+    project = project_of(context.params)  # read once, as it was accepted
     telemetry = telemetry_of(context.params)  # one for all runs: they share its connections
     if telemetry is not None:
         telemetry.become_default()
@@ -226,7 +228,7 @@ def _maker(options: tuple[str, ...]) -> Any:
     def make(task: Task) -> Any:
         import dataclasses
 
-        spec = spec_of({**context.params, "otel": False}, task.prompt)
+        spec = spec_of({**context.params, "otel": False}, project, task.prompt)
         return dataclasses.replace(spec, telemetry=telemetry, **task.options())
 
     return make

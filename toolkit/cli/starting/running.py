@@ -108,7 +108,7 @@ def run(**given: Any) -> None:
     from toolkit.cli.terminal.following import follow
 
     project = project_of(given)
-    spec = _spec(given, project)
+    spec = spec_of(given, project)
     print_line = (lambda line: write_result(stdout, line)) if given["stream_json"] else None
     try:
         if given["wants_plan"]:
@@ -199,13 +199,8 @@ def _printed(result: RunResult[Any], given: dict[str, Any], *, terminal: bool) -
     return safe_text(result.text) if terminal else result.text
 
 
-def spec_of(given: dict[str, Any], prompt: str | None = None) -> RunSpec:
-    """The spec that these options, and the project file they find, ask for; `prompt` is in place of theirs."""
-    return _spec(given, project_of(given), prompt)
-
-
-def _spec(given: dict[str, Any], project: ProjectFile | None, prompt: str | None = None) -> RunSpec:
-    """What was asked for, by the options and by the project file, all of it checked."""
+def spec_of(given: dict[str, Any], project: ProjectFile | None = None, prompt: str | None = None) -> RunSpec:
+    """What was asked for, by the options and by the project file, all of it checked; `prompt` in place of theirs."""
     from toolkit import Image
     from toolkit.runs import ProjectFileError, RunSpec
 
