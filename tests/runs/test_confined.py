@@ -181,23 +181,37 @@ async def test_a_token_budget_holds_for_a_model_that_never_stops_asking() -> Non
     assert asked <= 3
 
 
-async def test_calls_that_a_command_hangs_up_on_are_counted_and_bounded() -> None:
+def asking(way: str) -> str:
+    """A shell's line that asks the model API for something itself."""
     tools = '"tools": [{"name": "t", "input_schema": {"type": "object"}}]'  # without tools it would be a side call
     messages = '"messages": [{"role": "user", "content": "hi"}]'
     body = f'{{"model": "m", "max_tokens": 500, {tools}, {messages}}}'
-    ask = f"curl -s -m 0.3 -o out --noproxy '*' http://localhost:3128/v1/messages -d '{body}'"
-    command = f"for n in 1 2 3 4 5 6 7 8; do {ask} -H 'content-type: application/json'; done; true"
+    return f"curl -s {way}/v1/messages -H 'content-type: application/json' -d '{body}'"
+
+
+async def test_calls_that_a_server_in_the_jail_hangs_up_on_are_counted_and_bounded() -> None:
+    ask = asking("-m 0.3 -o /dev/null --unix-socket /run/toolkit/api.sock http://gate")
+    server = {"command": "/bin/sh", "args": ["-c", f"for n in 1 2 3 4 5 6 7 8; do {ask}; done"], "optional": True}
     silent = Turn([text("never")], stall_after=0, usage={"input_tokens": 300})
-    usage = {"input_tokens": 10, "output_tokens": 10}
-    with ScriptedAPI(Turn([tool_use("Bash", command=command)], usage=usage), otherwise=silent, strict=False) as api:
-        limits = Limits(tokens=1000, seconds=60)
-        result = await go(api, profile="allowlist", domains=["example.com"], limits=limits)
+    with ScriptedAPI(otherwise=silent, strict=False) as api:
+        result = await go(api, servers={"s": server}, limits=Limits(tokens=1000, seconds=60))
         asked = len([request for request in api.requests if request.get("max_tokens") == 500])
     assert (result.code, asked) == ("budget", 4)
-    assert result.total.total == 20
+    assert result.total.total == 0
     assert result.gate_tokens is not None
     assert 1000 <= result.gate_tokens < 2000
     assert {one.rule for one in result.refused} == {"spend"}
+
+
+@pytest.mark.parametrize("domains", [[], ["example.com"]], ids=["offline", "domains"])
+async def test_a_command_cannot_ask_the_model_api_itself_past_the_limit_in_dollars(domains: list[str]) -> None:
+    ways = ("--noproxy '*' http://localhost:3128", "--noproxy '*' http://localhost:3129", "-x $HTTP_PROXY http://gate")
+    command = "; ".join(map(asking, (*ways, "--unix-socket /run/toolkit/api.sock http://gate")))
+    with ScriptedAPI([tool_use("Bash", command=command)], [text("done")]) as api:
+        result = await go(api, domains=domains, limits=Limits(usd=1))
+        asked = len([request for request in api.requests if request.get("max_tokens") == 500])
+    assert (result.code, asked) == ("ok", 0)
+    assert [one.rule for one in result.refused] == ["no_api", "method"]
 
 
 async def test_a_deadline_ends_a_silent_model_and_a_stuck_command_alike() -> None:

@@ -16,12 +16,11 @@ from toolkit.runs.turn.refusals import MOST_TOLD, GateRefusals
 from toolkit.sandbox import Refusal
 from toolkit.testing import ScriptedAPI, text, tool_use
 
-# The nested proxy of Bash leads to the gate. The last one asks it to print a terminal's code for "clear the screen".
+# The nested proxy of Bash leads to the gate.
 COMMAND = """
 for n in 1 2 3; do curl -s -m 10 -o out https://files.example.org/; done
 curl -s -m 10 -o out http://docs.example.com/
-curl -s -m 10 --noproxy '*' -o out http://localhost:3128/v1/messages -H 'content-type: application/json' \
-  -d '{"tools": [{"type": "\\u001b[2Jx"}]}'
+curl -s -m 10 --noproxy '*' -o out http://localhost:3128/v1/messages -H 'content-type: application/json' -d '{}'
 true
 """
 
@@ -52,10 +51,9 @@ def test_a_refusal_a_person_reads_about_says_what_to_write(tmp_path: Path) -> No
     for page in (done.err, shown):
         assert f"{refused} (3 times)\n{allow}\n" in page
         assert "refused by the gate: GET http://docs.example.com/: " in page
-        assert "server-side tool ' [2Jx'" in page
-        assert "\x1b" not in page
+        assert "refused by the gate: POST /v1/messages: the model API is not reached from here" in page
     assert told.count(refused) == 1
-    assert [(one["rule"], one["times"]) for one in stored] == [("domain", 3), ("method", 1), ("server_side", 1)]
+    assert [(one["rule"], one["times"]) for one in stored] == [("domain", 3), ("method", 1), ("no_api", 1)]
 
 
 def test_an_offline_agents_way_to_a_host_ends_at_the_gate_and_both_are_told(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Ports inside a jail that lead to the gate, since programs know a proxy, and a server, by its port only.
 
 There is a proxy for commands, also where no domain is allowed: what they ask for in vain is told
-then, with what would allow it. For each port of the host's loopback that was allowed, the same
+then, with what would allow it. It does not lead to the model API: what commands asked there, no
+limit in dollars would count. For each port of the host's loopback that was allowed, the same
 port leads there, so that a URL means the same inside and outside. Only the processes beside the
 CLI can use those: commands have a network of their own, and their proxy does not know the word
 that the gate wants to hear first.
@@ -13,7 +14,7 @@ import shutil
 from collections.abc import Sequence
 
 from toolkit.errors import SandboxError
-from toolkit.sandbox.jail.walls import PATH, SOCKET
+from toolkit.sandbox.jail.walls import PATH, PROXY_SOCKET
 
 PROXY_PORT = 3129
 _FIRST_FREE = 1024
@@ -47,7 +48,7 @@ def bridge(*, has_proxy: bool, host_ports: Sequence[int] = (), word: str = "", w
     if not has_proxy and not host_ports:
         return []
     socat = shutil.which("socat", path=PATH) or "socat"  # not one that stands before it inside
-    started = [f"{socat} {_listen(PROXY_PORT)} UNIX-CONNECT:{SOCKET}"]
+    started = [f"{socat} {_listen(PROXY_PORT)} UNIX-CONNECT:{PROXY_SOCKET}"]
     for port in host_ports:
         asked = f"PROXY:127.0.0.1:127.0.0.1:{port},proxyport={PROXY_PORT},proxyauth={word}"
         started.append(f"{socat} {_listen(port)} {asked}")

@@ -79,7 +79,7 @@ class JailCommand:
         opening: asyncio.Future[tuple[OpenJail, Watchdog]] | None = None
         try:
             if self.domains:
-                gate = Gate(None, None, folder.socket, domains=self.domains)
+                gate = Gate(None, None, folder.socket, proxy_path=folder.proxy, domains=self.domains)
                 gate.on_refused = self.on_refused
                 await gate.__aenter__()
             opening = asyncio.ensure_future(asyncio.to_thread(self._open, folder))

@@ -114,12 +114,13 @@ def confine(
     tls = {port: (one.context(), one.name) for port, one in (host_tls or {}).items()}
     ports = HostPorts(tuple(host_ports), f"gate:{secrets.token_hex(16)}", heard, tls)
 
-    def make_gate(socket: Path) -> Gate:
+    def make_gate(socket: Path, proxy: Path) -> Gate:
         headers = api.all_headers()
         return Gate(
             api.url,
             None,
             socket,
+            proxy_path=proxy,
             domains=domains,
             offline=True,
             spend_limit=spend_limit,
@@ -151,7 +152,7 @@ def confine(
         read_only=profile == "read-only",
     )
     jail, program = _with_cli(jail, cli)
-    make_gate(Path("not-opened"))  # a bad URL is refused now; nothing listens yet
+    make_gate(Path("not-opened"), Path("not-opened"))  # a bad URL is refused now; nothing listens yet
     return Confinement(
         jail,
         settings=whole,

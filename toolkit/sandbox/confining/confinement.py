@@ -36,7 +36,7 @@ class Confinement:
         settings: str,
         tools: Sequence[str],
         command: Sequence[str],
-        make_gate: Callable[[Path], Gate],
+        make_gate: Callable[[Path, Path], Gate],
         own_git: bool = False,
         has_domains: bool = False,
         heard: Heard | None = None,
@@ -127,7 +127,7 @@ class Confinement:
         folder = self._folder = JailFolder()
         opening: asyncio.Future[Any] | None = None
         try:
-            self._gate = self._make_gate(folder.socket)
+            self._gate = self._make_gate(folder.socket, folder.proxy)
             await self._gate.__aenter__()
             if self._heard is not None:
                 self._relay = Relay(folder.own / "apart" / SOCKET_NAME, self._heard)

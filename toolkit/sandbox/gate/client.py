@@ -83,7 +83,7 @@ class Traffic:
     """What all connections of one gate share."""
 
     upstream: Upstream | None
-    """The model API; None where the gate leads to domains only."""
+    """The model API; None for those who are led to domains only."""
     ledger: Ledger
     credentials: Mapping[str, str]
     secrets: Secrets
@@ -158,9 +158,10 @@ class Client:
 
     async def _message(self, head: RequestHead) -> None:
         if self._traffic.upstream is None:
-            if not head.target.startswith("/"):
-                raise Refused(403, "method", "other hosts are reached over https only")
-            raise Refused(403, "no_api", "the model API is not reached from here")
+            if head.target.startswith("/"):
+                raise Refused(403, "no_api", "the model API is not reached from here")
+            why = "other hosts are reached over https only" if self._traffic.domains else "the agent is offline"
+            raise Refused(403, "method", f"{head.method[:20]} is not allowed: {why}")
         path = check_route(head)
         word = self._traffic.word
         if word is not None and not hmac.compare_digest((head.headers.get("x-api-key") or "").encode(), word.encode()):

@@ -19,6 +19,8 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from toolkit.errors import SandboxError
@@ -47,6 +49,8 @@ class Gate:
         api_url: Base URL of the model API; a path in it becomes a prefix. None for a gate that leads to `domains` only.
         api_key: Sent as `x-api-key`; None sends none.
         socket_path: Where to listen. Must not exist; created for the owner only, removed at the end.
+        proxy_path: Where to listen besides, for commands: from there no request gets to the model API, only tunnels are
+            opened.
         domains: Hosts that may be reached through TLS tunnels besides.
         offline: Refuse requests that make the API itself reach out: server-side tools, remote MCP
             servers, URLs in content. Independent of `domains`.
@@ -68,6 +72,7 @@ class Gate:
         api_key: str | None,
         socket_path: Path,
         *,
+        proxy_path: Path | None = None,
         domains: Sequence[str] = (),
         offline: bool = True,
         max_body: int = MAX_BODY_BYTES,
@@ -92,7 +97,7 @@ class Gate:
         self._audit: deque[Refusal] = deque(maxlen=KEPT_REFUSALS)
         self._max_connections = max_connections
         self._tasks: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
+        self._servers: dict[Path, asyncio.Server] = {}
         self._upstream = None if api_url is None else Upstream(BaseURL.parse(api_url), ca_file=ca_file)
         key = {} if api_key is None else {"x-api-key": api_key}
         credentials = {**checked_headers(key), **checked_headers(headers or {})}
@@ -115,6 +120,9 @@ class Gate:
             books=books,
             word=word,
         )
+        self._leads = {self.socket_path: self._traffic}
+        if proxy_path is not None:
+            self._leads[proxy_path] = replace(self._traffic, upstream=None)
 
     @property
     def audit(self) -> tuple[Refusal, ...]:
@@ -137,13 +145,19 @@ class Gate:
         return self._traffic.retry_after
 
     async def __aenter__(self) -> Gate:
-        listener = _bind(self.socket_path)
+        loop = asyncio.get_running_loop()
         try:
-            loop = asyncio.get_running_loop()
-            self._server = await loop.create_unix_server(self._protocol, sock=listener, backlog=_BACKLOG)
+            for path, traffic in self._leads.items():
+                listener = _bind(path)
+                protocol = partial(self._protocol, traffic)
+                try:
+                    self._servers[path] = await loop.create_unix_server(protocol, sock=listener, backlog=_BACKLOG)
+                except BaseException:
+                    listener.close()
+                    path.unlink(missing_ok=True)
+                    raise
         except BaseException:
-            listener.close()
-            self.socket_path.unlink(missing_ok=True)
+            await self.aclose()
             raise
         return self
 
@@ -151,12 +165,13 @@ class Gate:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Stop listening, end every connection, remove the socket. Usage and audit stay readable."""
-        if self._server is None:
+        """Stop listening, end every connection, remove the sockets. Usage and audit stay readable."""
+        if not self._servers:
             return
-        server, self._server = self._server, None
-        server.close()
-        self.socket_path.unlink(missing_ok=True)
+        servers, self._servers = self._servers, {}
+        for path, server in servers.items():
+            server.close()
+            path.unlink(missing_ok=True)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -164,20 +179,21 @@ class Gate:
             self._upstream.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(5):
-                await server.wait_closed()
+                for server in servers.values():
+                    await server.wait_closed()
 
-    def _protocol(self) -> asyncio.StreamReaderProtocol:
+    def _protocol(self, traffic: Traffic) -> asyncio.StreamReaderProtocol:
         loop = asyncio.get_running_loop()
-        return asyncio.StreamReaderProtocol(WatchedReader(loop), self._connected, loop=loop)
+        return asyncio.StreamReaderProtocol(WatchedReader(loop), partial(self._connected, traffic), loop=loop)
 
-    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _connected(self, traffic: Traffic, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         assert isinstance(reader, WatchedReader)
         self.reached.set()
         if len(self._tasks) >= self._max_connections:
             self._note(None, Refused(503, "busy", f"more than {self._max_connections} connections"))
             writer.close()
             return
-        task = asyncio.get_running_loop().create_task(Client(self._traffic, reader, writer).serve())
+        task = asyncio.get_running_loop().create_task(Client(traffic, reader, writer).serve())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -29,7 +29,7 @@ _FIXES = {
     "path": "This cannot be allowed: only POST /v1/messages and /v1/messages/count_tokens pass",
     "server_side": "This cannot be allowed: the model API must not fetch anything for a confined agent",
     "spend": "Give it more: --max-tokens, in Python Limits(tokens=…)",
-    "no_api": "This cannot be allowed: what prepares the workspace has no way to the model API",
+    "no_api": "This cannot be allowed: only the CLI itself asks the model API, so that its limits hold",
     "size": "Send less at once",
     "busy": "Ask for less at once",
     "rate": "The model API takes fewer requests than the runs of the batch make: lower --parallel, or raise its limit",

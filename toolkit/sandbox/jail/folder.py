@@ -92,6 +92,8 @@ class JailFolder:
         """A home for a CLI that brings none."""
         self.socket = self.visible / "api.sock"
         """Where the gate listens."""
+        self.proxy = self.own / "gate"
+        """Where it listens for commands."""
         self.bait = self.path.with_name(self.name.replace(PREFIX, "toolkit-canary-"))
         """Where the canary's bait is laid out, in anybody's reach."""
         within = [self.own / name for name in ("etc", "apart")]

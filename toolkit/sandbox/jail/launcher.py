@@ -116,7 +116,8 @@ def _open(jail: Jail, folder: JailFolder) -> OpenJail:
         for lent in (*homes, jail.workspace):
             lend(lent, tenant)
         if jail.has_gate:
-            os.chown(folder.socket, tenant, tenant)
+            for socket in filter(Path.exists, (folder.socket, folder.proxy)):
+                os.chown(socket, tenant, tenant)
     laid = _lay_over(jail, folder, tenant)
     stage = None
     if tenant is not None:
