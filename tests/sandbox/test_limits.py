@@ -46,6 +46,13 @@ for file in files:
     file.close()
 """
 _NOT_TO_BE_LOOKED_AT = "ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)"
+# Files without a byte in them, in a file system of memory.
+_EMPTY = """
+import os, time
+for i in range(250_000):
+    os.mknod("/tmp/%d" % i)
+time.sleep(60)
+"""
 # 500 MB of memory that no process is charged for; `hide` lets go of the handles.
 _IN_MEMORY = """
 import mmap, os, socket, time
@@ -224,6 +231,7 @@ def test_a_control_group_tells_how_many_processes_its_limit_has_ended(
     [
         ("memory", f"{sys.executable} -c 'x = bytearray(400_000_000); import time; time.sleep(60)'"),
         ("memory", "for i in $(seq 20); do head -c 20000000 /dev/zero > /dev/shm/$i; done; sleep 60"),
+        ("memory", f"{sys.executable} -c '{_EMPTY}'"),
         ("memory", f"{sys.executable} -c '{_IN_MEMORY.format(hide='')}'"),
         ("memory", f"{sys.executable} -c '{_IN_MEMORY.format(hide=_MAPPED_IN_MEMORY)}'"),
         ("memory", f"{sys.executable} -c '{_IN_MEMORY.format(hide=_UNDER_WAY_IN_MEMORY)}'"),
@@ -244,6 +252,7 @@ def test_a_control_group_tells_how_many_processes_its_limit_has_ended(
     ids=[
         "memory of a process",
         "memory as files",
+        "memory as empty files",
         "memory as files without a name",
         "memory as mapped files without a name",
         "memory as files in a socket",

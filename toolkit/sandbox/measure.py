@@ -82,6 +82,7 @@ def measure_tmpfs(pids: set[int]) -> int:
                     with contextlib.suppress(OSError):
                         found = os.statvfs(f"/proc/{pid}/root{place}")
                         used[device] = (found.f_blocks - found.f_bfree) * found.f_frsize
+                        used[device] += (found.f_files - found.f_ffree) * _PER_FILE
     return sum(used.values())
 
 
