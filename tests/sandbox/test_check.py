@@ -318,6 +318,17 @@ def test_a_check_that_cannot_be_made_has_failed(programs: Path, monkeypatch: pyt
     assert not check().ok
 
 
+@needs_jail
+def test_a_check_that_does_not_end_is_given_up_and_told_in_words(
+    programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(canary, "_SECONDS", 2)
+    monkeypatch.setenv("PATH", _programs(programs, bwrap="exec tail -f /dev/null"))
+    (row,) = check().failed
+
+    assert row.detail.startswith("the check did not end within 2 s")
+
+
 def test_another_system_is_not_supported_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     _is_now(monkeypatch, sysname="Darwin")
     report = check()

@@ -90,12 +90,12 @@ def fly(opened: OpenJail, cli: Path | None, meanwhile: Callable[[], None]) -> Fl
             try:
                 process = _start(opened, script, environment)
             except OSError as error:
-                return _failed(error)
+                return _failed(str(error))
             try:
                 meanwhile()
                 stdout, stderr = process.communicate(timeout=_SECONDS)
-            except subprocess.TimeoutExpired as error:
-                return _failed(error)
+            except subprocess.TimeoutExpired:
+                return _failed(f"the check did not end within {_SECONDS} s: bubblewrap hangs, or the machine is busy")
             finally:
                 if process.returncode is None:
                     opened.folder.kill()  # all of it: one that was about to become a jail holds the pipes as well
@@ -122,8 +122,8 @@ def _start(opened: OpenJail, script: str, environment: dict[str, str]) -> subpro
     )
 
 
-def _failed(error: Exception) -> Flight:
-    return Flight((), started=False, stderr=str(error), cli_version="")
+def _failed(why: str) -> Flight:
+    return Flight((), started=False, stderr=why, cli_version="")
 
 
 @contextmanager
