@@ -342,6 +342,7 @@ async def test_offline_an_ordinary_request_passes(tmp_path: Path, body: dict[str
         ({**HELLO, "x" * 300: 1}, "the field '" + "x" * 80 + "' is"),
         ({**HELLO, "fallbacks": [{"model": "x", "zz": 1}]}, "the field 'zz' in a fallback"),
         ({**HELLO, "tools": [WEB]}, "the server-side tool 'web_fetch_20250910'"),
+        ({**HELLO, "tools": [{"type": "\x1b[2Jx"}]}, "the server-side tool ' [2Jx'"),
         (message({"type": "container_upload"}), "a content block of type 'container_upload'"),
         (message(IMAGE), "a source of type 'url'"),
         (
