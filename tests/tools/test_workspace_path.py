@@ -218,3 +218,38 @@ async def test_what_a_tool_says_of_host_paths_is_told_by_the_agents_names(shop: 
     assert (failed.is_error, str(shop.folder) in failed.text) == (True, False)
     plain = await box.call("tell", {"path": "tests"}, ToolContext())
     assert str(Path.cwd()) in plain.text
+
+
+async def test_a_default_is_a_path_of_the_agent_too(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(shop.folder.parent)
+
+    @tool
+    def search(
+        folder: WorkspacePath = Path(),
+        also: tuple[WorkspacePath, ...] = (Path("src"),),
+        one: WorkspacePath | None = Path("/home/you/shop/src"),
+        none: WorkspacePath | None = None,
+    ) -> str:
+        """Search."""
+        return f"{folder} {also[0]} {one} {none}"
+
+    reply = await Toolbox("mine", [search]).call("search", {}, ToolContext(paths=shop))
+
+    copy = shop.folder.resolve()
+    assert reply.content[0]["text"] == "/home/you/shop /home/you/shop/src /home/you/shop/src None", copy
+    assert search() == ". src /home/you/shop/src None"  # a plain call is Python's
+
+
+async def test_a_default_that_leaves_the_workspace_is_refused_unless_another_path_is_given(shop: Shop) -> None:
+    @tool
+    def read(path: WorkspacePath = Path("/etc/passwd")) -> str:
+        """Read."""
+        return path.read_text()
+
+    box = Toolbox("mine", [read])
+    left_out = await box.call("read", {}, ToolContext(paths=shop))
+    given = await box.call("read", {"path": "src/app.py"}, ToolContext(paths=shop))
+
+    assert left_out.is_error
+    assert "/etc/passwd is outside the workspace" in str(left_out.content[0]["text"])
+    assert given.content[0]["text"] == "in the copy"

@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, get_args
 
 from toolkit._base.handles import PATH_HANDLE, open_beneath
 from toolkit._base.words import safe_name
@@ -229,3 +229,8 @@ def _read(path: str) -> Path:
 
 WorkspacePath = Annotated[Path, _InWorkspace()]
 """A parameter that takes a path as the agent writes it; the function gets the host path inside the copy."""
+
+
+def holds_place(annotation: object) -> bool:
+    """Whether a type is `WorkspacePath`, or a union or container of it."""
+    return isinstance(annotation, _InWorkspace) or any(map(holds_place, get_args(annotation)))

@@ -15,11 +15,12 @@ from pydantic.fields import FieldInfo
 
 from toolkit._base.words import did_you_mean
 from toolkit.errors import ArgumentsError, ToolDefinitionError
-from toolkit.tools.plain_json import excerpt
+from toolkit.tools.plain_json import excerpt, json_value
 from toolkit.tools.schema.compiling.compile import CompiledType, compile_type
 from toolkit.tools.schema.compiling.types import NotBase64Error, spelled_out
 from toolkit.tools.schema.compiling.unusable import UnusableTypeError
 from toolkit.tools.schema.subject import Subject
+from toolkit.tools.workspace_path import holds_place
 
 
 class Parser:
@@ -29,6 +30,13 @@ class Parser:
         self._tool = subject.name
         self._types = {name: compile_parameter(subject, name, each) for name, each in annotations.items()}
         self._required = required
+        # The model reads them in the schema, and means its own files when it leaves such an argument out.
+        self._places = {
+            each.name: json_value(each.default)
+            for each in subject.parameters
+            if each.name not in required and each.default is not None and holds_place(annotations.get(each.name))
+        }
+        """The defaults that are paths, as the agent would write them."""
 
     def parse(self, given: Mapping[str, Any] | None) -> dict[str, Any]:
         """The keyword arguments for the function.
@@ -38,7 +46,7 @@ class Parser:
         """
         values: dict[str, Any] = {}
         problems: list[str] = []
-        for name, value in (given or {}).items():
+        for name, value in {**self._places, **(given or {})}.items():
             known = self._types.get(name)
             if known is None:
                 problems.append(f"{name}: no such argument{did_you_mean(name, self._types)}")
