@@ -114,6 +114,14 @@ def test_a_signal_ends_it_without_a_traceback(tmp_path: Path, number: signal.Sig
         assert (served.wait(), served.stderr) == (0, "")
 
 
+def test_ctrl_c_while_the_module_is_imported_is_no_traceback(tmp_path: Path) -> None:
+    slow = "import sys, threading\nprint('running', file=sys.stderr, flush=True)\nthreading.Event().wait(60)\n"
+    with Served(tmp_path, slow) as served:
+        wait_until(lambda: "running" in served.stderr)
+        served.process.send_signal(signal.SIGINT)
+        assert (served.wait(), served.stderr) == (1, "running\n\nAborted!\n")
+
+
 def test_a_signal_ends_it_also_while_a_tool_blocks_the_event_loop(tmp_path: Path) -> None:
     with Served(tmp_path, STUCK) as served:
         _start(served, "hogging")

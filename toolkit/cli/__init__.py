@@ -51,6 +51,9 @@ def main() -> None:
     except ToolkitError as error:
         sys.stderr.write(f"{error}\n")
         sys.exit(error.exit_code)
+    except KeyboardInterrupt:  # before click, which says the same
+        sys.stderr.write("\nAborted!\n")
+        sys.exit(1)
     except OSError as error:
         if error.filename is None and not streams.is_full(error):
             raise  # nothing to name: where it happened is all there is to say

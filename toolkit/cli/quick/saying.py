@@ -17,12 +17,10 @@ def say(text: str) -> None:
 
 
 def ended(do: Callable[[], int | None]) -> int | None:
-    """What `do` returns; Ctrl-C and a reader that went away (`| head`) end with 1, as click lets them."""
+    """What `do` returns; a reader that went away (`| head`) ends it with 1, as click lets it."""
     try:
         return do()
-    except KeyboardInterrupt:
-        sys.stderr.write("\nAborted!\n")
     except BrokenPipeError:
         # What is still buffered would fail once more when the stream is closed at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    return 1
+        return 1
