@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import threading
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
+from pydantic import BaseModel
 
 from toolkit import Toolbox, ToolContext, ToolError, WorkspacePath, tool
+from toolkit.errors import ToolDefinitionError
 from toolkit.tools.workspace_path import AgentPaths
 
 SEEN: list[Path] = []
@@ -253,3 +257,49 @@ async def test_a_default_that_leaves_the_workspace_is_refused_unless_another_pat
     assert left_out.is_error
     assert "/etc/passwd is outside the workspace" in str(left_out.content[0]["text"])
     assert given.content[0]["text"] == "in the copy"
+
+
+@dataclass
+class Where:
+    folder: WorkspacePath = Path()
+
+
+@dataclass(slots=True)
+class WhereText:
+    folder: WorkspacePath = "."  # type: ignore[assignment]
+
+
+class WhereModel(BaseModel):
+    folder: WorkspacePath | None = Path()
+
+
+class WherePair(NamedTuple):
+    folder: WorkspacePath = Path()
+
+
+@dataclass
+class Free:
+    folder: WorkspacePath
+    other: WorkspacePath | None = None
+    more: list[WorkspacePath] = field(default_factory=list)
+
+
+@pytest.mark.parametrize("of", [Where, WhereText, WhereModel, WherePair])
+def test_a_field_whose_default_would_be_a_path_of_the_host_is_refused(of: Any) -> None:
+    def search(at: list[of] | None = None) -> str:
+        """Search."""
+        return str(at)
+
+    search.__annotations__ = {"at": list[of] | None, "return": str}
+    with pytest.raises(ToolDefinitionError, match=rf"the default of {of.__name__}\.folder is a path of the host"):
+        Toolbox("mine", [tool(search)])
+
+
+async def test_fields_without_such_a_default_are_taken(shop: Shop) -> None:
+    @tool
+    def search(at: Free) -> str:
+        """Search."""
+        return f"{at.folder} {at.other} {at.more}"
+
+    reply = await Toolbox("mine", [search]).call("search", {"at": {"folder": "src"}}, ToolContext(paths=shop))
+    assert reply.content[0]["text"] == "/home/you/shop/src None []"

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from toolkit.tools.schema.docstring import description, parameter_texts
 from toolkit.tools.schema.portable import NULL, Schema, tidied
-from toolkit.tools.workspace_path import SENTENCE, WorkspacePath
+from toolkit.tools.workspace_path import SENTENCE, WorkspacePath, holds_place
 
 _TEXT: Schema = {"type": "string"}
 _LIST: Schema = {"items": {}, "type": "array"}
@@ -194,6 +194,8 @@ def _of_dataclass(cls: type, within: tuple[type, ...]) -> Schema:
     for field in fields:
         hint = hints[field.name]
         own, more = _written(hint, (*within, cls), has_texts=False), _default_of(field)
+        if holds_place(hint) and isinstance(field.default, str):
+            raise _Unknown  # it is refused
         text = annotated_text(hint) or documented.get(field.name)
         if text and (_is_referred_to(hint) or "description" not in own):
             more["description"] = text

@@ -27,7 +27,12 @@ from toolkit.tools.schema.compiling.types import (
     wants_bytes,
     wire_names,
 )
-from toolkit.tools.schema.compiling.unusable import refuse_unreadable, refuse_unsendable, told_in_one_way
+from toolkit.tools.schema.compiling.unusable import (
+    refuse_host_paths,
+    refuse_unreadable,
+    refuse_unsendable,
+    told_in_one_way,
+)
 from toolkit.tools.schema.docstring import description, parameter_texts
 from toolkit.tools.schema.plain import annotated_text
 from toolkit.tools.schema.portable import Schema, portable, tidied
@@ -90,6 +95,7 @@ def _compile(annotation: Any) -> CompiledType:
     refuse_unsendable(reachable(annotation, stops_at=has_validators))
     has_bytes = wants_bytes(inside)
     adapter: TypeAdapter[Any] = TypeAdapter(annotation)
+    refuse_host_paths(inside)
     schema, definitions = _make_schema(adapter.core_schema, inside)
     validator = adapter.validator
     assert isinstance(validator, SchemaValidator)

@@ -118,7 +118,7 @@ def reachable(annotation: Any, *, stops_at: Callable[[Any], bool] | None = None)
             continue
         arguments = get_args(current)
         todo.extend(arguments[:1] if get_origin(current) is Annotated else arguments)
-        todo.extend(_safe_field_hints(current).values())
+        todo.extend(safe_field_hints(current).values())
         if sys.version_info < (3, 12):
             _admit_typed_dict(current)
     return found
@@ -131,7 +131,8 @@ def _meant(annotation: Any) -> Any:
     return annotation.__value__ if isinstance(annotation, _ALIAS_TYPES) else annotation
 
 
-def _safe_field_hints(cls: Any) -> dict[str, Any]:
+def safe_field_hints(cls: Any) -> dict[str, Any]:
+    """The fields of a class as above; none where a name in them is not defined."""
     try:
         return field_hints(cls) or {}
     except NameError:  # pydantic says so better, with the field's name
@@ -211,7 +212,7 @@ def _decode_fields(hints: Mapping[str, Any], value: Any) -> Any:
 @lru_cache(maxsize=2048)
 def _sent_fields(cls: type) -> Mapping[str, Any]:
     """The fields of a class under every name a client may send them by."""
-    hints = _safe_field_hints(cls)
+    hints = safe_field_hints(cls)
     return {**hints, **{alias: hints[name] for name, aliases in wire_names(cls).items() for alias in aliases}}
 
 

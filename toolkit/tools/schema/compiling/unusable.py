@@ -10,13 +10,16 @@ import enum
 import json
 import typing
 from collections.abc import Iterable, Iterator
+from pathlib import PurePath
 from typing import Any
 
 from pydantic import PydanticUserError
 from pydantic_core import SchemaError
 
 from toolkit._base.words import safe_line
+from toolkit.tools.schema.compiling.types import safe_field_hints
 from toolkit.tools.schema.portable import Schema
+from toolkit.tools.workspace_path import holds_place
 
 _WIDTH = 300
 _FIX = (
@@ -60,6 +63,28 @@ def refuse_unsendable(types_inside: Iterable[Any]) -> None:
                     safe_line(f"its Literal has {member}, which no client can send", _WIDTH),
                     f"Write the value in its place, or the whole enumeration: {type(member).__name__}",
                 )
+
+
+def refuse_host_paths(types_inside: Iterable[Any]) -> None:
+    """Raise for a class whose `WorkspacePath` is a path of the host where it is left out: nobody reads its default.
+
+    Raises:
+        UnusableTypeError: there is one.
+    """
+    for cls in types_inside:
+        for name, hint in safe_field_hints(cls).items():
+            if holds_place(hint) and isinstance(_default(cls, name), str | PurePath):
+                raise UnusableTypeError(
+                    safe_line(f"the default of {cls.__name__}.{name} is a path of the host, not of the agent", _WIDTH),
+                    "Leave the default out, make it None, or make the field a parameter of the tool",
+                )
+
+
+def _default(cls: Any, field: str) -> Any:
+    if hasattr(cls, "_field_defaults"):  # a NamedTuple
+        return cls._field_defaults.get(field)
+    fields = getattr(cls, "model_fields", None) or getattr(cls, "__dataclass_fields__", {})
+    return getattr(fields.get(field), "default", None)
 
 
 def refuse_unreadable(schema: Schema) -> None:
