@@ -347,6 +347,16 @@ SCENARIOS: dict[str, Scenario] = {
         [_ADD, [text("done")]],
         {"hooks": hooks("PreToolUse", decision("deny", permissionDecisionReason="no"), matcher="Bash|Write")},
     ),
+    **{
+        f"hook with the matcher {matcher!r}": Scenario(
+            [_ADD, [text("done")]],
+            {"hooks": hooks("PreToolUse", decision("deny", permissionDecisionReason="no"), matcher=matcher)},
+        )
+        for matcher in ("Bash, mcp__notes__add", "mcp__notes", "mcp__notes__.*", "(")
+    },
+    "hook before the prompt with a matcher": Scenario(
+        [], {"hooks": hooks("UserPromptSubmit", {"decision": "block", "reason": "no"}, matcher="Bash")}
+    ),
     "hook stops afterwards": Scenario([_ADD], {"hooks": hooks("PostToolUse", {"continue_": False})}),
     "hook replaces a result": Scenario([_ADD, [text("done")]], {"hooks": replaced(updatedMCPToolOutput="other")}),
     "hook replaces a result by blocks": Scenario(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolkit._base.words import did_you_mean
 from toolkit.runs.asking.own_hooks import HOOK_EVENTS, TOOL_EVENTS
-from toolkit.runs.asking.patterns import PLAIN_MATCHER, Offer
+from toolkit.runs.asking.patterns import Offer, names_in
 from toolkit.runs.kinds import (
     MOST,
     OptionError,
@@ -24,7 +24,9 @@ from toolkit.runs.kinds import (
     flag,
     list_of,
     mapping_of,
+    number,
     one_of,
+    optional,
     text,
     wrong,
 )
@@ -155,14 +157,19 @@ def check_hooks(name: str, value: Any) -> dict[str, tuple[Any, ...]]:
 def _matcher(name: str, hook: Any) -> Any:
     from claude_agent_sdk import HookMatcher
 
-    functions = hook.hooks if isinstance(hook, HookMatcher) else [hook]
-    for function in functions:
-        called = function if inspect.isroutine(function) else getattr(function, "__call__", None)  # noqa: B004
-        if not inspect.iscoroutinefunction(called):
+    if not isinstance(hook, HookMatcher):
+        hook = HookMatcher(hooks=[hook])
+    if not isinstance(hook.hooks, Sequence):
+        raise wrong(name, hook.hooks, "the hooks of a HookMatcher are a list of functions", _HOOK_EXAMPLE)
+    for function in hook.hooks:
+        called = getattr(type(function), "__call__", None)  # noqa: B004
+        if not (inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)):
             what = "a hook is an async function of what happened, the call's id, and a context"
             raise wrong(name, function, what, "Write: async def hook(given, call, context): return {}")
-    if not isinstance(hook, HookMatcher):
-        return HookMatcher(hooks=[hook])
+    if not isinstance(hook.matcher, str | None):
+        raise wrong(name, hook.matcher, "a matcher is a text", 'Name tools, with bars between: "Write|Edit"')
+    optional(number)(f"{name}.timeout", hook.timeout)
+    optional(one_of(("block", "continue"), "on_failure"))(f"{name}.on_failure", hook.on_failure)
     try:
         re.compile(hook.matcher or "")
     except re.error as error:
@@ -182,7 +189,7 @@ def tool_names(spec: RunSpec) -> list[tuple[str, str]]:
         for tool in given.get(key, ())
     ]
     for option, matcher in _matchers(spec):
-        named += [(option, tool) for tool in matcher.split("|")] if re.fullmatch(PLAIN_MATCHER, matcher) else []
+        named += [(option, tool) for tool in names_in(matcher) or ()]
     permissions = None if spec.settings is None else spec.settings.permissions
     denied = (permissions.deny if permissions is not None else None) or ()
     return named + [("settings", rule) for rule in denied if rule.startswith("mcp__")]  # the others are looked up there
@@ -195,9 +202,9 @@ def check_tool_names(spec: RunSpec, offer: Offer) -> None:
         OptionError: one means no tool of the run or of the CLI.
     """
     for option, name in tool_names(spec):
-        offer.check_name(option, name)
+        offer.check_name(option, name, whole_boxes=not option.startswith("hooks["))
     for option, matcher in _matchers(spec):
-        if not re.fullmatch(PLAIN_MATCHER, matcher):
+        if names_in(matcher) is None:
             offer.check_regex(option, matcher)
 
 

@@ -9,7 +9,6 @@ fails in one is told.
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolkit._base.words import safe_line
 from toolkit.runs.asking.guard import Verdict
-from toolkit.runs.asking.patterns import PLAIN_MATCHER
+from toolkit.runs.asking.patterns import matches
 
 if TYPE_CHECKING:
     from claude_agent_sdk import HookMatcher
@@ -73,7 +72,7 @@ class OwnHooks:
         """What they say of a call, one after the other: the first that does not allow it decides."""
         changed: Mapping[str, Any] | None = None
         for matcher in self._before:
-            if not _is_for(matcher.matcher, str(given["tool_name"])):
+            if not matches(matcher.matcher, str(given["tool_name"])):
                 continue
             for hook in matcher.hooks:
                 told: Any = {**given, "tool_input": dict(changed or given.get("tool_input") or {})}
@@ -159,15 +158,6 @@ def _name_of(error: Exception) -> str:
     from toolkit.runs.listeners import EndedItself
 
     return str(error) if isinstance(error, EndedItself) else type(error).__name__
-
-
-def _is_for(matcher: str | None, tool: str) -> bool:
-    """Whether a matcher names this tool: a name, names with bars between, or a pattern, as the CLI reads them."""
-    if not matcher or matcher == "*":
-        return True
-    if re.fullmatch(PLAIN_MATCHER, matcher):
-        return tool in matcher.split("|")
-    return re.search(matcher, tool) is not None
 
 
 def _special(answer: Mapping[Any, Any]) -> Any:

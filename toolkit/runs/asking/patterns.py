@@ -18,8 +18,8 @@ from toolkit._base.words import did_you_mean
 from toolkit.runs.kinds import OptionError
 from toolkit.sandbox import NATIVE_TOOLS, OLD_NAMES
 
-PLAIN_MATCHER = r"[A-Za-z0-9_|]+"
-"""A hook's matcher that is no regular expression: names of tools."""
+_NAMES = re.compile(r"[A-Za-z0-9_|, -]+")
+"""A hook's matcher that is no regular expression: names of tools, as the CLI reads them."""
 _NO_WORDS = re.compile(r"[*;&|<>`$\n(){}]")
 """Wildcards and what a shell reads as more than a word: commands are compared piece by piece, without them."""
 _NO_PROGRAM = re.compile(r"""[?\[\],'"\\]""")
@@ -79,15 +79,15 @@ class Offer:
         """Whether the tools that one pattern is about are only some of those that the other is about."""
         return not self.servers and set(self.matching(narrow)) < set(self.matching(wide))
 
-    def check_name(self, option: str, name: str) -> None:
-        """Refuse the name of a tool that neither the run nor the CLI has; `mcp__BOX` means all of a box.
+    def check_name(self, option: str, name: str, *, whole_boxes: bool = True) -> None:
+        """Refuse the name of a tool that neither the run nor the CLI has; `mcp__BOX` means all `whole_boxes`.
 
         Raises:
             OptionError: there is no such tool.
         """
         tool = name.partition("(")[0]
         tool = OLD_NAMES.get(tool, tool)
-        boxes = [f"mcp__{box}" for box in (*self.boxes, *self.servers)]
+        boxes = [f"mcp__{box}" for box in (*self.boxes, *self.servers)] if whole_boxes else []
         known = [*NATIVE_TOOLS, *self._names(), *boxes]
         if self.server_of(tool) is None and not any(fnmatchcase(one, tool) for one in known):
             raise self._unknown(option, tool)
@@ -99,7 +99,7 @@ class Offer:
             OptionError: it can match no call.
         """
         on_servers = any(f"mcp__{server}" in regex for server in self.servers)
-        if not on_servers and not any(re.search(regex, name) for name in (*NATIVE_TOOLS, *self._names())):
+        if not on_servers and not any(matches(regex, name) for name in (*NATIVE_TOOLS, *self._names())):
             raise self._unknown(option, regex)
 
     def server_of(self, pattern: str) -> str | None:
@@ -144,6 +144,22 @@ class Offer:
         fix = "A tool of a server is written mcp__SERVER__TOOL" if self.servers else ""
         what = f"{option}: no tool of this run is called '{pattern}'{did_you_mean(pattern, known)}"
         return OptionError(option, what, fix=fix)
+
+
+def names_in(matcher: str) -> list[str] | None:
+    """The tools that a hook's matcher names, with bars or commas between; None where it is a regular expression."""
+    if _NAMES.fullmatch(matcher) is None:
+        return None
+    return [OLD_NAMES.get(name, name) for part in re.split("[|,]", matcher) if (name := part.strip())]
+
+
+def matches(matcher: str | None, tool: str) -> bool:
+    """Whether a hook's matcher is about a tool, as the CLI reads it."""
+    if not matcher or matcher == "*":
+        return True
+    if (names := names_in(matcher)) is not None:
+        return tool in names
+    return any(re.search(matcher, name) for name in (tool, *(old for old, new in OLD_NAMES.items() if new == tool)))
 
 
 def covers(earlier: str, later: str) -> bool:

@@ -28,6 +28,7 @@ _WEIGHTS = {"deny": 4, "defer": 3, "ask": 2, "allow": 1}
 """What a hook can decide of a call; of several the heaviest counts."""
 _NEVER_BLOCKS = ("Stop", "SubagentStop")
 """The events at which a hook that fails does not count as a block, whatever it was told."""
+_OLD_NAMES = {"Task": "Agent"}
 _BYPASS = "allow-dangerously-skip-permissions"
 MODES = ("acceptEdits", "auto", "bypassPermissions", "default", "dontAsk", "plan")
 
@@ -92,7 +93,7 @@ class Hooks:
         answers: list[Frame] = []
         remarks: list[Frame] = []
         for entry in self.registered.get(event) or ():
-            if _matches(entry.get("matcher"), details.get("tool_name", "")):
+            if _matches(entry.get("matcher"), details.get("tool_name")):
                 for callback_id in entry["hookCallbackIds"]:
                     answer, remark = await self._call(callback_id, event, details, entry.get("onFailure"))
                     answers.append(answer)
@@ -141,13 +142,20 @@ def _is_readable(answer: Mapping[str, Any], event: str) -> bool:
     )
 
 
-def _matches(matcher: str | None, tool: str) -> bool:
-    """Whether a hook matcher is meant for this tool: a name, names with bars between, or a pattern."""
-    if not matcher or matcher == "*":
+def _matches(matcher: str | None, tool: str | None) -> bool:
+    """Whether a hook matcher is meant for this tool: by names with bars or commas between, or by a pattern.
+
+    Where there is no tool, as at a prompt, every one is.
+    """
+    if tool is None or not matcher or matcher == "*":
         return True
-    if re.fullmatch(r"[A-Za-z0-9_|]+", matcher):
-        return tool in matcher.split("|")
-    return re.search(matcher, tool) is not None
+    names = [tool, *(old for old, new in _OLD_NAMES.items() if new == tool)]
+    if re.fullmatch(r"[A-Za-z0-9_|, -]+", matcher):
+        return any(name.strip() in names for name in re.split("[|,]", matcher))
+    try:
+        return any(re.search(matcher, name) for name in names)
+    except re.error:
+        return False
 
 
 def merged(answers: Iterable[Frame]) -> Frame:
