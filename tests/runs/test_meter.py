@@ -70,6 +70,8 @@ def test_a_turn_has_its_share_of_totals_that_only_grow() -> None:
     assert second.cost == pytest.approx(0.3)
     assert second.models["m"].input == 10
     assert meter.used == Tokens(input=40, output=10)
+    third = meter.close_turn({**totals(40, outputTokens=10, cost=0.8), "n": {"inputTokens": 5}}, 0.9)
+    assert list(third.models) == ["n"]
 
 
 def test_a_turn_without_a_cost_is_not_free_unless_it_never_began() -> None:

@@ -128,11 +128,12 @@ class Meter:
         is_whole = not self._was_cut_off and not (is_aborted and self._is_awaited) and beyond == self._beyond
         is_known = is_whole and not is_guessed and (cost is not None or not has_begun)
         spent = max(0.0, (cost or 0.0) - _guesses(model_usage) - self._cost)
+        of_this_turn = {name: part for name, part in share.items() if part.tokens.total or name not in self._models}
         self._beyond = beyond
         self._cost += spent
         self._models |= models
         self._was_cut_off = self._is_awaited = False
-        return TurnUsage(unattributed, spent if is_known else None, spent, share)
+        return TurnUsage(unattributed, spent if is_known else None, spent, of_this_turn)
 
 
 def tokens_of(usage: Mapping[str, Any] | None) -> Tokens:
