@@ -134,6 +134,23 @@ async def test_the_boxes_of_a_run_stay_when_its_servers_are_set() -> None:
     assert cli.tool_results() == ["added 'x'"]
 
 
+@pytest.mark.parametrize("is_real", [False, True])
+async def test_a_server_that_does_not_start_is_told_each_time_it_is_set_and_the_run_goes_on(is_real: bool) -> None:
+    late = {"late": {"command": "/bin/sh", "args": ["-c", "echo no database >&2; exit 3"]}}
+    fake = FakeCLI([text("1")], [text("2")])
+    with ScriptedAPI(otherwise=[text("1")]) as api:
+        where: dict[str, Any] = {"api_url": api.url, "api_key": "none"} if is_real else {"transport": fake}
+        async with start("Go.", **where) as live:
+            await live.result()
+            first, again = await live.mcp_set_servers(late), await live.mcp_set_servers(late)
+            assert (await live.mcp_status())["late"] == "failed"
+            assert (await live.send("Go on.")).ok
+        why = "Connection closed: no database" if is_real else "the fake CLI starts no server"
+        assert first["errors"] == again["errors"] == {"late": why}
+        servers = [event.data["value"] async for event in live if event.kind == "changed"]
+    assert servers == [[], []]
+
+
 async def test_a_server_that_comes_later_is_confined_and_judged_like_the_others(tmp_path: Path) -> None:
     host = tmp_path / "host-secret"
     host.write_text("x")

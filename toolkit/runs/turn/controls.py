@@ -117,9 +117,8 @@ class Controls:
         self._servers.replacing(checked)
         request = {"subtype": "mcp_set_servers", "servers": listed}
         answer = await asked("the servers cannot be set", ask(client, request))
-        errors = dict(answer.get("errors") or {})
         # Until here a call of their tools is refused: they are not offered yet.
-        await self._servers.replaced(client, {name: one for name, one in checked.items() if name not in errors})
+        errors = await self._servers.replaced(client, checked)
         self.changed["servers"] = {name: one for name, one in checked.items() if name not in errors}
         self.on_change("servers", sorted(self._servers.names))
         return {

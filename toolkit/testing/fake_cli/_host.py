@@ -26,6 +26,7 @@ MODEL = "claude-scripted-1"
 _CHECKPOINTS = "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"
 _WEIGHTS = {"deny": 4, "defer": 3, "ask": 2, "allow": 1}
 """What a hook can decide of a call; of several the heaviest counts."""
+_NOT_STARTED = "the fake CLI starts no server"
 _NEVER_BLOCKS = ("Stop", "SubagentStop")
 """The events at which a hook that fails does not count as a block, whatever it was told."""
 _OLD_NAMES = {"Task": "Agent"}
@@ -179,6 +180,8 @@ class Servers:
         self._numbers: dict[str, int] = {}
         self._info: dict[str, Frame] = {}
         self._tools: dict[str, list[Frame]] = {}
+        self._failed: dict[str, Frame] = {}
+        """Those set while it runs that it would have to start, each with its configuration."""
         self.gone: set[str] = set()
         """The tools of servers that were removed."""
 
@@ -208,6 +211,7 @@ class Servers:
         """Have these servers and no others; which came, which went, which could not be started."""
         removed = [name for name in settings.servers if name not in wanted]
         added = [name for name in wanted if name not in settings.servers]
+        added += [name for name, config in self._failed.items() if wanted.get(name, config) != config]
         for name in removed:
             del settings.servers[name]
             self._info.pop(name, None)
@@ -217,8 +221,9 @@ class Servers:
         for name in set(added) & set(settings.sdk_servers):
             await self.list_tools(name)
         self.gone -= self.known().keys()
-        errors = {name: "the fake CLI starts no server" for name in added if name not in settings.sdk_servers}
-        return {"added": added, "removed": removed, "errors": errors}
+        started = {name: wanted[name] for name in added if name not in settings.sdk_servers}
+        self._failed = {name: config for name, config in self._failed.items() if name in wanted} | started
+        return {"added": added, "removed": removed, "errors": dict.fromkeys(started, _NOT_STARTED)}
 
     def known(self) -> dict[str, Frame]:
         """Every tool listed so far, by the name the model uses."""
@@ -226,7 +231,8 @@ class Servers:
 
     def status(self) -> list[Frame]:
         """What `mcp_status` tells of the servers."""
-        return [
+        failed = {"status": "failed", "error": _NOT_STARTED, "scope": "dynamic", "source": "dynamic"}
+        return [{"name": name, **failed, "config": config} for name, config in self._failed.items()] + [
             {
                 "name": name,
                 "status": "connected",

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from toolkit._base.words import safe_line
 from toolkit.errors import RunError
 from toolkit.runs.agents import tool_names
 from toolkit.runs.asking.policy import Policy
@@ -35,6 +36,7 @@ _POLL = 0.05
 _STDERR_PATIENCE = 2.0
 """Seconds until the CLI has written down what a server said as it died."""
 _STDERR_LINES = 5
+_ERROR_WIDTH = 300
 
 
 class ServerFailedError(RunError):
@@ -95,6 +97,7 @@ class Servers:
         self._told: set[tuple[str, str | None]] = set()
         self._failed: list[ServerFailedError] = []
         self._has_begun = False
+        self._home = Path()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -122,6 +125,7 @@ class Servers:
         Raises:
             ServerFailedError: one that is not optional did not start.
         """
+        self._home = home
         if not self._configs:
             return
         try:
@@ -158,17 +162,27 @@ class Servers:
             what = f"server '{name}' is at port {port} of this machine, which this run's jail {how}"
             raise RunError(what, fix="Give it when the run starts: run(…, servers={…}, allow_servers=[…])")
 
-    async def replaced(self, client: ClaudeSDKClient, configs: Mapping[str, Mapping[str, Any]]) -> None:
-        """These have been set in the place of the others: what each offers now is what it is known for."""
+    async def replaced(self, client: ClaudeSDKClient, configs: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+        """These have been set in the place of the others: what each offers now is what it is known for.
+
+        Gives those that do not run, and why: the CLI says so when they are set first, and not when they are set again.
+        """
         try:
             async with asyncio.timeout(_PATIENCE):
                 servers = await _settled(client, configs)
         except TimeoutError:
             servers = {}
-        told = {name: servers.get(name, {}).get("tools", ()) for name in configs}
-        self._known = {name: {tool_name(name, tool["name"]) for tool in tools} for name, tools in told.items()}
+        errors, self._known = {}, {}
+        for name, config in configs.items():
+            found = servers.get(name, {"error": "it does not answer"})
+            if found.get("status") == "connected":
+                self._known[name] = {tool_name(name, tool["name"]) for tool in found.get("tools", ())}
+            else:
+                failed = await _failure(name, config, found, self._home if self.are_heard else None)
+                errors[name] = safe_line(": ".join([failed.why, *failed.stderr.splitlines()[-1:]]), _ERROR_WIDTH)
         self._definitions.known = dict(self._known)
-        self._configs = self._listening = dict(configs)
+        self._configs = self._listening = {name: config for name, config in configs.items() if name in self._known}
+        return errors
 
     def hear(self, server: str, line: bytes) -> bool:
         """Take a message of a server, by its name or address, that the CLI has not read yet; False keeps it back."""
@@ -258,10 +272,12 @@ def as_configured(
     return found
 
 
-async def _failure(name: str, config: Mapping[str, Any], found: Mapping[str, Any], home: Path) -> ServerFailedError:
+async def _failure(
+    name: str, config: Mapping[str, Any], found: Mapping[str, Any], home: Path | None
+) -> ServerFailedError:
     """Why it failed, with what it wrote to stderr, which the CLI writes down with some delay."""
     stderr = ""
-    if config.get("type", "stdio") == "stdio":
+    if config.get("type", "stdio") == "stdio" and home is not None:
         end = asyncio.get_running_loop().time() + _STDERR_PATIENCE
         while not (stderr := await asyncio.to_thread(server_stderr, home, ODD.sub("-", name))):
             if asyncio.get_running_loop().time() > end:
