@@ -382,6 +382,23 @@ async def test_a_forgotten_conversation_is_told_anew(api: ScriptedAPI, toolkit_h
     assert once(api, "the word is plum", "what was the word")
 
 
+async def test_results_are_told_in_the_order_of_their_calls_whichever_came_first(api: ScriptedAPI) -> None:
+    def call(name: str) -> dict[str, Any]:
+        return {"type": "tool_use", "id": name, "name": "Read", "input": {"path": name}}
+
+    def result(name: str) -> dict[str, Any]:
+        return {"type": "tool_result", "tool_use_id": name, "content": f"text of {name}"}
+
+    past: list[dict[str, Any]] = [
+        {"role": "user", "content": "Read them."},
+        {"role": "assistant", "content": [call("a"), call("b"), call("c")]},
+        {"role": "user", "content": [result("c"), result("a"), {"type": "text", "text": "Go on."}, result("b")]},
+    ]
+    assert (await Conversation(past, api_url=api.url, api_key="fake").send("And?")).ok
+    told = str(api.requests[-1]["messages"])
+    assert 0 < told.index("text of a") < told.index("text of b") < told.index("Go on.") < told.index("text of c")
+
+
 async def test_an_edited_history_tells_tool_calls_and_their_results_in_full(api: ScriptedAPI) -> None:
     long = "plum " * 3000
     options: dict[str, Any] = {"api_url": api.url, "api_key": "fake"}

@@ -30,8 +30,10 @@ def with_history(past: Sequence[Mapping[str, Any]], new: Mapping[str, Any]) -> s
     if not past:
         return as_prompt(new)
     told: list[Any] = ["The conversation so far:"]
+    calls: dict[str, int] = {}
     for message in past:
-        parts = [part for block in blocks_of(message.get("content")) or () for part in _told(block)]
+        blocks = _in_order(blocks_of(message.get("content")) or (), calls)
+        parts = [part for block in blocks for part in _told(block)]
         if parts and isinstance(parts[0], str):
             parts[0] = f"{_LABELS[message['role']]}: {parts[0]}"
         elif parts:
@@ -42,6 +44,16 @@ def with_history(past: Sequence[Mapping[str, Any]], new: Mapping[str, Any]) -> s
     if all(isinstance(part, str) for part in told):
         return "\n\n".join(told)
     return _merged(told)
+
+
+def _in_order(blocks: Sequence[Mapping[str, Any]], calls: dict[str, int]) -> list[Mapping[str, Any]]:
+    """The same with tool results as their calls stood: each came when it was ready, and is told without an id."""
+    for block in blocks:
+        if block.get("type") == "tool_use":
+            calls[str(block.get("id"))] = len(calls)
+    results = [block for block in blocks if block.get("type") == "tool_result"]
+    ordered = iter(sorted(results, key=lambda block: calls.get(str(block.get("tool_use_id")), -1)))
+    return [next(ordered) if block.get("type") == "tool_result" else block for block in blocks]
 
 
 def text_of(block: Mapping[str, Any]) -> str:
