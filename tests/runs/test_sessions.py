@@ -195,6 +195,10 @@ def test_the_fingerprint_is_of_the_content_alone() -> None:
     assert fingerprint(plain) == fingerprint([{"content": [{"text": "hi", "type": "text"}], "role": "user"}])
     assert fingerprint(plain) != fingerprint([{"role": "user", "content": "hi "}])
     assert fingerprint(plain) != fingerprint([{"role": "assistant", "content": "hi"}])
+    assert fingerprint([{"role": "user", "content": "half \ud83d"}]) != fingerprint(plain)
+
+
+UNREADABLE = "message 1 has no content that can be read"
 
 
 @pytest.mark.parametrize(
@@ -205,6 +209,13 @@ def test_the_fingerprint_is_of_the_content_alone() -> None:
         ([{"role": "system", "content": "a"}], "message 1 has the role 'system'"),
         ([{"role": "user", "content": ""}], "message 1 is empty"),
         ([{"content": "a"}], "message 1 has the role None"),
+        *(
+            (
+                [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": content}]}],
+                UNREADABLE,
+            )
+            for content in (5, ["a"], [["a"]], [{"text": "a"}])
+        ),
     ],
 )
 async def test_a_history_that_cannot_be_answered_is_refused(messages: Any, message: str) -> None:

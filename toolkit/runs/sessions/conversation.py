@@ -47,8 +47,8 @@ _OURS = ("resume", "fork", "at")
 def fingerprint(messages: Sequence[Message]) -> str:
     """SHA-256 of the history in canonical form: the order of keys and the spelling of plain text do not matter."""
     canonical = [{"role": message["role"], "content": blocks_of(message["content"])} for message in messages]
-    text = json.dumps(canonical, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    text = json.dumps(canonical, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class Conversation:
@@ -199,5 +199,6 @@ def _is_readable(content: Any) -> bool:
         isinstance(block, Mapping)
         and isinstance(block.get("type"), str)
         and (block["type"] != "text" or isinstance(block.get("text"), str))
+        and (block["type"] != "tool_result" or _is_readable(block.get("content")))
         for block in content
     )
