@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -302,6 +303,11 @@ def test_a_policy_can_defer_a_call_and_the_next_run_takes_it_up(tmp_path: Path) 
         assert (done.code, (place / "a.txt").exists()) == (1, False)
         assert "waits for you: Bash" in done.err
         assert f"toolkit run PROMPT --resume {desk.last().id}" in done.err
+        shown = desk.toolkit("runs", "show", "last").out
+        assert "\nwaits for you: Bash" in shown
+        assert f"Take it up: toolkit run PROMPT --resume {desk.last().id}" in shown
+        assert re.search(r"^  waits +Bash", shown, re.MULTILINE)
+        assert "\n`Bash`: waits, " in desk.toolkit("runs", "export", "last", "--format", "markdown").out
         again = desk.toolkit("run", "Go on.", "--in-place", "place", "--resume", "last")
     assert (again.code, (place / "a.txt").read_text(encoding="utf-8")) == (0, "made\n")
 

@@ -133,6 +133,19 @@ async def test_what_the_cli_itself_refused_counts_as_refused(opened: Opened) -> 
     await expect(page.locator(".row.tool .chip")).to_have_text("refused")
 
 
+async def test_a_call_that_waits_for_an_answer_has_not_failed(opened: Opened) -> None:
+    told = {"name": "mcp__notes__add", "text": "", "ms": 3, "denied": False, "interrupted": False, "deferred": True}
+    events = [
+        {"name": "lifecycle.started", "data": {"turn": 1, "prompt": "go"}},
+        {"name": "tool.started", "id": "toolu_1", "data": {"name": "mcp__notes__add", "arguments": {}}},
+        {"name": "tool.ended", "id": "toolu_1", "data": {**told, "ok": False}},
+        finished(RunResult(run="run-written", code="pending")),
+    ]
+    page = await opened(write_report(write_run(events)))
+    await expect(page.locator(".row.tool .chip")).to_have_text("waits")
+    assert "waits for an answer" in (await texts(page, ".row.tool"))[0]
+
+
 async def test_the_prompt_is_there_to_the_letter_and_so_are_the_limits(tmp_path: Path, opened: Opened) -> None:
     run = await worked_run(tmp_path)
     page = await opened(write_report(run))

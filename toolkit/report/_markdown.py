@@ -46,7 +46,8 @@ def _told(event: Event) -> Iterator[str]:
         yield from (f"## Tool {_code(str(data['name']))}", "")
         yield from (*_fenced(json.dumps(data.get("arguments"), ensure_ascii=False, indent=1), "json"), "")
     elif event.name == "tool.ended":
-        how = "ok" if data["ok"] else "refused" if data["denied"] else "failed"
+        ends = ("denied", "refused"), ("interrupted", "stopped"), ("deferred", "waits")
+        how = "ok" if data["ok"] else next((word for name, word in ends if data.get(name)), "failed")
         yield from (f"{_code(str(data['name']))}: {how}, {duration_text(data['ms'])}", "")
         if data.get("text"):
             yield from (*_fenced(str(data["text"])[:_MOST_OF_A_RESULT]), "")

@@ -172,6 +172,7 @@ def _story(run: StoredRun, state: str, facts: dict[str, Any], result: RunResult[
         gate_refusals,
         lent_lines,
         totals,
+        waiting_lines,
     )
     from toolkit.runs.outcome import detail_lines
 
@@ -198,11 +199,12 @@ def _story(run: StoredRun, state: str, facts: dict[str, Any], result: RunResult[
         lines += ["", "Said:", *_indented(safe_text(result.text))]
     if result.tools:
         lines += ["", "Tools:"]
-        refused = {one.id for one in result.denied}
+        marks = {one.id: "waits" for one in result.pending} | {one.id: "refused" for one in result.denied}
         for use in result.tools:
-            mark = "ok" if use.ok else "refused" if use.id in refused else "stopped" if use.interrupted else "failed"
+            mark = "ok" if use.ok else marks.get(use.id, "stopped" if use.interrupted else "failed")
             lines.append(f"  {mark:<8}{safe_line(use.name, 40):<40} {duration_text(use.ms):>9}")
         lines += [f"  refused {safe_text(one.name)}: {safe_text(one.reason)}" for one in result.denied]
+    lines += ["", *waiting] if (waiting := waiting_lines(result)) else []
     for number, attempt in enumerate(result.attempts, 1):
         if attempt.output:
             lines += ["", f"Verification {number}:", *_indented(attempt.output)]

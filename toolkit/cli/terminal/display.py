@@ -215,13 +215,18 @@ def lent_lines(facts: Mapping[str, Any]) -> list[str]:
     return [line.replace("\n", " ") for line in lines]
 
 
+def waiting_lines(result: RunResult[Any]) -> list[str]:
+    """The calls that wait for the caller, and how to take them up."""
+    calls = [_call({"name": one.name, "arguments": one.arguments}) for one in result.pending]
+    how = [f"Take it up: toolkit run PROMPT --resume {result.run}"] if calls else []
+    return [*(safe_text(f"waits for you: {call}") for call in calls), *how]
+
+
 def summary(result: RunResult[Any], *, kept: bool = True) -> list[str]:
     """The lines that end a run."""
     lines = [*ending(result), totals(result), *attempts_lines(result)]
     lines += [safe_text(f"refused: {denied.name}: {denied.reason}") for denied in result.denied]
-    for waits in result.pending:
-        lines.append(safe_text(f"waits for you: {_call({'name': waits.name, 'arguments': waits.arguments})}"))
-    lines += [f"Take it up: toolkit run PROMPT --resume {result.run}"] if result.pending else []
+    lines += waiting_lines(result)
     lines += [*gate_refusals(result), *failed_servers(result)]
     lines += [f"not enforced here: {name}" for name in result.unenforced]
     if result.unstored is not None:

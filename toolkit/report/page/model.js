@@ -88,16 +88,17 @@ function takeToolEnd(model, event, data, key) {
   item.ms = num(data.ms);
   item.denied = data.denied === true;
   item.interrupted = data.interrupted === true;
+  item.deferred = data.deferred === true;
   item.done = true;
   if (item.denied) model.denied++;
-  else if (!item.ok) model.failed++;
+  else if (!item.ok && !item.deferred) model.failed++;
   touch(model, item);
 }
 
 /* What the CLI itself refused is known when the turn has ended; until then the call counts as failed. */
 function takeDenied(model, item) {
   if (!item || item.denied || !item.done) return;
-  if (!item.ok) model.failed--;
+  if (!item.ok && !item.deferred) model.failed--;
   model.denied++;
   item.denied = true;
   touch(model, item);

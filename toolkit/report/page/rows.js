@@ -48,7 +48,13 @@ function toolStatus(item, state) {
   if (!item.done) return state.data.state === "running" ? ["running", "live"] : ["never answered", "bad"];
   if (item.denied) return ["refused", "bad"];
   if (item.interrupted) return ["interrupted", "warn"];
+  if (item.deferred) return ["waits", "warn"];
   return item.ok ? ["ok", "good"] : ["failed", "bad"];
+}
+
+function nothingSaid(item) {
+  if (item.interrupted) return "ended before it answered";
+  return item.deferred ? "waits for an answer" : "no text";
 }
 
 function toolRow(item, state, redraw) {
@@ -128,7 +134,7 @@ function resultSide(item, state, redraw) {
   const language = item.name === "Read" && item.ok ? languageIn(item) : null;
   const box = (text) => h("pre.value", {}, coloured(text, language));
   if (item.done && item.result) add(side, [clipped(item, "r", item.result, state, redraw, box)]);
-  else if (item.done) side.append(h("p.nothing", {}, item.interrupted ? "ended before it answered" : "no text"));
+  else if (item.done) side.append(h("p.nothing", {}, nothingSaid(item)));
   else if (item.progress) side.append(progressNote(item.progress));
   else side.append(h("p.nothing", {}, state.data.state === "running" ? "working…" : "no answer was stored"));
   return side;
