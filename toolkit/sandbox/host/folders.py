@@ -67,7 +67,7 @@ def usable_readable(path: Path | str, workspace: Path | None = None) -> Path:
         and workspace not in resolved.parents
     ):
         raise SandboxError(
-            f"readable path '{given}' leads out of the workspace by a link, which an agent may have put there",
+            f"the path '{given}' leads out of the workspace by a link, which an agent may have put there",
             where=[str(resolved)],
             fix=f"If you want to show it, name where it leads: {resolved}",
         )
@@ -75,7 +75,7 @@ def usable_readable(path: Path | str, workspace: Path | None = None) -> Path:
     whole = str(resolved) in _SYSTEM - {"/opt", "/usr", "/usr/bin", "/usr/lib", "/usr/local", "/usr/sbin"}
     if whole or (home is not None and (resolved == home or resolved in home.parents)):
         raise SandboxError(
-            f"readable path '{given}' would show the agent too much",
+            f"the path '{given}' would show the agent too much",
             where=[str(resolved)],
             fix="Name the toolchain or environment itself, for example: /opt/toolchain",
         )
