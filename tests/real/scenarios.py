@@ -328,6 +328,21 @@ SCENARIOS: dict[str, Scenario] = {
     "hook blocks the old way": Scenario(
         [_ADD, [text("done")]], {"hooks": hooks("PreToolUse", {"decision": "block", "reason": "no"})}
     ),
+    "hook approves the old way": Scenario(
+        [_ADD, [text("done")]],
+        {"permission_mode": "dontAsk", "hooks": hooks("PreToolUse", {"decision": "approve", "reason": "fine"})},
+    ),
+    "one hook blocks the old way and one approves": Scenario(
+        [_ADD, [text("done")]],
+        {
+            "hooks": {
+                "PreToolUse": [
+                    *hooks("PreToolUse", {"decision": "block", "reason": "no"})["PreToolUse"],
+                    *hooks("PreToolUse", {"decision": "approve"})["PreToolUse"],
+                ]
+            }
+        },
+    ),
     "hook wants a person": Scenario(
         [_ADD, [text("done")]], {"hooks": hooks("PreToolUse", decision("ask", permissionDecisionReason="sure?"))}
     ),

@@ -160,8 +160,8 @@ class Caller:
         decision = special.get("permissionDecision")
         call.stops = answer.get("continue") is False
         # A stop alone refuses nothing: the CLI runs the tool and ends the run after it.
-        if decision == "deny" or answer.get("decision") == "block":
-            reason = special.get("permissionDecisionReason") or answer.get("reason") or ""
+        if decision == "deny":
+            reason = special.get("permissionDecisionReason") or ""
             call.fail(f"PreToolUse:{call.name} hook error: {reason}", denied=True)
             return False
         if decision == "defer":

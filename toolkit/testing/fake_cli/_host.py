@@ -30,6 +30,7 @@ _NOT_STARTED = "the fake CLI starts no server"
 _NEVER_BLOCKS = ("Stop", "SubagentStop")
 """The events at which a hook that fails does not count as a block, whatever it was told."""
 _OLD_NAMES = {"Task": "Agent"}
+_OLD_WORDS = {"approve": "allow", "block": "deny"}
 _BYPASS = "allow-dangerously-skip-permissions"
 MODES = ("acceptEdits", "auto", "bypassPermissions", "default", "dontAsk", "plan")
 
@@ -116,7 +117,7 @@ class Hooks:
         }
         answer = await self.channel.ask(request)
         if answer["subtype"] == "success" and _is_readable(answer.get("response") or {}, event):
-            return dict(answer.get("response") or {}), None
+            return _decided(answer.get("response") or {}, event), None
         failed = f"Hook callback {callback_id} failed: the SDK host replied with an error or an invalid answer."
         blocks = on_failure not in (None, "continue") and event not in _NEVER_BLOCKS
         counts = 'onFailure is "block", so this failure counts as a block.'
@@ -128,6 +129,16 @@ class Hooks:
         if event == "UserPromptSubmit":
             return {"decision": "block", "reason": reason, "failed": True}, remark
         return {"hookSpecificOutput": {"permissionDecision": "deny", "permissionDecisionReason": reason}}, remark
+
+
+def _decided(answer: Mapping[str, Any], event: str) -> Frame:
+    """The answer, with what it decides of a call the old way said the new way."""
+    old = _OLD_WORDS.get(str(answer.get("decision"))) if event == "PreToolUse" else None
+    if old is None:
+        return dict(answer)
+    reason = {"permissionDecisionReason": answer["reason"]} if "reason" in answer else {}
+    given = answer.get("hookSpecificOutput", {})
+    return {**answer, "hookSpecificOutput": {"permissionDecision": old, **reason, **given}}
 
 
 def _is_readable(answer: Mapping[str, Any], event: str) -> bool:
