@@ -105,6 +105,18 @@ def test_rules_and_credentials_are_those_of_a_new_copy(tmp_path: Path, options: 
     assert_same(host, home, **options)
 
 
+def test_folders_that_come_along_for_what_is_in_them_are_those_of_a_new_copy(tmp_path: Path) -> None:
+    host, home = make_host(tmp_path / "host"), tmp_path / "home"
+    section_of(host, home, include_glob=("*.txt",)).cleanup()
+    (host / "way" / "to" / "it").mkdir(parents=True)
+    (host / "way" / "to" / "it" / "new.txt").write_bytes(b"new")
+    (host / "way").chmod(0o700)
+    (host / "before").mkdir()
+    (host / "a" / "b" / "c" / "other.md").write_bytes(b"not wanted")
+    (host / "a").chmod(0o750)
+    assert_same(host, home, include_glob=("*.txt",))
+
+
 def test_a_file_that_cannot_be_told_from_a_later_one_by_its_stamp_is_read(tmp_path: Path) -> None:
     host, home = make_host(tmp_path / "host"), tmp_path / "home"
     fresh = host / "fresh.txt"

@@ -149,9 +149,14 @@ class _Renewal:
             self._single(walk, name)
         else:
             seen: set[bytes] = set()
+            above: list[Folder] = []  # they come along once something in them does
             for folder in walk.folders():
+                above = [one for one in above if not one.path or folder.path.startswith(one.path + b"/")]
+                above.append(folder)
                 if folder.is_wanted or folder.files or folder.links:
-                    self._folder(walk, folder, seen)
+                    for one in above:
+                        self._folder(walk, one, seen)
+                    above = []
             self._drop_unseen(seen)
             note_other_names(self.names.values(), self.tally)
         self.tally.repositories, self.tally.secrets = walk.repositories, walk.secrets
