@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import socket
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,31 @@ def test_a_snapshot_is_gone_back_to(tmp_path: Path) -> None:
         assert section.fingerprint() == untouched
         assert len(section.changes()) == 0
         assert section.filled_by == ("copy", "it was an overlay before")
+
+
+def test_going_back_leaves_a_large_file_alone_that_only_the_host_changed(tmp_path: Path) -> None:
+    host = make_host(tmp_path / "host")
+    (host / "large").write_bytes(b"x" * (2 << 20))
+    with section_of(host, tmp_path / "home") as section:
+        section.snapshot("start")
+        with as_agent(section) as whole:
+            (whole / "src" / "new").write_bytes(b"new")
+        (host / "large").unlink()
+        section.rewind("start")
+        assert len(section.changes()) == 0
+        assert len(section.diff("start")) == 0
+
+
+def test_what_is_no_file_is_in_the_plain_copy_too(tmp_path: Path) -> None:
+    host = make_host(tmp_path / "host")
+    with section_of(host, tmp_path / "home") as section:
+        with as_agent(section) as whole, socket.socket(socket.AF_UNIX) as one:
+            os.mkfifo(whole / "src" / "fifo")
+            one.bind(str(whole / "src" / "socket"))
+        told = facts_of(section.changes())
+        assert section.make_whole()
+        assert facts_of(section.changes()) == told
+        assert len(told) == 2
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the kernel notes for root only where a file was")

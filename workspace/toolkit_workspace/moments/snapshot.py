@@ -14,7 +14,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -25,7 +25,7 @@ from toolkit_workspace.changes.changes import Changes, changes_from, without_asi
 from toolkit_workspace.changes.scan import Pair, scan
 from toolkit_workspace.moments.from_host import came_from_host, set_rows_back
 from toolkit_workspace.moments.rewrite import refuse_lost, rewrite
-from toolkit_workspace.record.content import Content, ContentGone, Hosts, Node, open_stored
+from toolkit_workspace.record.content import Content, ContentGone, Hosts, Node, open_file, open_stored
 from toolkit_workspace.record.record import Record, Row
 from toolkit_workspace.record.trouble import in_words
 from toolkit_workspace.workspace import Workspace
@@ -51,6 +51,8 @@ class _Moment:
 
     hosts: Hosts
     changed: dict[bytes, Node | None]
+    files: Callable[[], int] | None = None
+    """Opens the folder in which all else is still as the record says; None for a moment that is over."""
 
     @property
     def record(self) -> Record:
@@ -60,7 +62,13 @@ class _Moment:
         if path in self.changed:
             return self.changed[path]
         row = self.record.get(path)
-        return None if row is None else self.hosts.recorded(row)
+        if row is None:
+            return None
+        node = self.hosts.recorded(row)
+        if node.kind == "f" and node.content is None and self.files is not None:
+            own = Content(partial(open_file, self.files, path), node.size, stamp=row.copy)
+            node = replace(node, content=own)
+        return node
 
     def link(self, path: bytes) -> bytes | None:
         node = self.get(path)
@@ -212,6 +220,7 @@ class Snapshots:
         now = self._prepared_then(opened)
         with self._workspace.opened() as root:
             now.changed = {pair.path: pair.new for pair in scan(self._workspace, root, now.hosts)}
+        now.files = self._workspace.open
         return now
 
     def _moment(self, snapshot: Snapshot | str, opened: ExitStack) -> _Moment:

@@ -129,8 +129,8 @@ def _lay_entry(source: int, target: int, name: bytes, st: os.stat_result) -> Non
     if stat.S_ISLNK(st.st_mode):
         os.symlink(os.readlink(name, dir_fd=source), name, dir_fd=target)
         os.utime(name, ns=(st.st_atime_ns, st.st_mtime_ns), dir_fd=target, follow_symlinks=False)
-    elif stat.S_ISFIFO(st.st_mode):
-        os.mkfifo(name, stat.S_IMODE(st.st_mode), dir_fd=target)
+    elif stat.S_ISFIFO(st.st_mode) or stat.S_ISSOCK(st.st_mode):
+        os.mknod(name, st.st_mode, dir_fd=target)
     elif stat.S_ISREG(st.st_mode):
         _copy_file(source, target, name, st)
 
