@@ -17,7 +17,7 @@ from toolkit._base.handles import READ_DIR, open_beneath
 from toolkit_workspace.applying.merge import Conflict, marked_bytes, merged_bytes
 from toolkit_workspace.applying.steps import HostVersion, Step, Update
 from toolkit_workspace.changes.changes import Change
-from toolkit_workspace.record.content import Content, ContentGone, Hosts, Node, Source
+from toolkit_workspace.record.content import Content, ContentGone, Hosts, Node, Source, attributes_of
 from toolkit_workspace.record.keeping import LARGEST_FRESH, LARGEST_KEPT
 from toolkit_workspace.record.record import NO_STAMP, MountRecord, Record, Row, Stamp
 from toolkit_workspace.record.trouble import unreadable
@@ -181,19 +181,21 @@ class Decider:
             return "nothing"
         self._forget(case.path)
         seen = self._look(case.mount, case.host_path)
-        if seen is None or seen.kind != "d" or not case.host_path or self._has_names_left(case):
+        if seen is None or seen.kind != "d" or not case.host_path:
             return "nothing"
-        self._step(case, HostVersion.of(seen), None)
-        return "deleted"
-
-    def _has_names_left(self, case: Case) -> bool:
-        """Whether a host folder will still hold something once the steps so far are made."""
         fd = open_beneath(self.hosts.folder(case.mount), case.host_path, READ_DIR)
         try:
-            with os.scandir(fd) as listed:
-                paths = [case.host_path + b"/" + os.fsencode(one.name) for one in listed]
+            if self._has_names_left(case, fd):
+                return "nothing"
+            self._step(case, replace(HostVersion.of(seen), attributes=attributes_of(fd)), None)
         finally:
             os.close(fd)
+        return "deleted"
+
+    def _has_names_left(self, case: Case, fd: int) -> bool:
+        """Whether an open host folder will still hold something once the steps so far are made."""
+        with os.scandir(fd) as listed:
+            paths = [case.host_path + b"/" + os.fsencode(one.name) for one in listed]
         return not all(self._goes(case.mount, path) for path in paths)
 
     def _come(self, case: Case) -> Action:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -172,21 +174,39 @@ class Move:
 def _set_mode(folder: int, name: bytes, mode: int) -> None:
     fd = os.open(name, READ_FILE, dir_fd=folder)
     try:
-        os.fchmod(fd, mode & 0o777)
+        os.fchmod(fd, stat.S_IMODE(mode))
     finally:
         sync(fd)
 
 
 def _dress(fd: int, goal: HostVersion) -> None:
     """Give a new file or folder its owner, as far as we may, its attributes, mode and time."""
+    mode = stat.S_IMODE(goal.mode)
     if goal.owner is not None:
-        with contextlib.suppress(PermissionError):
+        try:
             os.fchown(fd, *goal.owner)
+        except PermissionError:
+            mode &= 0o777  # the rest was for its owner
     for name, value in goal.attributes:
         os.setxattr(fd, name, value)
-    os.fchmod(fd, goal.mode & 0o777)
+    if goal.stamp is not None:
+        _drop_inherited(fd, {name for name, _ in goal.attributes})
+    os.fchmod(fd, mode)
     if goal.mtime_ns is not None:
         os.utime(fd, ns=(goal.mtime_ns, goal.mtime_ns))
+
+
+def _drop_inherited(fd: int, own: Collection[str]) -> None:
+    """Take away the access rules that came from the folder, where what stood here had none."""
+    try:
+        names = os.listxattr(fd)
+    except OSError as error:
+        if error.errno != errno.EOPNOTSUPP:  # a file system without attributes
+            raise
+        return
+    for name in names:
+        if name.startswith("system.posix_acl_") and name not in own:
+            os.removexattr(fd, name)
 
 
 def sync(handle: int) -> None:

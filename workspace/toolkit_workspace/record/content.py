@@ -34,7 +34,7 @@ NodeKind = Literal["f", "d", "l", "s"]
 """A file, a folder, a link, or something special (FIFO, socket, device) that is never opened."""
 
 _CHUNK = 1 << 20
-_KEPT_ATTRIBUTES = ("user.", "system.posix_acl_access")  # never security.*: capabilities must not survive new bytes
+_KEPT_ATTRIBUTES = ("user.", "system.posix_acl_")  # never security.*: capabilities must not survive new bytes
 _BINARY_PROBE = 8000  # how much of a file git looks at for a NUL byte
 
 
@@ -109,14 +109,7 @@ class Content:
         """The extended attributes of the file that new bytes in its place may have, too."""
         fd = self.open()
         try:
-            names = [name for name in os.listxattr(fd) if name.startswith(_KEPT_ATTRIBUTES)]
-            return tuple((name, os.getxattr(fd, name)) for name in sorted(names))
-        except OSError as error:
-            if error.errno == errno.ENODATA:  # one of them was removed this instant
-                raise ContentGone("a file changed while it was read") from error
-            if error.errno != errno.EOPNOTSUPP:  # a file system without attributes
-                raise unreadable(_name_of(fd), error) from error
-            return ()
+            return attributes_of(fd)
         finally:
             os.close(fd)
 
@@ -250,6 +243,24 @@ def open_file(root: Callable[[], int], path: bytes) -> int:
             os.close(fd)
         raise ContentGone(f"{os.fsdecode(path)!r} is no longer a file")
     return fd
+
+
+def attributes_of(fd: int) -> tuple[tuple[str, bytes], ...]:
+    """The extended attributes of an open file or folder that what is put in its place may have, too.
+
+    Raises:
+        ContentGone: they changed this instant.
+        Unreadable: they cannot be read.
+    """
+    try:
+        names = [name for name in os.listxattr(fd) if name.startswith(_KEPT_ATTRIBUTES)]
+        return tuple((name, os.getxattr(fd, name)) for name in sorted(names))
+    except OSError as error:
+        if error.errno == errno.ENODATA:  # one of them was removed this instant
+            raise ContentGone("a file changed while it was read") from error
+        if error.errno != errno.EOPNOTSUPP:  # a file system without attributes
+            raise unreadable(_name_of(fd), error) from error
+        return ()
 
 
 def open_stored(file: Path) -> int:
