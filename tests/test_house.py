@@ -441,7 +441,7 @@ MAY_USE: dict[str, set[str]] = {
     "toolkit.fleets.purse": {"toolkit.fleets.store", "toolkit.runs", "toolkit.runs.many"},
     "toolkit._base.layered": set(),
     "toolkit_workspace.looking": {"toolkit._base.layered", "toolkit_workspace.record"},
-    "toolkit_workspace.overlay": {"toolkit._base.layered"},
+    "toolkit_workspace.overlay": {"toolkit._base.layered", "toolkit_workspace.copying"},
     "toolkit_workspace.pristine": {
         "toolkit._base.layered",
         "toolkit_workspace",

@@ -133,6 +133,22 @@ def test_going_back_leaves_a_large_file_alone_that_only_the_host_changed(tmp_pat
         assert len(section.diff("start")) == 0
 
 
+def test_holes_stay_holes_in_the_plain_copy(tmp_path: Path) -> None:
+    host = make_host(tmp_path / "host")
+    with section_of(host, tmp_path / "home") as section:
+        with as_agent(section) as whole, (whole / "src" / "holes").open("wb") as file:
+            file.truncate(1 << 30)
+            file.seek(1 << 29)
+            file.write(b"here")
+        assert section.make_whole()
+        made = section.temp_dir / "src" / "holes"
+        assert made.stat().st_size == 1 << 30
+        assert made.stat().st_blocks < 1000
+        with made.open("rb") as file:
+            file.seek(1 << 29)
+            assert file.read(5) == b"here\0"
+
+
 def test_what_is_no_file_is_in_the_plain_copy_too(tmp_path: Path) -> None:
     host = make_host(tmp_path / "host")
     with section_of(host, tmp_path / "home") as section:

@@ -15,7 +15,6 @@ from toolkit._base.handles import CREATE_FILE, READ_DIR, READ_FILE, open_beneath
 from toolkit._base.layered import is_opaque, is_whiteout
 
 _SECONDS = 1800
-_CHUNK = 1 << 20
 
 
 def copy_whole(below: Path, upper: Path, target: Path) -> None:
@@ -136,14 +135,13 @@ def _lay_entry(source: int, target: int, name: bytes, st: os.stat_result) -> Non
 
 
 def _copy_file(source: int, target: int, name: bytes, st: os.stat_result) -> None:
+    from toolkit_workspace.copying import Mover  # with all that a copy needs
+
     there = os.open(name, READ_FILE, dir_fd=source)
     try:
         here = os.open(name, CREATE_FILE, 0o600, dir_fd=target)
         try:
-            while data := os.read(there, _CHUNK):
-                view = memoryview(data)
-                while view:
-                    view = view[os.write(here, view) :]
+            Mover().move(there, here, st, st.st_size)
             os.fchmod(here, stat.S_IMODE(st.st_mode))
             os.utime(here, ns=(st.st_atime_ns, st.st_mtime_ns))
         finally:
