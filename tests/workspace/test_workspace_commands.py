@@ -14,7 +14,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from toolkit.cli import toolkit
+from toolkit.errors import WorkspaceError
 from toolkit.workspace import HostMount, WorkspaceBudgetError, WorkspaceSection
+from toolkit_workspace.workspace import Workspace
 
 
 @pytest.fixture
@@ -131,6 +133,39 @@ def test_a_left_over_of_a_killed_process_is_cleaned_and_never_one_in_use(host: P
         assert run("clean", "--parent", "work").stdout == f"removed {listed[0]['path']}\n"
         assert (mine.temp_dir / "src/a.py").is_file()
     assert os.listdir("work") == []
+
+
+@pytest.mark.usefixtures("host")
+def test_a_kept_workspace_stays_kept_when_whoever_works_with_it_is_killed() -> None:
+    with WorkspaceSection([HostMount("src")], ["."], parent="work", keep=True) as section:
+        (section.temp_dir / "src/agent.py").write_text("work\n", encoding="utf-8")
+
+    def show() -> None:
+        WorkspaceSection.open(section.temp_dir).show_inside()
+
+    with _another_process(show):
+        assert [one["status"] for one in json.loads(run("list", "--parent", "work", "--json").stdout)] == ["in use"]
+    assert [one["status"] for one in json.loads(run("list", "--parent", "work", "--json").stdout)] == ["kept"]
+    assert run("clean", "--parent", "work").stdout == ""
+    assert (section.temp_dir / "src/agent.py").is_file()
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.usefixtures("host")
+def test_why_a_block_failed_is_told_before_that_its_workspace_is_in_trouble_too(
+    keep: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    section = WorkspaceSection([HostMount("src")], ["."], parent="work", keep=keep).prepare()
+    monkeypatch.setattr(Workspace, "write_facts", fail)
+    monkeypatch.setattr(Workspace, "remove", fail)
+    with pytest.raises(WorkspaceError) as caught, section:
+        raise WorkspaceError("the changes cannot be written", where=["here"], fix="Make room.")
+    assert caught.value.what == "the changes cannot be written"
+    assert caught.value.where[0] == "here"
+    assert "No space left" in caught.value.where[1]
 
 
 def test_clean_follows_no_link_and_takes_nothing_that_is_not_ours(host: Path) -> None:

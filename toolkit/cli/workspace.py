@@ -319,4 +319,4 @@ def apply(
             print_gone_on(stdout, section, undo=undo, wants_json=wants_json)
             return
         applied = section.apply(paths=paths or None, mounts=mounts or None, **how)
-    print_applied(stdout, applied, wants_json=wants_json)
+        print_applied(stdout, applied, wants_json=wants_json)

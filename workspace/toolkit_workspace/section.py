@@ -513,9 +513,9 @@ class WorkspaceSection(Reviewed):
         workspace = self._prepared()
         if not workspace.is_held:
             return
-        what = f"the workspace {workspace.folder} cannot be marked as kept"
+        what = f"what is known of the workspace {workspace.folder} cannot be written"
         try:
-            with in_words(what, at=workspace.state_dir, fix="It is still there, until 'toolkit workspace clean'."):
+            with in_words(what, at=workspace.state_dir, fix="It is still there, as 'toolkit workspace list' says."):
                 workspace.finish_keeping_bases()
                 workspace.write_facts(**self._facts(), kept=True, touched=_touched(workspace))
         finally:
@@ -525,10 +525,15 @@ class WorkspaceSection(Reviewed):
         return self.prepare()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self.keep and self.is_prepared:
-            self.release()
-        else:
-            self.cleanup()
+        try:
+            if self.keep and self.is_prepared:
+                self.release()
+            else:
+                self.cleanup()
+        except WorkspaceError as second:
+            if not isinstance(error, WorkspaceError):
+                raise
+            error.where = (*error.where, second.what)  # why the block failed comes first
 
 
 def _mount(name: str, value: Any) -> HostMount:

@@ -144,8 +144,8 @@ class Workspace:
         return read_facts(self.state_dir)
 
     def write_facts(self, **facts: Any) -> None:
-        """Record the owner and these facts, all of it or nothing."""
-        known = {**self.read_facts(), **owner_facts(os.getpid()), "kept": False, **facts}
+        """Record the owner and these facts, all of it or nothing; what was kept stays kept if the owner is killed."""
+        known = {"kept": False, **self.read_facts(), **owner_facts(os.getpid()), **facts}
         write_json(self.state_dir / "owner.json", known, indent=1)
 
     @functools.cached_property
