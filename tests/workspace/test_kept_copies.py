@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.workspace.overlays import as_agent, do_something, make_host, needs_overlay, section_of, tree_hash
+from toolkit._base.layered import support
 from toolkit.errors import WorkspaceBudgetError
 from toolkit.workspace import HostMount, WorkspaceSection
 from toolkit_workspace.pristine import KeptCopies
@@ -373,6 +374,19 @@ def test_what_is_left_of_a_kill_is_swept(tmp_path: Path) -> None:
     copies.tidy()
     assert [path.name for path in copies.folder.iterdir() if path.name.endswith(".gone")] == []
     assert len(copies.all()) == 1
+
+
+def test_a_trial_of_an_overlay_that_was_killed_is_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copies = KeptCopies(tmp_path / "home")
+    copies.folder.mkdir(parents=True)
+    if (child := os.fork()) == 0:
+        monkeypatch.setattr(support, "_works", lambda _: os._exit(0))
+        support.why_no_layers(copies.folder)
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert len(list(copies.folder.iterdir())) == 1
+    copies.tidy()
+    assert list(copies.folder.iterdir()) == []
 
 
 def test_a_single_file_is_laid_over_too(tmp_path: Path) -> None:

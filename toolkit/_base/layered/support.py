@@ -9,6 +9,7 @@ from pathlib import Path
 from toolkit._base.handles import READ_DIR, remove_folder
 from toolkit._base.layered.mounting import Layers, mount_layers
 from toolkit._base.layered.upper import is_opaque, is_whiteout
+from toolkit._base.unborn import unborn_name
 
 _ODD = frozenset(",:\\\"'\n")
 """Signs that mean something else in a mount's options."""
@@ -36,7 +37,7 @@ def odd_path(folder: Path) -> str | None:
 
 @functools.cache
 def _tried(device: int, user: int, folder: str) -> str | None:
-    top = Path(folder) / f".toolkit-layers-{os.getpid()}-{os.urandom(4).hex()}"
+    top = Path(folder) / unborn_name(f"layers-{os.urandom(4).hex()}")  # whoever cleans up knows what a kill left
     try:
         top.mkdir(mode=0o700)
         try:
