@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import shutil
@@ -243,6 +244,25 @@ def test_a_plain_copy_that_was_begun_is_finished_by_the_next(tmp_path: Path, mon
     assert again.fingerprint() == wanted
     assert [change.path for change in again.changes()] == ["src/new"]
     again.cleanup()
+
+
+def test_a_plain_copy_that_finds_no_room_leaves_nothing_and_says_how_much_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with section_of(make_host(tmp_path / "host"), tmp_path / "home") as section:
+        programs = tmp_path / "programs"
+        programs.mkdir()
+        full = os.strerror(errno.ENOSPC)
+        (programs / "cp").write_text(f'#!/bin/sh\necho "cp: error copying: {full}" >&2\nexit 1\n', encoding="utf-8")
+        (programs / "cp").chmod(0o755)
+        with monkeypatch.context() as patched:
+            patched.setenv("PATH", str(programs))
+            with pytest.raises(WorkspaceError) as caught:
+                section.make_whole()
+        assert [line for line in caught.value.where if line.endswith("are free")]
+        assert not (section.state_dir / "whole").exists()
+        assert section.layers is not None
+        assert section.make_whole()
 
 
 def test_a_path_of_the_agent_leads_into_the_whole(tmp_path: Path) -> None:

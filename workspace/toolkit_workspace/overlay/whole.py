@@ -15,6 +15,8 @@ from toolkit._base.handles import CREATE_FILE, READ_DIR, READ_FILE, open_beneath
 from toolkit._base.layered import is_opaque, is_whiteout
 
 _SECONDS = 1800
+_TOLD = (errno.ENAMETOOLONG, errno.ENOSPC, errno.EDQUOT)
+"""What a program says by its words only, and somebody here asks for."""
 
 
 def copy_whole(below: Path, upper: Path, target: Path) -> None:
@@ -81,8 +83,8 @@ def _copy_by_program(source: Path, target: Path) -> None:
         raise OSError(0, f"it took longer than {_SECONDS} s") from error
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip().splitlines()
-        is_too_deep = any(line.endswith(os.strerror(errno.ENAMETOOLONG)) for line in said)
-        raise OSError(errno.ENAMETOOLONG if is_too_deep else 0, said[-1][-300:])
+        numbers = [number for number in _TOLD if any(line.endswith(os.strerror(number)) for line in said)]
+        raise OSError(numbers[0] if numbers else 0, said[-1][-300:])
 
 
 def _lay_folder(written: int, into: int, path: bytes, finished: list[tuple[bytes, os.stat_result]]) -> list[bytes]:

@@ -36,8 +36,14 @@ def make_whole(workspace: Workspace) -> bool:
     if is_there(whole):
         remove_folder(whole)
     whole.mkdir(mode=0o700)
-    record = _record_of(workspace, whole)
-    record.save(workspace.state_dir / _RECORD, durable=True)
+    try:
+        record = _record_of(workspace, whole)
+        record.save(workspace.state_dir / _RECORD, durable=True)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            if not is_there(workspace.state_dir / _RECORD):  # else it is complete, and the next one finishes it
+                remove_folder(whole)
+        raise
     finish_whole(workspace)
     workspace.start_keeping_bases()
     return True
