@@ -168,6 +168,20 @@ def test_why_a_block_failed_is_told_before_that_its_workspace_is_in_trouble_too(
     assert "No space left" in caught.value.where[1]
 
 
+@pytest.mark.usefixtures("host")
+def test_what_cannot_be_written_down_is_an_error_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    section = WorkspaceSection([HostMount("src")], ["."], parent="work").prepare()
+    monkeypatch.setattr(Workspace, "write_facts", fail)
+    for act in (section.show_inside, lambda: section.show_over({"src/lib": Path("work")})):
+        with pytest.raises(WorkspaceError) as caught:
+            act()
+        assert caught.value.where[-1].endswith("are free")
+    section.cleanup()
+
+
 def test_clean_follows_no_link_and_takes_nothing_that_is_not_ours(host: Path) -> None:
     (host / "work/toolkit-workspace-mine").mkdir()
     (host / "work/notes").mkdir()

@@ -227,7 +227,9 @@ class WorkspaceSection(Reviewed):
 
     def _write_facts(self) -> None:
         workspace = self._prepared()
-        workspace.write_facts(**self._facts())
+        what = f"what is known of the workspace {workspace.folder} cannot be written"
+        with in_words(what, at=workspace.state_dir):
+            workspace.write_facts(**self._facts())
         workspace.facts_changed()
 
     def lend_also(self, mount: HostMount, folders: Iterable[str]) -> None:
@@ -252,8 +254,7 @@ class WorkspaceSection(Reviewed):
         self._over = dict(folders)
         if self._workspace is not None:
             self._shown = self._shown.covered(folders, self.places)
-            self._workspace.write_facts(**self._facts())
-            self._workspace.__dict__.pop("aside", None)
+            self._write_facts()
 
     def plan(self) -> Plan:
         """What preparing would copy and leave out, by looking only."""
