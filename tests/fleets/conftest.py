@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -37,12 +37,12 @@ class Processes:
     def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
         self._folder = folder
         self._env = {**os.environ, **env, "PYTHONPATH": PATH, "DASK_DISTRIBUTED__DIAGNOSTICS__NVML": "False"}
-        self.address = f"tcp://127.0.0.1:{_free_port()}"
+        self.host, self.port = own_address()
+        self.address = f"tcp://{self.host}:{self.port}"
         self.running: dict[str, subprocess.Popen[bytes]] = {}
 
     def scheduler(self) -> None:
-        port = self.address.rpartition(":")[2]
-        self._start("scheduler", "scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard")
+        self._start("scheduler", "scheduler", "--host", self.host, "--port", str(self.port), "--no-dashboard")
 
     def worker(
         self,
@@ -110,10 +110,13 @@ class Processes:
             process.wait(_SECONDS)
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+_ports = itertools.count(20_000)  # below those that systems give out by themselves
+
+
+def own_address() -> tuple[str, int]:
+    """A host and a port of this machine that no other process of any tests chooses: they would share a scheduler."""
+    pid = os.getpid()
+    return f"127.{1 + (pid >> 16)}.{pid >> 8 & 255}.{pid & 255}", next(_ports)
 
 
 def until(condition: Any, seconds: float = _SECONDS) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import sysconfig
@@ -15,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fleets.conftest import PATH, ROOT, Processes, until
+from tests.fleets.conftest import PATH, ROOT, Processes, own_address, until
 from tests.fleets.play import BILLS, SLOW, billed, bills, tasks
 from tests.needs import needs
 from toolkit.runs import load_run
@@ -28,14 +27,12 @@ pytestmark = needs(PYTHON.exists(), "the server for S3 is not fetched: ./dev tes
 @pytest.fixture(scope="module")
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """The environment of a process that may use the bucket `fleet`."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    host, port = own_address()
     packages = sysconfig.get_paths()["purelib"]
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path_factory.mktemp("home")), "PYTHONPATH": f"{PATH}:{packages}"}
-    env |= {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", "AWS_ACCESS_KEY_ID": "test"}
+    env |= {"AWS_ENDPOINT_URL": f"http://{host}:{port}", "AWS_ACCESS_KEY_ID": "test"}
     env |= {"AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
-    words = [str(PYTHON), "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    words = [str(PYTHON), "-m", "moto.server", "-H", host, "-p", str(port)]
     server = subprocess.Popen(words, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         _make_bucket(env["AWS_ENDPOINT_URL"], server)
