@@ -94,10 +94,10 @@ def test_a_later_server_is_reached_as_one_at_its_port_was_from_the_start() -> No
 
 
 async def test_an_allowed_server_that_is_down_is_said_to_be_down() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    servers = {"loud": {"type": "http", "url": f"http://127.0.0.1:{port}/mcp"}}
-    with ScriptedAPI(strict=False) as api:
+    with socket.socket() as silent, ScriptedAPI(strict=False) as api:
+        silent.bind(("127.0.0.1", 0))  # nobody else can have it, and nothing listens there
+        port = silent.getsockname()[1]
+        servers = {"loud": {"type": "http", "url": f"http://127.0.0.1:{port}/mcp"}}
         asked = run("go", api_url=api.url, api_key="not-a-key", servers=servers, allow_servers=["loud"])
         result = await asyncio.wait_for(asked, 90)
     assert (result.code, len(api.requests)) == ("server_failed", 0)
