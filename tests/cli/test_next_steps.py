@@ -62,7 +62,7 @@ def test_a_run_that_made_its_branch_suggests_no_second_one(tmp_path: Path, scrip
         ("approvals answer nothing ask-1 allow", "there is no run 'nothing'"),
         ("report nothing", "there is no run 'nothing'"),
         ("setups show nothing", "there is no layer 'nothing'"),
-        ("sandbox exec --readable /nowhere -- true", "'/nowhere' does not exist"),
+        ("sandbox exec --readable /proc/nowhere -- true", "'/proc/nowhere' does not exist"),
     ],
 )
 def test_what_was_named_wrongly_is_a_usage_error(words: str, told: str, tmp_path: Path) -> None:

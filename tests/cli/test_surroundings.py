@@ -128,7 +128,7 @@ def test_a_server_with_tls_is_believed_by_the_authority_that_is_named(
         (["--gitignore"], "--gitignore is about what is mounted"),
         (["--allow-root", "."], "--allow-root is about what is mounted"),
         (["--mount", "/etc"], "Allow it: --allow-root /etc\n"),
-        (["--mount", "/nowhere"], "There is no such file or folder: check the path\n"),
+        (["--mount", "/proc/nowhere"], "There is no such file or folder: check the path\n"),
         (["--mount", "src:../x"], "--mount: the place ../x climbs out"),
         (["--setup", "npm ci"], "Work in a copy of what it prepares: --mount DIR"),
         (["--branch", "agent/x"], "Mount a repository: --mount DIR"),

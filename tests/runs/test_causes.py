@@ -67,10 +67,10 @@ async def test_a_cause_is_one_line_without_codes_keys_or_addresses(raw: str, lef
 
 async def test_a_refusal_before_the_start_is_the_cause_in_a_stored_run_and_among_many() -> None:
     with pytest.raises(RunError):
-        await run("go", transport=FakeCLI(), workspace=InPlace("/nowhere/at-all"), run_id="run-r")
+        await run("go", transport=FakeCLI(), workspace=InPlace("/proc/nowhere/at-all"), run_id="run-r")
     stored = load_run("run-r").result()
     assert stored.code == "bad_request"
-    assert "/nowhere/at-all" in str(stored.cause)
+    assert "/proc/nowhere/at-all" in str(stored.cause)
     [among] = await run_many([""])
     assert (among.code, among.cause and "the prompt is empty" in among.cause) == ("bad_request", True)
 

@@ -115,7 +115,7 @@ async def test_a_model_without_a_price_has_no_cost_with_the_real_cli() -> None:
 
 async def test_a_run_that_never_began_cost_nothing() -> None:
     with pytest.raises(RunError):
-        await run("go", transport=FakeCLI(), workspace=InPlace("/nowhere"), run_id="run-n")
+        await run("go", transport=FakeCLI(), workspace=InPlace("/proc/nowhere"), run_id="run-n")
     assert load_run("run-n").result().cost == 0.0
     [among] = await run_many([""])
     assert among.cost == 0.0

@@ -111,7 +111,7 @@ async def test_a_turn_that_was_cancelled_keeps_what_it_gave() -> None:
 async def test_a_run_that_was_refused_is_stored_as_its_caller_was_told() -> None:
     [result] = await run_many(["Go."])
     assert result.code == "bad_request"
-    nowhere = start("Go.", transport=FakeCLI(), workspace=InPlace("/no/such/folder"), run_id="run-1")
+    nowhere = start("Go.", transport=FakeCLI(), workspace=InPlace("/proc/no/such/folder"), run_id="run-1")
     with pytest.raises(RunError):
         async with nowhere as live:
             await live.result()

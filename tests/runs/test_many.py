@@ -77,7 +77,7 @@ async def test_as_many_run_at_once_as_were_allowed_and_no_more() -> None:
 
 async def test_a_failing_run_does_not_disturb_the_others() -> None:
     broken = RunSpec("Go.", transport=FakeCLI(Status(500)))
-    nowhere = spec("nowhere", workspace=InPlace("/no/such/folder"))
+    nowhere = spec("nowhere", workspace=InPlace("/proc/no/such/folder"))
     untooled = spec("untooled", tools=["no_such_file.py"])
     results = await run_many([spec("a"), broken, "  ", nowhere, untooled, spec("a"), spec("z")])
     codes = [result.code for result in results]

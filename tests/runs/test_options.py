@@ -112,7 +112,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("effort", "higher", "there is no such effort; did you mean 'high'"),
     ("fallback_model", 5, "it is the name of a model"),
     ("betas", "context-1m", r"Write betas=\['context-1m'\]"),
-    ("plugins", ["/nowhere"], "there is no such folder"),
+    ("plugins", ["/proc/nowhere"], "there is no such folder"),
     ("folders", [5], "it is a folder"),
     ("hooks", [print], "it is a mapping of events to lists of functions"),
     ("hooks", {"PreTool": []}, "there is no event 'PreTool'; did you mean 'PreToolUse'"),
