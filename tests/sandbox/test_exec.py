@@ -91,16 +91,16 @@ from pathlib import Path
 from toolkit.sandbox import run_confined
 from toolkit.sandbox.jail import proof
 
-def is_held(process):
+def is_held(process, mark):
     try:
-        return b"read -r word" in (process / "cmdline").read_bytes() and b"TOOLKIT_JAIL=" in (process / "environ").read_bytes()
+        return b"read -r word" in (process / "cmdline").read_bytes() and mark in (process / "environ").read_bytes()
     except OSError:
         return False
 
 def fly(opened, cli, meanwhile):
     meanwhile()
-    end = time.monotonic() + 60
-    while not any(map(is_held, Path("/proc").glob("[0-9]*"))) and time.monotonic() < end:
+    mark, end = f"TOOLKIT_JAIL={opened.folder.name}".encode(), time.monotonic() + 60
+    while not any(is_held(process, mark) for process in Path("/proc").glob("[0-9]*")) and time.monotonic() < end:
         pass
     print(opened.folder.name, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
