@@ -124,11 +124,11 @@ async def test_a_run_that_is_cancelled_while_a_hook_is_asked_is_cancelled_with_t
     running = asyncio.ensure_future(
         run("Go.", tools=[BOX], hooks={"PreToolUse": hook}, transport=calling(), run_id="run-c")
     )
-    await asyncio.wait_for(begun.wait(), 5)
+    await asyncio.wait_for(begun.wait(), 60)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    await asyncio.wait_for(ended.wait(), 5)
+    await asyncio.wait_for(ended.wait(), 60)
     assert load_run("run-c").result().code == "aborted"
 
 
