@@ -117,6 +117,11 @@ def test_a_rule_that_still_holds_for_some_call_is_taken(rules: dict[str, str]) -
     assert list((Policy(rules=rules).about(TOOLS).rules or {}).values()) == list(rules.values())
 
 
+@pytest.mark.parametrize("policy", ["allow", "disable"])
+def test_a_rule_that_what_is_safe_leaves_true_is_taken(policy: str) -> None:
+    assert Policy(rules={"add": policy}, safe=("add",)).about(TOOLS).rules == {"mcp__notes__add": policy}
+
+
 def test_a_safe_tool_is_asked_before_the_policy_but_not_before_read_only() -> None:
     assert ruled("normal", "deny", WRITER, safe=True) == "allow"
     assert ruled("read-only", None, WRITER, safe=True) == "deny"
