@@ -128,7 +128,7 @@ def test_what_the_cli_says_as_it_dies_at_the_start_is_told(tmp_path: Path, scrip
         (["--env", "HOME=x"], "--env: HOME is set by the jail\n  Leave it out\n"),
         (["--readable", "/proc/nope"], "--readable path '/proc/nope' does not exist\n"),
         (["--plan", "--readable", "/proc/nope"], "--readable path '/proc/nope' does not exist\n"),
-        (["--folder", "/"], "the path \'/\' would show the agent too much\n"),
+        (["--folder", "/"], "the path '/' would show the agent too much\n"),
         (["--output-schema", "t.json"], "--output-schema t.json: it is no JSON Schema: type: 'objct' is not valid"),
     ],
 )
