@@ -122,7 +122,7 @@ def test_a_limit_that_is_no_count_is_refused_by_name(values: dict[str, object]) 
 def test_a_limit_that_cannot_be_enforced_is_listed(no_cgroup: None) -> None:
     plan = plan_limits(JailLimits(cpu_seconds=5), name="x")
 
-    assert plan.not_enforced == ("memory",)
+    assert plan.not_enforced == ("memory", "cpu")
     assert {limit.name: limit.by for limit in plan.held} == {
         "tmp": "tmpfs",
         "memory": "watchdog",
@@ -144,8 +144,10 @@ def test_a_required_limit_that_cannot_be_enforced_is_a_refusal(no_cgroup: None, 
 def test_requiring_what_is_no_limit_or_not_set_is_refused(workspace: Path) -> None:
     with pytest.raises(SandboxError, match="no limit called 'memry'"):
         plan_limits(JailLimits(), name="x", require=["memry"])
-    with pytest.raises(UnconfinedError):
-        plan_limits(JailLimits(cpu_seconds=None), name="x", require=["cpu"])
+    for seconds, why in ((None, "no value is set for it"), (5, "processes that nobody waits for")):
+        with pytest.raises(UnconfinedError) as caught:
+            plan_limits(JailLimits(cpu_seconds=seconds), name="x", require=["cpu"])
+        assert why in caught.value.where[0]
 
 
 @needs_jail

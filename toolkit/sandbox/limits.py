@@ -149,7 +149,7 @@ def _held(limits: JailLimits, cgroup: Cgroup | None) -> tuple[HeldLimit, ...]:
         ("processes", limits.processes, "rlimit", True),
         ("file", limits.file_bytes, "rlimit", True),
         ("workspace", limits.workspace_bytes, "watchdog", True),
-        ("cpu", limits.cpu_seconds, "rlimit and watchdog", True),
+        ("cpu", limits.cpu_seconds, "rlimit and watchdog", False),  # what is waited for by nobody is not seen
     )
     return tuple(HeldLimit(name, value, by, enforced) for name, value, by, enforced in rows if value is not None)
 
@@ -171,4 +171,6 @@ def _rlimits(limits: JailLimits) -> tuple[str, ...]:
 def _why_not(name: str, limits: JailLimits) -> str:
     if name not in {limit.name for limit in _held(limits, None)}:
         return f"{name}: no value is set for it"
+    if name == "cpu":
+        return "cpu: it is watched, and the time of processes that nobody waits for is not seen"
     return f"{name}: no control group can be made by uid {os.geteuid()} on this machine"
