@@ -144,6 +144,18 @@ def test_a_renamed_file_takes_the_hosts_change_with_it(ws: WorkspaceSection, hos
     assert not (host / "app.py").exists()
 
 
+@pytest.mark.parametrize("asked", [None, ["src/app.py"], ["src/main.py"]])
+def test_of_a_renamed_file_the_removal_under_its_old_name_is_told_too(
+    ws: WorkspaceSection, host: Path, asked: list[str] | None
+) -> None:
+    (ws.temp_dir / "src/app.py").rename(ws.temp_dir / "src/main.py")
+    for dry_run in (True, False):
+        assert (host / "app.py").exists()
+        told = [(one.path, one.action) for one in ws.apply(paths=asked, dry_run=dry_run).changes]
+        assert told == [("src/app.py", "deleted"), ("src/main.py", "created")]
+    assert not (host / "app.py").exists()
+
+
 def conflicts(ws: WorkspaceSection) -> dict[str, str]:
     with pytest.raises(WorkspaceConflictError) as caught:
         ws.apply()

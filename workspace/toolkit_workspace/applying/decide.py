@@ -161,6 +161,7 @@ class Decider:
         origin = self.hosts.look(row.mount, row.host_path)
         if origin is not None:
             self._step(row, HostVersion.of(origin), None)
+            self.outcomes.append(AppliedChange(case.change.old_path, "deleted"))
         self._forget(row.path)
         self._origins[case.change.old_path] = (row, origin)
 
