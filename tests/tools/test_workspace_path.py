@@ -277,6 +277,14 @@ class WherePair(NamedTuple):
     folder: WorkspacePath = Path()
 
 
+class WhereAll(BaseModel):
+    folder: list[WorkspacePath] = [Path()]
+
+
+class WhereNamed(BaseModel):
+    folder: dict[str, WorkspacePath] = {"one": Path()}
+
+
 @dataclass
 class Free:
     folder: WorkspacePath
@@ -284,7 +292,7 @@ class Free:
     more: list[WorkspacePath] = field(default_factory=list)
 
 
-@pytest.mark.parametrize("of", [Where, WhereText, WhereModel, WherePair])
+@pytest.mark.parametrize("of", [Where, WhereText, WhereModel, WherePair, WhereAll, WhereNamed])
 def test_a_field_whose_default_would_be_a_path_of_the_host_is_refused(of: Any) -> None:
     def search(at: list[of] | None = None) -> str:
         """Search."""

@@ -73,7 +73,7 @@ def refuse_host_paths(types_inside: Iterable[Any]) -> None:
     """
     for cls in types_inside:
         for name, hint in safe_field_hints(cls).items():
-            if holds_place(hint) and isinstance(_default(cls, name), str | PurePath):
+            if holds_place(hint) and _has_path(_default(cls, name)):
                 raise UnusableTypeError(
                     safe_line(f"the default of {cls.__name__}.{name} is a path of the host, not of the agent", _WIDTH),
                     "Leave the default out, make it None, or make the field a parameter of the tool",
@@ -85,6 +85,12 @@ def _default(cls: Any, field: str) -> Any:
         return cls._field_defaults.get(field)
     fields = getattr(cls, "model_fields", None) or getattr(cls, "__dataclass_fields__", {})
     return getattr(fields.get(field), "default", None)
+
+
+def _has_path(default: Any) -> bool:
+    if isinstance(default, dict | list | tuple | set | frozenset):
+        return any(map(_has_path, default.values() if isinstance(default, dict) else default))
+    return isinstance(default, str | PurePath)
 
 
 def refuse_unreadable(schema: Schema) -> None:
