@@ -515,8 +515,9 @@ class WorkspaceSection(Reviewed):
         if not workspace.is_held:
             return
         what = f"what is known of the workspace {workspace.folder} cannot be written"
+        fix = "It is still there. If 'toolkit workspace list' calls it left over, 'toolkit workspace clean' removes it."
         try:
-            with in_words(what, at=workspace.state_dir, fix="It is still there, as 'toolkit workspace list' says."):
+            with in_words(what, at=workspace.state_dir, fix=fix):
                 workspace.finish_keeping_bases()
                 workspace.write_facts(**self._facts(), kept=True, touched=_touched(workspace))
         finally:
