@@ -265,6 +265,18 @@ def test_a_plain_copy_that_finds_no_room_leaves_nothing_and_says_how_much_is_fre
         assert section.make_whole()
 
 
+def test_a_plain_copy_whose_program_is_killed_is_an_error_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with section_of(make_host(tmp_path / "host"), tmp_path / "home") as section:
+        (tmp_path / "cp").write_text("#!/bin/sh\nkill -9 $$\n", encoding="utf-8")
+        (tmp_path / "cp").chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path))
+        with pytest.raises(WorkspaceError) as caught:
+            section.make_whole()
+        assert "cp ended with -9" in str(caught.value)
+
+
 def test_a_path_of_the_agent_leads_into_the_whole(tmp_path: Path) -> None:
     host = make_host(tmp_path / "host")
     (host / "docs" / "deep.txt").write_bytes(b"deep")

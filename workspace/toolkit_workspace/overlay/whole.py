@@ -82,7 +82,7 @@ def _copy_by_program(source: Path, target: Path) -> None:
     except subprocess.TimeoutExpired as error:
         raise OSError(0, f"it took longer than {_SECONDS} s") from error
     if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
+        said = done.stderr.decode(errors="replace").strip().splitlines() or [f"cp ended with {done.returncode}"]
         numbers = [number for number in _TOLD if any(line.endswith(os.strerror(number)) for line in said)]
         raise OSError(numbers[0] if numbers else 0, said[-1][-300:])
 
