@@ -171,6 +171,17 @@ def test_the_commands_show_the_agents_paths(tmp_path: Path, scripted_api: Start)
     assert (desk.src / "new.py").read_text() == "new\n"
 
 
+def test_a_renamed_file_is_shown_by_both_of_its_names_as_the_agent_has_them(
+    tmp_path: Path, scripted_api: Start
+) -> None:
+    desk = Desk(tmp_path, scripted_api([tool_use("Bash", command="mv app.py main.py")], [text("done")]))
+    assert desk.toolkit("run", "work", "--mount", "src").code == 0
+    assert "R  <here>/src/app.py → <here>/src/main.py" in desk.toolkit("runs", "diff", "last", "--stat").out
+    assert f'"agent_old_path":"{desk.src}/app.py"' in _report(desk).replace('": "', '":"')
+    applied = desk.toolkit("runs", "apply", "last", "src/app.py")
+    assert applied.out == "deleted   <here>/src/app.py\ncreated   <here>/src/main.py\n"
+
+
 def test_no_way_to_take_changes_is_shown_where_all_of_them_are_ignored(tmp_path: Path, scripted_api: Start) -> None:
     desk = Desk(tmp_path, scripted_api([tool_use("Bash", command="echo x > made.log")], [text("done")]))
     (desk.src / ".gitignore").write_text("*.log\n")

@@ -79,11 +79,12 @@ function fileBox(file) {
   ]
     .filter(Boolean)
     .join("  ·  ");
+  const was = file.agent_old_path || file.old_path;
   const head = h(
     "summary",
     {},
     kindMark(file),
-    h("span.path", {}, file.old_path ? [named(file.old_path), " → "] : null, named(file.agent_path || file.path)),
+    h("span.path", {}, was ? [named(was), " → "] : null, named(file.agent_path || file.path)),
     h("span.aside", {}, facts),
     suspicion(file),
     countMarks(counts),

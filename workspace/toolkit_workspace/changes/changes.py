@@ -66,6 +66,8 @@ class Change:
     """Whether it is new, and a cache or ignored by the project's own rules; then it is applied only by its name."""
     agent_path: str | None = None
     """What the agent calls it inside its jail: by default the host's own path; None where no jail has shown it."""
+    agent_old_path: str | None = None
+    """The same of where a renamed file came from."""
     before: Node | None = field(default=None, repr=False, compare=False)
     """The two versions themselves, for what reads their contents."""
     after: Node | None = field(default=None, repr=False, compare=False)
@@ -81,6 +83,7 @@ class Change:
         facts: dict[str, Any] = {"kind": self.kind, "path": self.path, "type": self.type, "mount": self.mount}
         facts |= {"agent_path": self.agent_path} if self.agent_path is not None else {}
         facts |= {"old_path": self.old_path} if self.old_path is not None else {}
+        facts |= {"agent_old_path": self.agent_old_path} if self.agent_old_path is not None else {}
         facts |= {"binary": self.binary, "content_changed": self.content_changed}
         modes = {"old_mode": self.old_mode, "mode": self.mode}
         facts |= {name: f"{mode:o}" for name, mode in modes.items() if mode is not None}
@@ -270,12 +273,13 @@ def _change(
     old, new = pair.old, pair.new
     there = new or old
     assert there is not None
+    old_path = None if pair.old_path is None else os.fsdecode(pair.old_path)
     return Change(
         kind=_kind(pair),
         path=os.fsdecode(pair.path),
         type=_TYPES[there.kind],
         mount=mount.landing if mount else None,
-        old_path=None if pair.old_path is None else os.fsdecode(pair.old_path),
+        old_path=old_path,
         binary=bool((old and old.is_binary) or (new and new.is_binary)),
         content_changed=there.kind == "f" and not pair.has_same_bytes,
         old_mode=old.mode if old else None,
@@ -287,6 +291,7 @@ def _change(
         planted=marked[1],
         ignored=ignored,
         agent_path=None if seen is None else seen.to_agent(os.fsdecode(pair.path)),
+        agent_old_path=None if seen is None or old_path is None else seen.to_agent(old_path),
         before=old,
         after=new,
     )

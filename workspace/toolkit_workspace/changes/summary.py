@@ -81,7 +81,7 @@ def _is_implied(change: Change, told: set[str]) -> bool:
 def _name(change: Change) -> str:
     name = safe_name(change.agent_path or change.path)
     if change.old_path is not None:
-        name = f"{safe_name(change.old_path)} → {name}"
+        name = f"{safe_name(change.agent_old_path or change.old_path)} → {name}"
     if change.type == "folder":
         return name + "/"
     return f"{name} → {safe_name(change.target)}" if change.target is not None else name
