@@ -147,6 +147,16 @@ async def test_a_server_that_does_not_list_its_tools_is_a_failed_server(program:
     assert (result.code, [failed.name for failed in result.failed_servers]) == ("ok", ["s"])
 
 
+async def test_a_server_that_is_set_later_and_does_not_list_its_tools_is_told_each_time(program: Path) -> None:
+    late = {"s": {"command": "/usr/bin/python3", "args": [str(program), "cannot list"]}}
+    with ScriptedAPI(otherwise=[text("done")], strict=False) as api:
+        async with start("go", readable=[program], api_url=api.url, api_key="none") as live:
+            await live.result()
+            told = [(await live.mcp_set_servers(late))["errors"]["s"].partition(":")[0] for _ in range(2)]
+            assert (await live.send("Go on.")).ok
+    assert told == ["it did not list its tools"] * 2
+
+
 async def test_a_program_that_is_not_there_is_a_failed_server(program: Path) -> None:
     with ScriptedAPI(strict=False) as api:
         result = await go(api, program, "", config={"command": "/nonexistent"})

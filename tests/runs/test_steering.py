@@ -151,6 +151,15 @@ async def test_a_server_that_does_not_start_is_told_each_time_it_is_set_and_the_
     assert servers == [[], []]
 
 
+async def test_of_a_server_that_is_set_in_place_of_another_its_own_last_words_are_told() -> None:
+    with ScriptedAPI(otherwise=[text("1")]) as api:
+        async with start("Go.", api_url=api.url, api_key="none") as live:
+            await live.result()
+            for why in ("no database", "no index"):
+                late = {"late": {"command": "/bin/sh", "args": ["-c", f"echo {why} >&2; exit 3"]}}
+                assert (await live.mcp_set_servers(late))["errors"] == {"late": f"Connection closed: {why}"}
+
+
 async def test_a_server_that_comes_later_is_confined_and_judged_like_the_others(tmp_path: Path) -> None:
     host = tmp_path / "host-secret"
     host.write_text("x")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,8 @@ _PATIENCE = 40.0
 _POLL = 0.05
 _STDERR_PATIENCE = 2.0
 """Seconds until the CLI has written down what a server said as it died."""
+_CLOCK = 0.001
+"""Seconds that the CLI leaves off where it notes the time."""
 _STDERR_LINES = 5
 _ERROR_WIDTH = 300
 
@@ -90,6 +93,8 @@ class Servers:
     def __init__(self, spec: RunSpec, tell: Callable[..., None], definitions: Definitions | None = None) -> None:
         self._spec = spec
         self._configs = self._listening = spec.servers
+        self._set = {name: (config, 0.0) for name, config in spec.servers.items()}
+        """Those that were set last, also where they failed, each with the time from which on it has its name."""
         self._tell = tell
         self._definitions = definitions or Definitions()
         self._known: dict[str, set[str]] = {}
@@ -134,12 +139,8 @@ class Servers:
         except TimeoutError:
             servers = {}
         for name, config in self._configs.items():
-            found = servers.get(name, {"status": "failed", "error": "it does not answer"})
+            found = self._judged(name, servers)
             self._known[name] = {tool_name(name, tool["name"]) for tool in found.get("tools", ())}
-            # To the CLI one that fails to list its tools is connected, and has none.
-            if not self._known[name] and found.get("status") == "connected":
-                why = self._definitions.why_without(name)
-                found = found if why is None else {"status": "failed", "error": why}
             if found.get("status") == "connected":
                 self._known[name] = self._definitions.known.setdefault(name, self._known[name])
             else:
@@ -174,15 +175,23 @@ class Servers:
             servers = {}
         errors, self._known = {}, {}
         for name, config in configs.items():
-            found = servers.get(name, {"error": "it does not answer"})
+            found = self._judged(name, servers)
             if found.get("status") == "connected":
                 self._known[name] = {tool_name(name, tool["name"]) for tool in found.get("tools", ())}
             else:
-                failed = await _failure(name, config, found, self._home if self.are_heard else None)
+                home, (_, since) = self._home if self.are_heard else None, self._set[name]
+                failed = await _failure(name, config, found, home, since)
                 errors[name] = safe_line(": ".join([failed.why, *failed.stderr.splitlines()[-1:]]), _ERROR_WIDTH)
         self._definitions.known = dict(self._known)
         self._configs = self._listening = {name: config for name, config in configs.items() if name in self._known}
         return errors
+
+    def _judged(self, name: str, servers: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
+        """What the CLI says of a server. To it one that fails to list its tools is connected, and has none."""
+        found = servers.get(name, {"status": "failed", "error": "it does not answer"})
+        is_without = found.get("status") == "connected" and not found.get("tools")
+        why = self._definitions.why_without(name) if is_without else None
+        return found if why is None else {"status": "failed", "error": why}
 
     def hear(self, server: str, line: bytes) -> bool:
         """Take a message of a server, by its name or address, that the CLI has not read yet; False keeps it back."""
@@ -197,9 +206,12 @@ class Servers:
 
     def replacing(self, configs: Mapping[str, Mapping[str, Any]]) -> None:
         """These are about to be set: what is known of one that is another now is forgotten."""
-        self._definitions.forget(
-            [name for name in {*self._configs, *configs} if self._configs.get(name) != configs.get(name)]
-        )
+        was, now = self._set, time.time() - _CLOCK
+        self._set = {
+            name: was[name] if name in was and was[name][0] == config else (config, now)
+            for name, config in configs.items()
+        }
+        self._definitions.forget([name for name in {*was, *configs} if was.get(name) != self._set.get(name)])
         self._listening = {**self._configs, **configs}
 
     def begin(self) -> None:
@@ -273,13 +285,13 @@ def as_configured(
 
 
 async def _failure(
-    name: str, config: Mapping[str, Any], found: Mapping[str, Any], home: Path | None
+    name: str, config: Mapping[str, Any], found: Mapping[str, Any], home: Path | None, since: float = 0.0
 ) -> ServerFailedError:
     """Why it failed, with what it wrote to stderr, which the CLI writes down with some delay."""
     stderr = ""
     if config.get("type", "stdio") == "stdio" and home is not None:
         end = asyncio.get_running_loop().time() + _STDERR_PATIENCE
-        while not (stderr := await asyncio.to_thread(server_stderr, home, ODD.sub("-", name))):
+        while not (stderr := await asyncio.to_thread(server_stderr, home, ODD.sub("-", name), since)):
             if asyncio.get_running_loop().time() > end:
                 break
             await asyncio.sleep(_POLL)  # the CLI does not say when
