@@ -84,7 +84,7 @@ def test_what_cannot_be_a_matcher_is_refused_in_words(matcher: dict[str, Any], s
         RunSpec("Go.", hooks={"PostToolUse": [HookMatcher(**{"hooks": [hook], **matcher})]})
 
 
-@pytest.mark.parametrize("matcher", ["mcp__notes", "Bash|mcp__notes", "Bash, Raed"])
+@pytest.mark.parametrize("matcher", ["mcp__notes", "Bash|mcp__notes", "Bash, Raed", ",", " "])
 def test_a_name_in_a_matcher_that_means_no_tool_is_refused_and_a_whole_box_is_a_pattern(matcher: str) -> None:
     with pytest.raises(OptionError, match="no tool of this run is called"):
         RunSpec("Go.", tools=[BOX], hooks={"PreToolUse": [HookMatcher(matcher=matcher, hooks=[hook])]}).check_tools()

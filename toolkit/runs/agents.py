@@ -204,7 +204,7 @@ def check_tool_names(spec: RunSpec, offer: Offer) -> None:
     for option, name in tool_names(spec):
         offer.check_name(option, name, whole_boxes=not option.startswith("hooks["))
     for option, matcher in _matchers(spec):
-        if names_in(matcher) is None:
+        if not names_in(matcher):
             offer.check_regex(option, matcher)
 
 
