@@ -166,6 +166,17 @@ async def test_tools_of_this_process_cannot_either_and_what_they_do_anyway_is_se
     assert warned[-1] == "1 protected path changed outside of the jail, and set back to what they were: shop/tests"
 
 
+async def test_a_tool_that_verifies_finds_the_agents_files_by_its_paths(project: Path) -> None:
+    @tool
+    def has_tax(prices: WorkspacePath = Path("prices.py")) -> bool:
+        """Whether the total has the tax."""
+        return "1.19" in prices.read_text(encoding="utf-8")
+
+    with ScriptedAPI(fix("1.19"), [text("Done.")]) as api:
+        done = await go(api, workspace=copy_of(project), verify=has_tax)
+    assert (done.code, done.cause) == ("ok", None)
+
+
 async def test_nothing_of_the_agent_lives_while_it_is_verified(project: Path) -> None:
     left = "(while :; do echo 'def total(net): return 119' > prices.py; sleep 0.01; done) > /dev/null 2>&1 & echo left"
     with ScriptedAPI(

@@ -38,7 +38,11 @@ if TYPE_CHECKING:
     from toolkit.tools.served import Served as Served, as_served as as_served
     from toolkit.tools.toolbox import Toolbox as Toolbox
     from toolkit.tools.typed_tool import Tool as Tool, as_tool as as_tool, tool as tool
-    from toolkit.tools.workspace_path import AgentPaths as AgentPaths, WorkspacePath as WorkspacePath
+    from toolkit.tools.workspace_path import (
+        AgentPaths as AgentPaths,
+        WorkspacePath as WorkspacePath,
+        in_call as in_call,
+    )
 
 _HOMES = {
     "toolkit.tools.asking": "Cancelled CannotAsk Declined Root Sampled",
@@ -49,8 +53,8 @@ _HOMES = {
     "toolkit.tools.served": "Served as_served",
     "toolkit.tools.toolbox": "Toolbox",
     "toolkit.tools.typed_tool": "Tool as_tool tool",
-    "toolkit.tools.workspace_path": "AgentPaths WorkspacePath",
+    "toolkit.tools.workspace_path": "AgentPaths WorkspacePath in_call",
 }
 
 __getattr__, __dir__, _names = lazy_names(__name__, _HOMES)
-__all__ = [name for name in _names if name not in ("AgentPaths", "misfit")]  # those are for the rooms above
+__all__ = [name for name in _names if name not in ("AgentPaths", "in_call", "misfit")]  # those are for the rooms above

@@ -16,7 +16,7 @@ from toolkit.runs.job.verify import Verify
 from toolkit.runs.listeners import in_a_thread, on_its_own
 from toolkit.runs.spec import RunSpec
 from toolkit.runs.storage.place import Place
-from toolkit.tools import Deadline, Tool, ToolContext
+from toolkit.tools import Deadline, Tool, ToolContext, in_call
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +83,11 @@ async def _by(verify: Verify, trial: Trial) -> Any:
 async def _by_tool(tool: Tool[..., Any], trial: Trial) -> Any:
     """What the tool's function gives, with the copy as its workspace."""
     given: list[Any] = []
-    values: dict[str, Any] = dict(tool.arguments.parse({}))
+    context = ToolContext(workspace=trial.folder)
+    with in_call(context):
+        values: dict[str, Any] = dict(tool.arguments.parse({}))
     if tool.arguments.context_parameter is not None:
-        values[tool.arguments.context_parameter] = ToolContext(workspace=trial.folder)
+        values[tool.arguments.context_parameter] = context
     answer = tool.function(**values) if tool.is_async else await in_a_thread(lambda: tool.function(**values))
     given.append(await answer if inspect.isawaitable(answer) else answer)
     return given[0]
