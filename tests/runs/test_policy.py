@@ -92,6 +92,25 @@ def test_a_rule_behind_a_looser_one_about_the_same_calls_is_refused(rules: dict[
     assert len(Policy(rules=turned).about(TOOLS).rules or ()) == len(names)
 
 
+def test_two_rules_for_one_tool_are_told_as_they_were_written() -> None:
+    with pytest.raises(OptionError, match="'mcp__notes__wipe=deny' comes too late: 'wipe=ask' decides before it"):
+        Policy(rules={"wipe": "ask", "mcp__notes__wipe": "deny"}).about(TOOLS)
+
+
+def test_a_pattern_is_looked_up_once_however_many_others_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+    matching = Offer.matching
+
+    def counted(self: Offer, pattern: str) -> list[str]:
+        looked.append(pattern)
+        return matching(self, pattern)
+
+    monkeypatch.setattr(Offer, "matching", counted)
+    rules = {f"tool_{number}": "allow" if number < 50 else "deny" for number in range(100)}
+    Policy(rules=rules).about(Offer((), {"box": tuple(rules)}))
+    assert len(looked) <= 2 * len(rules)
+
+
 @pytest.mark.parametrize("late", ["*wipe", "*__w?pe", "mcp__*__wipe", "mcp__note[s]__wipe"])
 def test_a_pattern_for_some_of_the_tools_that_a_looser_one_is_about_is_refused(late: str) -> None:
     tools = Offer(("Bash", "Read"), {"notes": ("add", "wipe")})

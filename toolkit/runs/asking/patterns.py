@@ -75,10 +75,6 @@ class Offer:
             return [calls["tool"]]
         return [name for name in self._names() if fnmatchcase(name, pattern)] or [pattern]
 
-    def has_all_of(self, narrow: str, wide: str) -> bool:
-        """Whether the tools that one pattern is about are only some of those that the other is about."""
-        return not self.servers and set(self.matching(narrow)) < set(self.matching(wide))
-
     def check_name(self, option: str, name: str, *, whole_boxes: bool = True) -> None:
         """Refuse the name of a tool that neither the run nor the CLI has; `mcp__BOX` means all `whole_boxes`.
 

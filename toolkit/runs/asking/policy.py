@@ -79,10 +79,11 @@ class Policy:
                 looser one.
         """
         rules: dict[str, str] = {}
+        written: dict[str, str] = {}
         for pattern, policy in (self.rules or {}).items():
-            meant = offer.meant("policy", pattern)
+            before = written.setdefault(meant := offer.meant("policy", pattern), pattern)
             if _STRICTNESS[policy] > _STRICTNESS[looser := rules.setdefault(meant, policy)]:
-                raise _too_late(pattern, policy, meant, looser)
+                raise _too_late(pattern, policy, before, looser)
         safe = tuple(offer.meant_whole("safe", pattern) for pattern in self.safe)
         for pattern, policy in rules.items():
             names = offer.matching(pattern) if policy not in ("allow", "disable") else ()
@@ -135,11 +136,13 @@ class Policy:
 
 def _check_order(rules: Mapping[str, str], offer: Offer) -> None:
     """Refuse a rule behind a looser one that is about the same calls: it would never hold."""
+    # What a server offers is not known yet. Only some of another's tools: of the same ones there may be more one day.
+    tools = {pattern: set() if offer.servers else set(offer.matching(pattern)) for pattern in rules}
     earlier: list[tuple[str, str]] = []
     for pattern, policy in rules.items():
         for before, looser in earlier:
             is_stricter = _STRICTNESS[policy] > _STRICTNESS[looser]
-            if is_stricter and (covers(before, pattern) or offer.has_all_of(pattern, before)):
+            if is_stricter and (covers(before, pattern) or tools[pattern] < tools[before]):
                 raise _too_late(pattern, policy, before, looser)
         earlier.append((pattern, policy))
 
