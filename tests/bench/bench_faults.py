@@ -9,14 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tests.bench._common import Row
 from tests.faults.known import KNOWN
-from tests.faults.operations import OPERATIONS
-from tests.faults.player import Played, faults_of, player
+from tests.faults.player import Played, faults_of, playable, player
 
 
 def main() -> Iterator[Row]:
     kept = set(KNOWN)
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        for operation, rounds in zip(OPERATIONS, pool.map(_played, OPERATIONS), strict=True):
+        operations = playable()
+        for operation, rounds in zip(operations, pool.map(_played, operations), strict=True):
             unknown = [one for one in rounds if one.breaks - KNOWN.keys()]
             for one in unknown:
                 print(one, file=sys.stderr, flush=True)

@@ -8,12 +8,11 @@ from __future__ import annotations
 import sys
 from collections import Counter
 
-from tests.faults.operations import OPERATIONS
-from tests.faults.player import faults_of, player
+from tests.faults.player import faults_of, playable, player
 
 
 def main(words: list[str]) -> None:
-    operations = words[:1] or list(OPERATIONS)
+    operations = words[:1] or playable()
     seen: Counter[tuple[str, str, str]] = Counter()
     rounds: Counter[tuple[str, str]] = Counter()
     with player() as play:

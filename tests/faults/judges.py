@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.faults.operations import Facts, Tree, changes_of, play_run, tree_of
+from tests.faults.operations import Facts, Kind, Tree, changes_of, play_run, seen, tree_of
 from toolkit.errors import WorkspaceError
 from toolkit.runs import Event, list_runs, load_run, remove_older_than
-from toolkit.workspace import HostMount, WorkspaceSection
+from toolkit.workspace import WorkspaceSection
 
 PROMISES = {
     "words": "what is raised is an error of ours, never a raw one, and nothing hangs",
@@ -60,6 +60,7 @@ class Round:
 
     top: Path
     facts: Facts
+    kind: Kind
     outcome: Outcome
     wanted: Any
     """What an undisturbed operation tells."""
@@ -76,20 +77,21 @@ class Round:
         return tree_of(self.top / "host")
 
     def workspace(self) -> Tree:
-        return tree_of(Path(self.facts["path"]))
+        return self.kind.look(Path(self.facts["path"]))
 
 
 Breaks = Iterator[Broken]
+Judge = Callable[[Round], Breaks]
 
 
-def judge(operation: str, played: Round) -> list[Broken]:
+def judged(judge: Judge, played: Round) -> list[Broken]:
     """Every promise that was broken; what the judge itself stumbles over is one, too."""
     broken: list[Broken] = []
     outcome = played.outcome
     if outcome.end == "hung" or not outcome.is_ours:
         broken.append(Broken("words", outcome.error or "it hangs"))
     try:
-        broken += JUDGES[operation](played)
+        broken += judge(played)
     except Exception as error:
         broken.append(Broken("goes on", f"{type(error).__name__}: {error}"))
     return broken
@@ -125,15 +127,15 @@ def _listed(folder: Path) -> list[str]:
     return sorted(one.name for one in folder.iterdir())
 
 
-def _opened(played: Round) -> WorkspaceSection:
+def opened(played: Round) -> WorkspaceSection:
     return WorkspaceSection.open(played.facts["path"])
 
 
-def _difference(found: Tree, wanted: Tree) -> str:
+def difference(found: Tree, wanted: Tree) -> str:
     return ", ".join(sorted(path for path in {*found, *wanted} if found.get(path) != wanted.get(path))[:6])
 
 
-def _ends_clean(played: Round) -> Breaks:
+def ends_clean(played: Round) -> Breaks:
     """Removing all that was meant to stay leaves nothing at all."""
     if left := _clean(played.top, "--kept"):
         yield Broken("tidy", f"clean --kept leaves {_names(left)}")
@@ -143,10 +145,10 @@ def _names(names: list[str]) -> str:
     return ", ".join(name[:20] + "…" + name[-6:] for name in names)
 
 
-def _after_prepare(played: Round) -> Breaks:
+def after_prepare(played: Round) -> Breaks:
     top, before = played.top, played.facts["host"]
     if played.host() != before:
-        yield Broken("whole", f"the host changed: {_difference(played.host(), before)}")
+        yield Broken("whole", f"the host changed: {difference(played.host(), before)}")
     if played.is_done:
         yield from _is_complete(played)
     elif played.outcome.end == "raised" and (left := _unnamed(_listed(top / "made"), played.outcome.error)):
@@ -157,10 +159,24 @@ def _after_prepare(played: Round) -> Breaks:
         for path in (top / "made").glob("toolkit-workspace-*"):
             with WorkspaceSection.open(path) as section:
                 section.changes()
-    yield from _ends_clean(played)
-    with WorkspaceSection([HostMount(top / "host", "src")], [top], parent=top / "made") as section:
-        if tree_of(section.temp_dir / "src") != _without_attributes(before):
-            yield Broken("goes on", "a later workspace is not complete")
+    yield from ends_clean(played)
+    yield from later_is_complete(played)
+
+
+def later_is_complete(played: Round) -> Breaks:
+    """A workspace that is prepared now has all of the host."""
+    section = played.kind.make(played.top)
+    found, before = _copied(section), _without_attributes(played.facts["host"])
+    if found != before:
+        yield Broken("goes on", f"a later workspace is not complete: {difference(found, before)}")
+    if changed := changes_of(section):
+        yield Broken("goes on", f"a later workspace is already changed: {', '.join(changed[:6])}")
+    section.cleanup()
+
+
+def _copied(section: WorkspaceSection) -> Tree:
+    """What a workspace has of the host."""
+    return {path.removeprefix("src/"): node for path, node in seen(section).items() if path.startswith("src/")}
 
 
 def _unnamed(left: list[str], said: str) -> list[str]:
@@ -170,11 +186,11 @@ def _unnamed(left: list[str], said: str) -> list[str]:
 
 def _is_complete(played: Round) -> Breaks:
     told, before = played.outcome.told, _without_attributes(played.facts["host"])
-    copied = tree_of(Path(told["path"], "src"))
-    untold = {path for path in before if copied.get(path) != before[path] and not _is_named(path, told["left_out"])}
-    if untold:
-        yield Broken("truth", f"ready, but without a word of {', '.join(sorted(untold)[:6])}")
     with WorkspaceSection.open(told["path"]) as section:
+        copied = _copied(section)
+        differing = {path for path in {*before, *copied} if copied.get(path) != before.get(path)}
+        if untold := [path for path in differing if not _is_named(path, told["left_out"])]:
+            yield Broken("truth", f"ready, but without a word of {', '.join(sorted(untold)[:6])}")
         if found := changes_of(section):
             yield Broken("truth", f"fresh, and already changed: {', '.join(found[:6])}")
 
@@ -190,56 +206,56 @@ def _without_attributes(tree: Tree) -> Tree:
 def _untouched(played: Round) -> Breaks:
     for name, found in (("host", played.host()), ("workspace", played.workspace())):
         if found != played.facts[name]:
-            yield Broken("whole", f"the {name} changed: {_difference(found, played.facts[name])}")
+            yield Broken("whole", f"the {name} changed: {difference(found, played.facts[name])}")
 
 
-def _told_right(played: Round) -> Breaks:
+def told_right(played: Round) -> Breaks:
     if played.is_done and played.outcome.told != played.wanted:
         yield Broken("truth", f"told {played.outcome.told!r} instead of {played.wanted!r}")
 
 
 def _after_changes(played: Round) -> Breaks:
-    yield from _told_right(played)
+    yield from told_right(played)
     yield from _untouched(played)
-    with _opened(played) as section:
+    with opened(played) as section:
         if changes_of(section) != played.wanted:
             yield Broken("goes on", f"the next look sees {changes_of(section)!r}")
-    yield from _ends_clean(played)
+    yield from ends_clean(played)
 
 
-def _after_apply(played: Round) -> Breaks:
+def after_apply(played: Round) -> Breaks:
     yield from _host_is_one_of(played, played.facts["host"], played.wanted_host)
     if "unfinished" in statuses(played.top):
         return
-    with _opened(played) as section:  # applied or not, applying now ends with everything applied
+    with opened(played) as section:  # applied or not, applying now ends with everything applied
         section.apply()
         if found := changes_of(section):
             yield Broken("goes on", f"applied, but it still tells {', '.join(found[:6])}")
     if played.host() != played.wanted_host:
-        yield Broken("goes on", f"a later apply misses {_difference(played.host(), played.wanted_host)}")
-    yield from _ends_clean(played)
+        yield Broken("goes on", f"a later apply misses {difference(played.host(), played.wanted_host)}")
+    yield from ends_clean(played)
 
 
-def _after_undo(played: Round) -> Breaks:
+def after_undo(played: Round) -> Breaks:
     yield from _host_is_one_of(played, played.facts["host"], played.wanted_host)
     if "unfinished" in statuses(played.top):
         return
     if played.host() != played.wanted_host:
-        with _opened(played) as section:
+        with opened(played) as section:
             section.undo_apply()
         if played.host() != played.wanted_host:
-            yield Broken("goes on", f"a later undo misses {_difference(played.host(), played.wanted_host)}")
-    yield from _ends_clean(played)
+            yield Broken("goes on", f"a later undo misses {difference(played.host(), played.wanted_host)}")
+    yield from ends_clean(played)
 
 
 def _host_is_one_of(played: Round, before: Tree, after: Tree) -> Breaks:
     """The host is as before or as after, or announced as unfinished and then finished."""
-    yield from _told_right(played)
+    yield from told_right(played)
     found = played.host()
-    if third := [path for path in {*found, *before, *after} if _is_third(path, found, before, after)]:
+    if third := [path for path in {*found, *before, *after} if is_third(path, found, before, after)]:
         yield Broken("whole", f"neither as it was nor as it becomes: {', '.join(sorted(third)[:6])}")
     if played.is_done and found != after:
-        yield Broken("truth", f"told as done, but missing: {_difference(found, after)}")
+        yield Broken("truth", f"told as done, but missing: {difference(found, after)}")
     if "unfinished" in statuses(played.top):
         yield from _is_kept_for_finishing(played)
         yield from _finish(played, before, after)
@@ -248,12 +264,12 @@ def _host_is_one_of(played: Round, before: Tree, after: Tree) -> Breaks:
         return
     rest = {path: node for path, node in found.items() if not _is_ours(path)}
     if rest in (before, after):
-        yield Broken("tidy", f"left on the host: {_difference(found, rest)}")
+        yield Broken("tidy", f"left on the host: {difference(found, rest)}")
     else:
-        yield Broken("announced", f"mixed, and nobody says so: {_difference(found, after)}")
+        yield Broken("announced", f"mixed, and nobody says so: {difference(found, after)}")
 
 
-def _is_third(path: str, found: Tree, before: Tree, after: Tree) -> bool:
+def is_third(path: str, found: Tree, before: Tree, after: Tree) -> bool:
     if path not in found:  # between two kinds there is a moment with nothing in place
         kinds = {tree[path][0] for tree in (before, after) if path in tree}
         return path in before and path in after and len(kinds) == 1
@@ -268,7 +284,7 @@ def _is_kept_for_finishing(played: Round) -> Breaks:
     _clean(played.top, "--kept")
     if "unfinished" not in statuses(played.top):
         yield Broken("announced", "unfinished, and clean --kept removes it")
-    with _opened(played) as section:
+    with opened(played) as section:
         try:
             section.apply()
         except WorkspaceError:
@@ -278,56 +294,56 @@ def _is_kept_for_finishing(played: Round) -> Breaks:
 
 def _finish(played: Round, before: Tree, after: Tree) -> Breaks:
     word = "undo" if played.prefers_undo else "resume"
-    with _opened(played) as section:
+    with opened(played) as section:
         has_ended = section.undo_apply() if played.prefers_undo else section.resume_apply()
     is_undo = "earlier" in played.facts  # of which 'resume' may make a whole undo, or a whole apply again
     wanted = [after] if is_undo == played.prefers_undo else [before, after] if is_undo else [before]
     found = played.host()
     if not has_ended or found not in wanted:
-        yield Broken("mends", f"{word} says {has_ended}, and differs in {_difference(found, wanted[0])}")
+        yield Broken("mends", f"{word} says {has_ended}, and differs in {difference(found, wanted[0])}")
     if "unfinished" in statuses(played.top):
         yield Broken("mends", "finished, and still told as unfinished")
 
 
 def _after_snapshot(played: Round) -> Breaks:
-    yield from _told_right(played)
+    yield from told_right(played)
     yield from _untouched(played)
-    with _opened(played) as section:
+    with opened(played) as section:
         section.snapshot("three")
     last = Path(played.facts["path"], "src/last")
     last.write_bytes(b"last\n")
-    with _opened(played) as section:
+    with opened(played) as section:
         if "one" in played.facts:
             section.rewind("one")
             if played.workspace() != played.facts["one"]:
                 yield Broken(
-                    "goes on", f"rewinding to 'one' misses {_difference(played.workspace(), played.facts['one'])}"
+                    "goes on", f"rewinding to 'one' misses {difference(played.workspace(), played.facts['one'])}"
                 )
         section.rewind("two" if played.is_done else "three")
     if played.workspace() != played.facts["workspace"]:
         where = "'two'" if played.is_done else "a later one"
-        seen = f"rewinding to {where} misses {_difference(played.workspace(), played.facts['workspace'])}"
+        seen = f"rewinding to {where} misses {difference(played.workspace(), played.facts['workspace'])}"
         yield Broken("truth" if played.is_done else "goes on", seen)
-    yield from _ends_clean(played)
+    yield from ends_clean(played)
 
 
-def _after_rewind(played: Round) -> Breaks:
+def after_rewind(played: Round) -> Breaks:
     before, goal = played.facts["workspace"], played.facts["one"]
     if played.host() != played.facts["host"]:
         yield Broken("whole", "the host changed")
     found = played.workspace()
     if played.is_done and found != goal:
-        yield Broken("truth", f"rewound, but not {_difference(found, goal)}")
+        yield Broken("truth", f"rewound, but not {difference(found, goal)}")
     if found != before:
-        with _opened(played) as section:
+        with opened(played) as section:
             section.rewind("before rewinding to one")
         if played.workspace() != before:
-            yield Broken("whole", f"lost by rewinding: {_difference(played.workspace(), before)}")
-    with _opened(played) as section:
+            yield Broken("whole", f"lost by rewinding: {difference(played.workspace(), before)}")
+    with opened(played) as section:
         section.rewind("one")
     if played.workspace() != goal:
-        yield Broken("goes on", f"rewinding again misses {_difference(played.workspace(), goal)}")
-    yield from _ends_clean(played)
+        yield Broken("goes on", f"rewinding again misses {difference(played.workspace(), goal)}")
+    yield from ends_clean(played)
 
 
 def _after_log(played: Round) -> Breaks:
@@ -359,12 +375,12 @@ def _after_log(played: Round) -> Breaks:
         yield Broken("tidy", f"removing all runs leaves {', '.join(left)}")
 
 
-JUDGES: dict[str, Callable[[Round], Breaks]] = {
-    "prepare": _after_prepare,
+JUDGES: dict[str, Judge] = {
+    "prepare": after_prepare,
     "changes": _after_changes,
-    "apply": _after_apply,
-    "undo": _after_undo,
+    "apply": after_apply,
+    "undo": after_undo,
     "snapshot": _after_snapshot,
-    "rewind": _after_rewind,
+    "rewind": after_rewind,
     "log": _after_log,
 }

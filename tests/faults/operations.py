@@ -1,11 +1,11 @@
-"""What is done to a workspace or a run, each through public doors only.
+"""What is done to a plain copy or a run, each through public doors only.
 
 `arrange` sets the scene in a process of its own, `act` is what goes wrong: it is
 all that is counted, from opening the workspace to letting go of it.
 
     TOP/host    the user's files
     TOP/made    where workspaces are made
-    TOP/home    where runs are stored
+    TOP/home    where runs are stored, and copies that are kept
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.workspace.overlays import as_agent
 from toolkit import start
 from toolkit.testing import FakeCLI, Turn, text
 from toolkit.workspace import HostMount, WorkspaceSection
@@ -33,16 +34,6 @@ Tree = dict[str, Node]
 Facts = dict[str, Any]
 Say = Callable[[str], None]
 """Tells the outside something at once, so that it is known even if the process is killed next."""
-
-
-@dataclass(frozen=True)
-class Operation:
-    """Something to do, and what is arranged before it."""
-
-    arrange: Callable[[Path], Facts]
-    """Set the scene; the facts go to `act` and to the judge."""
-    act: Callable[[Path, Facts, Say], Any]
-    """Do it, and return what was told."""
 
 
 def tree_of(root: Path) -> Tree:
@@ -74,6 +65,12 @@ def write_tree(root: Path, files: Mapping[str, bytes | str]) -> None:
             place.write_bytes(data)
 
 
+def seen(section: WorkspaceSection) -> Tree:
+    """What an agent sees of a prepared workspace."""
+    with as_agent(section) as whole:
+        return tree_of(whole)
+
+
 def workspace_of(top: Path) -> Path:
     """The one workspace there is."""
     (found,) = (top / "made").glob("toolkit-workspace-*")
@@ -81,10 +78,34 @@ def workspace_of(top: Path) -> Path:
 
 
 def _section(top: Path) -> WorkspaceSection:
-    return WorkspaceSection([HostMount(top / "host", "src")], [top], parent=top / "made", keep=True)
+    return WorkspaceSection([HostMount(top / "host", "src")], [top], parent=top / "made", keep=True).prepare()
 
 
-def _host(top: Path) -> Facts:
+@dataclass(frozen=True)
+class Kind:
+    """Of what kind the workspaces of an operation are."""
+
+    make: Callable[[Path], WorkspaceSection]
+    """Prepare one of the host, to be kept."""
+    look: Callable[[Path], Tree]
+    """What an agent sees of one that nobody has open."""
+
+
+COPIES = Kind(_section, tree_of)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """Something to do, and what is arranged before it."""
+
+    arrange: Callable[[Path], Facts]
+    """Set the scene; the facts go to `act` and to the judge."""
+    act: Callable[[Path, Facts, Say], Any]
+    """Do it, and return what was told."""
+    kind: Kind = COPIES
+
+
+def write_host(top: Path) -> Facts:
     """A host with one of everything that can change."""
     (top / "made").mkdir()
     files: dict[str, bytes | str] = {
@@ -103,19 +124,28 @@ def _host(top: Path) -> Facts:
     return {"host": tree_of(top / "host")}
 
 
-def _older_host(top: Path) -> Facts:
-    """The same, a moment later: a file that was changed just now is read once more than others."""
-    facts = _host(top)
+def grow_older() -> None:
+    """A file that was changed just now is read once more than others."""
     time.sleep(0.03)
+
+
+def older_host(top: Path) -> Facts:
+    """A host a moment after it was written."""
+    facts = write_host(top)
+    grow_older()
     return facts
 
 
-def _edited(top: Path) -> Facts:
+def edited(top: Path, kind: Kind = COPIES) -> Facts:
     """A workspace in which the agent made every kind of change, one of them to be merged."""
-    _host(top)
-    with _section(top) as section:
-        src = section.temp_dir / "src"
+    write_host(top)
+    with kind.make(top) as section, as_agent(section) as whole:
+        _edit(whole / "src")
     (top / "host/app.py").write_bytes(LINES.replace(b"line 2\n", b"host\n"))
+    return _as_they_are(top, kind)
+
+
+def _edit(src: Path) -> None:
     (src / "app.py").write_bytes(LINES.replace(b"line 15\n", b"agent\n"))
     (src / "gone.txt").unlink()
     (src / "moved.txt").rename(src / "here.txt")
@@ -127,33 +157,36 @@ def _edited(top: Path) -> Facts:
     write_tree(
         src, {"file/inside": b"in\n", "new/deep/a": b"a\n", "folder": b"a file now\n", "link": "here.txt", "late": b""}
     )
-    return _as_they_are(top)
 
 
-def _as_they_are(top: Path) -> Facts:
+def _as_they_are(top: Path, kind: Kind = COPIES) -> Facts:
     workspace = workspace_of(top)
-    return {"host": tree_of(top / "host"), "workspace": tree_of(workspace), "path": str(workspace)}
+    return {"host": tree_of(top / "host"), "workspace": kind.look(workspace), "path": str(workspace)}
 
 
-def _applied(top: Path) -> Facts:
+def applied(top: Path, kind: Kind = COPIES) -> Facts:
     """The same, applied."""
-    before = _edited(top)
+    before = edited(top, kind)
     with WorkspaceSection.open(before["path"]) as section:
         section.apply()
-    return {**_as_they_are(top), "earlier": before["host"]}
+    return {**_as_they_are(top, kind), "earlier": before["host"]}
 
 
-def _remembered(top: Path) -> Facts:
+def remembered(top: Path, kind: Kind = COPIES) -> Facts:
     """The same with a snapshot 'one' of it, and changed again since."""
-    before = _edited(top)
+    before = edited(top, kind)
     with WorkspaceSection.open(before["path"]) as section:
         section.snapshot("one")
-    src = Path(before["path"], "src")
+        with as_agent(section) as whole:
+            _edit_again(whole / "src")
+    return {**_as_they_are(top, kind), "one": before["workspace"]}
+
+
+def _edit_again(src: Path) -> None:
     (src / "new/deep/a").write_bytes(b"later\n")
     (src / "gone.txt").write_bytes(b"back again\n")
     (src / "same/deep/as it was").unlink()
     shutil.rmtree(src / "file")
-    return {**_as_they_are(top), "one": before["workspace"]}
 
 
 def _deep(top: Path) -> Facts:
@@ -167,9 +200,11 @@ def _deep(top: Path) -> Facts:
     return _as_they_are(top)
 
 
-def _prepare(top: Path, facts: Facts, say: Say) -> Any:
-    with _section(top) as section:
-        return {"path": str(section.temp_dir), "left_out": [one.path for _, one in section.left_out]}
+def prepare(top: Path, facts: Facts, say: Say, kind: Kind = COPIES) -> Any:
+    """Where a workspace is then, what it lies over, and what was left out."""
+    with kind.make(top) as section:
+        left_out = [one.path for _, one in section.left_out]
+        return {"path": str(section.temp_dir), "over": section.filled_by[1], "left_out": left_out}
 
 
 def changes_of(section: WorkspaceSection) -> list[str]:
@@ -182,12 +217,12 @@ def _changes(top: Path, facts: Facts, say: Say) -> Any:
         return changes_of(section)
 
 
-def _apply(top: Path, facts: Facts, say: Say) -> Any:
+def apply(top: Path, facts: Facts, say: Say) -> Any:
     with WorkspaceSection.open(facts["path"]) as section:
         return sorted(f"{one.action} {one.path}" for one in section.apply().changes)
 
 
-def _undo(top: Path, facts: Facts, say: Say) -> Any:
+def undo(top: Path, facts: Facts, say: Say) -> Any:
     with WorkspaceSection.open(facts["path"]) as section:
         return section.undo_apply()
 
@@ -197,7 +232,7 @@ def _snapshot(top: Path, facts: Facts, say: Say) -> Any:
         return section.snapshot("two").changed
 
 
-def _rewind(top: Path, facts: Facts, say: Say) -> Any:
+def rewind(top: Path, facts: Facts, say: Say) -> Any:
     with WorkspaceSection.open(facts["path"]) as section:
         section.rewind("one")
         return "rewound"
@@ -234,17 +269,17 @@ def _nothing(top: Path) -> Facts:
 
 
 OPERATIONS = {
-    "prepare": Operation(_older_host, _prepare),
-    "changes": Operation(_edited, _changes),
-    "apply": Operation(_edited, _apply),
-    "undo": Operation(_applied, _undo),
-    "snapshot": Operation(_remembered, _snapshot),
-    "rewind": Operation(_remembered, _rewind),
+    "prepare": Operation(older_host, prepare),
+    "changes": Operation(edited, _changes),
+    "apply": Operation(edited, apply),
+    "undo": Operation(applied, undo),
+    "snapshot": Operation(remembered, _snapshot),
+    "rewind": Operation(remembered, rewind),
     "log": Operation(_nothing, _log),
 }
 DEEP_OPERATIONS = {
     "changes": Operation(_deep, _changes),
-    "apply": Operation(_deep, _apply),
+    "apply": Operation(_deep, apply),
     "snapshot": Operation(_deep, _snapshot),
 }
 """The same many folders down, where a handle for each folder may be too many."""

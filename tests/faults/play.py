@@ -11,7 +11,6 @@ import json
 import os
 import pickle
 import resource
-import shutil
 import signal
 import sys
 from collections.abc import Callable
@@ -19,9 +18,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from tests.faults.judges import Outcome, Round, judge
-from tests.faults.operations import DEEP_OPERATIONS, OPERATIONS, Operation, Tree, tree_of
+from tests.faults import JUDGES, OPERATIONS
+from tests.faults.judges import Judge, Outcome, Round, judged
+from tests.faults.operations import DEEP_OPERATIONS, Operation, Tree, tree_of
 from tests.faults.preload import arm, calls_in, disarm
+from toolkit._base.handles import remove_folder
 from toolkit.errors import ToolkitError
 
 _LONGEST = 30
@@ -72,34 +73,40 @@ def _given(ended: _Ended) -> Any:
     return ended.given[-1]
 
 
+def _emptied(folder: Path) -> Path:
+    remove_folder(folder)  # the kernel makes folders for an overlay that a plain user cannot open as they are
+    folder.mkdir()
+    return folder
+
+
 class Stage:
     """One operation that is played again and again in a folder."""
 
-    def __init__(self, name: str, operation: Operation, top: Path) -> None:
-        self.name, self.operation, self.top = name, operation, top
+    def __init__(self, operation: Operation, judge: Judge, top: Path) -> None:
+        self.operation, self.judge, self.top = operation, judge, top
         self._rehearse()
         facts = self._arrange()
         outcome, self.trace = self._act(facts, 0, None)
         if outcome.end != "done":
-            raise RuntimeError(f"{name} fails without a fault: {outcome}")
+            raise RuntimeError(f"it fails without a fault: {outcome}")
         self.wanted = outcome.told
         self.host, self.workspace = self._trees(facts)
 
     def _rehearse(self) -> None:
-        """Load what is loaded on first use, here and not in every fork."""
-        self._clear()
-        self.operation.act(self.top, self.operation.arrange(self.top), lambda line: None)
+        """Load what is loaded on first use, here and not in every fork.
 
-    def _clear(self) -> None:
-        shutil.rmtree(self.top, ignore_errors=True)
-        self.top.mkdir()
+        In another folder: what is remembered of one by its path is still asked when it is played.
+        """
+        top = _emptied(self.top.with_name("rehearsal"))
+        self.operation.act(top, self.operation.arrange(top), lambda line: None)
+        remove_folder(top)
 
     def _arrange(self) -> Any:
-        self._clear()
+        _emptied(self.top)
         return _given(_in_child(lambda give: give(self.operation.arrange(self.top))))
 
     def _trees(self, facts: Any) -> tuple[Tree, Tree]:
-        workspace = tree_of(Path(facts["path"])) if "path" in facts else {}
+        workspace = self.operation.kind.look(Path(facts["path"])) if "path" in facts else {}
         return tree_of(self.top / "host"), workspace
 
     def _act(self, facts: Any, point: int, fault: str | None, handles: int = 0) -> tuple[Outcome, str]:
@@ -139,8 +146,9 @@ class Stage:
         else:
             outcome, trace = self._act(facts, point, fault)
             hit = " ".join(f"call {point} {call.name} {call.path}" for call in calls_in(trace)) or "nothing"
-        played = Round(self.top, facts, outcome, self.wanted, self.host, self.workspace, prefers_undo=point % 2 == 1)
-        ended = _in_child(lambda give: give([asdict(one) for one in judge(self.name, played)]))
+        wanted = (self.wanted, self.host, self.workspace)
+        played = Round(self.top, facts, self.operation.kind, outcome, *wanted, prefers_undo=point % 2 == 1)
+        ended = _in_child(lambda give: give([asdict(one) for one in judged(self.judge, played)]))
         broken = [{"promise": "goes on", "seen": "it hangs"}] if ended.signal else _given(ended)
         return {"hit": hit, "end": outcome.end, "error": outcome.error, "broken": broken}
 
@@ -154,7 +162,7 @@ def main(folder: str) -> None:
     except BrokenPipeError:
         pass
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_folder(Path(folder))
 
 
 def _answer_all(top: Path, answers: TextIO) -> None:
@@ -162,10 +170,10 @@ def _answer_all(top: Path, answers: TextIO) -> None:
     for line in sys.stdin:
         asked = json.loads(line)
         deep = asked.get("fault") == "few handles"
-        key = (asked["operation"], deep)
+        name = asked["operation"]
+        key = (name, deep)
         if key not in stages:
-            operation = (DEEP_OPERATIONS if deep else OPERATIONS)[asked["operation"]]
-            stages[key] = Stage(asked["operation"], operation, top)
+            stages[key] = Stage((DEEP_OPERATIONS if deep else OPERATIONS)[name], JUDGES[name], top)
         if "fault" in asked:
             answer: Any = stages[key].play(asked["fault"], asked["point"])
         else:

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.faults import OPERATIONS, overlays
 from tests.faults.preload import FAULTS, Call, build
+from toolkit._base.layered import why_no_layers
 
 ROOT = Path(__file__).parents[2]
 FEW_HANDLES = (48, 40, 32, 24)
@@ -91,6 +93,22 @@ def faults_of(operation: str) -> list[str]:
     return [*FAULTS, *(["few handles"] if operation in ("changes", "apply", "snapshot") else [])]
 
 
+def playable() -> list[str]:
+    """The operations that can be played on this machine: not those of overlays where none can be mounted."""
+    has_overlays = _takes_overlays(_place())
+    return [one for one in OPERATIONS if has_overlays or one not in overlays.OPERATIONS]
+
+
+def _place() -> str:
+    """Where to play: in memory where that will do, as there are many syncs."""
+    memory, usual = "/dev/shm", tempfile.gettempdir()
+    return memory if _keeps_attributes(memory) and _takes_overlays(memory) >= _takes_overlays(usual) else usual
+
+
+def _takes_overlays(folder: str) -> bool:
+    return why_no_layers(Path(folder)) is None
+
+
 def _keeps_attributes(folder: str) -> bool:
     """Whether files there can have attributes; in memory only newer kernels keep them."""
     try:
@@ -103,10 +121,8 @@ def _keeps_attributes(folder: str) -> bool:
 
 @contextmanager
 def player() -> Iterator[Player]:
-    """A player in a folder of its own, in memory where that will do: there are many syncs."""
-    with tempfile.TemporaryDirectory(
-        prefix="faults-", dir="/dev/shm" if _keeps_attributes("/dev/shm") else None
-    ) as folder:
+    """A player in a folder of its own."""
+    with tempfile.TemporaryDirectory(prefix="faults-", dir=_place()) as folder:
         library = build(Path(folder))
         command = [sys.executable, "-m", "tests.faults.play", folder]
         environment = {**os.environ, "LD_PRELOAD": str(library), "TMPDIR": folder}

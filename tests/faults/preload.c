@@ -206,6 +206,8 @@ struct dirent64 *readdir64(DIR *folder) {
 }
 PLAIN(mkdir, "ca", HERE, path, (const char *path, mode_t mode), (path, mode))
 PLAIN(mkdirat, "ca", handle, path, (int handle, const char *path, mode_t mode), (handle, path, mode))
+PLAIN(mknodat, "ca", handle, path, (int handle, const char *path, mode_t mode, dev_t device),
+      (handle, path, mode, device))
 PLAIN(rmdir, "c", HERE, path, (const char *path), (path))
 
 /* names */
