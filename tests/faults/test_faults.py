@@ -124,3 +124,11 @@ def test_a_kill_before_something_new_comes_into_its_place_breaks_nothing(operati
     points = [point for point in playing.points(operation, "kill") if calls[point - 1].name.startswith("rename")]
     assert points
     assert [str(one) for point in points if (one := playing.play(operation, "kill", point)).broken] == []
+
+
+@_each(["overlay-first", "overlay-again"])
+def test_a_kept_copy_is_not_in_use_by_one_who_was_killed_before(operation: str, playing: Player) -> None:
+    calls = playing.calls(operation)
+    points = [point for point in playing.points(operation, "kill") if "/users/." in calls[point - 1].path]
+    assert points
+    assert [str(one) for point in points if (one := playing.play(operation, "kill", point)).broken] == []

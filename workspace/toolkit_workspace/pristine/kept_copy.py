@@ -130,6 +130,8 @@ class KeptCopy:
         """
         found = []
         for note in (self.folder / USERS).iterdir():
+            if note.name.startswith("."):
+                continue  # half-written by one who was killed before anything lay over it
             try:
                 state = Path(json.loads(note.read_bytes())["state"])
             except (OSError, ValueError, KeyError, TypeError):
