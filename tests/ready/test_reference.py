@@ -38,7 +38,8 @@ DIFFERENCES = {
     "tail": "`tail` counts lines as `head` does; there the end of the last line counts as one more.",
     "numbers": "`head` and `tail` are whole numbers and not negative.",
     "media": "`read_media_file` knows pictures and sounds by their bytes, other types by more endings than eleven, sends SVG"
-    " as a resource and at most 10 MB, and has no structured content, beside which Claude Code would drop the picture.",
+    " as a resource, text as text (there base64) and at most 10 MB, and has no structured content, beside which Claude"
+    " Code would drop the picture.",
     "empty text": "A result without text has no content block, only structured content.",
     "unknown": "An argument that does not exist is refused with the nearest name; there it is ignored.",
     "patterns": "Negated, extended and range patterns (`!a`, `+(a|b)`, `{1..3}`) are refused.",
@@ -87,6 +88,7 @@ READS = [
     Call("read_media_file", {"path": "sound.wav"}, "media"),
     Call("read_media_file", {"path": "drawing.svg"}, "media"),
     Call("read_media_file", {"path": "binary.bin"}, "media"),
+    Call("read_media_file", {"path": "a.txt"}, "media"),
     Call("read_media_file", {"path": "missing.png"}),
     Call("read_media_file", {"path": "d"}),
     Call("read_multiple_files", {"paths": ["a.txt"]}),

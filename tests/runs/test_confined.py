@@ -517,7 +517,7 @@ async def test_a_run_whose_cli_the_kernel_ends_for_its_memory_has_used_up_its_bu
 async def test_a_run_whose_limit_leaves_no_room_for_the_cli_has_used_up_its_budget(
     src: Path, limits: Limits, limit: str
 ) -> None:
-    with ScriptedAPI([text("done")], strict=False) as api:
+    with ScriptedAPI(Turn([text("never")], stall_after=0), strict=False) as api:  # it cannot be done before a look
         result = await go(api, workspace=InPlace(src), limits=limits)
     if limit in result.unenforced:
         pytest.skip("no control group can be made here")
