@@ -279,6 +279,8 @@ def test_a_file_as_the_prompt_is_asked_about_and_can_be_read(tmp_path: Path) -> 
         (desk.folder / "prompt.md").write_text("Sort the notes.", encoding="utf-8")
         refused = desk.toolkit("run", "prompt.md")
         assert (refused.code, "did you mean --prompt-file prompt.md?" in refused.err) == (2, True)
+        (desk.folder / "my prompt.md").write_text("Sort them.", encoding="utf-8")
+        assert "did you mean --prompt-file 'my prompt.md'?" in desk.toolkit("run", "my prompt.md").err
         done = desk.toolkit("run", "--prompt-file", "prompt.md")
         assert api.requests[0].contains("Sort the notes.")
     assert (done.code, done.out) == (0, "Done.\n")

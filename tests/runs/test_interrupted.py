@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from toolkit import Toolbox, ToolError, tool
-from toolkit.runs import Event, Limits, load_run, run, start
+from toolkit.runs import Event, Limits, RunSpec, load_run, run, start
 from toolkit.runs.views import wink
 from toolkit.testing import FakeCLI, ScriptedAPI, Status, text, tool_use
 from toolkit.workspace import Changes, HostMount, WorkspaceSection
@@ -126,3 +126,14 @@ async def test_without_a_workspace_there_are_no_changes_and_that_is_known() -> N
     assert result.changes is not None
     assert list(result.changes) == []
     assert load_run("run-e").changed_files() == []
+
+
+async def test_a_turn_that_fails_before_its_prompt_is_sent_has_no_changes_either() -> None:
+    def fails(spec: RunSpec) -> None:
+        raise ValueError("no")
+
+    spec = RunSpec("go", transport=FakeCLI([text("done")], strict=False), before_run=fails)
+    async with start(spec) as live:
+        result = await live.result()  # and not only when the run is over
+    assert result.changes is not None
+    assert list(result.changes) == []

@@ -406,7 +406,8 @@ class LiveRun(Steering, Generic[OutputT]):
         """The end of the turn that something was raised in; between two turns there is nothing to end."""
         if future is None:
             return
-        self._ending.changes, self._ending.output = None, None
+        place, self._ending.output = self._place, None
+        self._ending.changes = None if place is None or place.section is not None else place.changes()
         error = self._ending.in_words(error)
         self._ending.turn(self._fold.failed(error, {} if self._causes is None else self._causes.causes))
         if future.done():

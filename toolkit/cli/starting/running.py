@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -254,7 +255,7 @@ def _prompt(words: str | None, file: str | None) -> str:
             raise click.UsageError(f"--prompt-file {file}: it is no UTF-8 text") from None
     assert words is not None
     if _is_file(words):
-        raise click.UsageError(f"PROMPT is '{words}', which is a file: did you mean --prompt-file {words}?")
+        raise click.UsageError(f"PROMPT is '{words}', which is a file: did you mean --prompt-file {quote(words)}?")
     try:
         prompt = sys.stdin.read() if words == "-" else words
         prompt.encode()  # how bytes that are no text are read depends on the locale
