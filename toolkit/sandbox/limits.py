@@ -58,6 +58,10 @@ class JailLimits:
                 raise SandboxError(f"limit {field.name} is larger than the kernel can count", fix=fix)
 
 
+_FIX = "Run where cgroup v2 is delegated (systemd user session, or as root), or do not require it."
+_CPU_FIX = "Do not require it: a limit on seconds bounds it, too."
+
+
 @dataclass(frozen=True, slots=True)
 class HeldLimit:
     """One limit, and what holds it on this machine."""
@@ -136,7 +140,7 @@ def plan_limits(limits: JailLimits, *, name: str, require: Sequence[str] = ()) -
             f"refusing to start: the limit on {' and '.join(lost)} would not hold",
             rules=tuple(f"limit: {wanted}" for wanted in lost),
             where=[_why_not(wanted, limits) for wanted in lost],
-            fix="Run where cgroup v2 is delegated (systemd user session, or as root), or do not require it.",
+            fix=_CPU_FIX if lost == ["cpu"] else _FIX,
         )
     return plan
 
